@@ -20,7 +20,7 @@ impl Args {
     }
 
     /// Arguments typed into this program.
-    pub(crate) fn of(words: &[&str]) -> Self {
+    pub(crate) fn from_words(words: &[&str]) -> Self {
         Self::new(words.iter().map(OsString::from))
     }
 
@@ -31,7 +31,7 @@ impl Args {
 
     /// Whether `--help` is the first word: further back it belongs to the program started.
     pub(crate) fn asks_for_help(&self) -> bool {
-        self.words.front().is_some_and(|word| word == "--help" || word == "-h")
+        self.words.first_bytes().is_some_and(|word| word == "--help" || word == "-h")
     }
 
     /// Whether `name` is there.
@@ -63,7 +63,7 @@ impl Args {
 
     /// Refuses anything not taken.
     pub(crate) fn end(self) -> anyhow::Result<()> {
-        match self.words.front() {
+        match self.words.first_bytes() {
             Some(word) => bail!("unexpected argument {}", word.to_string_lossy()),
             None => Ok(()),
         }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn takes_what_it_knows_and_keeps_the_rest() {
-        let mut args = Args::of(&["frag", "--seconds", "9", "--check", "-x"]);
+        let mut args = Args::from_words(&["frag", "--seconds", "9", "--check", "-x"]);
         assert!(args.peek("--check") && !args.peek("-y"));
         assert!(args.flag("--check") && !args.flag("--check"));
         assert_eq!(args.number("--seconds").unwrap(), Some(9));
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let text = |result: anyhow::Result<()>| format!("{:#}", result.unwrap_err());
-        assert_eq!(text(Args::of(&["-x"]).end()), "unexpected argument -x");
-        let number = |words: &[&str]| Args::of(words).number("-n").map(|_| ());
+        assert_eq!(text(Args::from_words(&["-x"]).end()), "unexpected argument -x");
+        let number = |words: &[&str]| Args::from_words(words).number("-n").map(|_| ());
         assert_eq!(text(number(&["-n"])), "-n needs a number");
         assert!(text(number(&["-n", "many"])).starts_with("-n many: not a number"));
     }

@@ -48,7 +48,7 @@ pub(crate) struct Amount {
 
 impl Amount {
     /// So many elements in a folder.
-    pub(crate) fn of(elements: u64, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
         let files = crate::limit::files(folder)?;
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
         Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
@@ -165,7 +165,7 @@ impl Page {
     fn behind(&self) -> String {
         let mut text = String::from(BEHIND);
         for row in self.rows.iter().filter(|row| !is_well(row)) {
-            let why = reasons::of(row.part, &row.work).unwrap_or("not looked into yet");
+            let why = reasons::find(row.part, &row.work).unwrap_or("not looked into yet");
             let _ = writeln!(text, "| {} | {} | {why} |", row.part, line(row));
         }
         text
@@ -291,7 +291,8 @@ fn is_well(row: &Row) -> bool {
     let peers = row.sides.iter().filter(|side| side.role == Role::Peer);
     let fastest =
         peers.filter_map(|side| Some(side.result.as_ref().ok()?.seconds)).reduce(f64::min);
-    let (rival, limit) = (row.seconds(Role::Reference).or(fastest), row.seconds(Role::Limit));
+    let (rival, limit) =
+        (row.seconds(Role::Reference).merge_defaults(fastest), row.seconds(Role::Limit));
     rival.is_some_and(|rival| rival >= 10.0 * ours)
         || limit.is_some_and(|limit| ours <= 2.0 * limit)
         || (rival.is_none() && limit.is_none())
@@ -394,7 +395,7 @@ mod tests {
         for elements in [1, 10, 100_u64] {
             let amount = Amount { elements, files: Some(7), bytes: Some(2048) };
             let cost = Cost { memory: Some(3 << 20), ..Cost::default() };
-            let turn = Turn { cost, ..Turn::of(3e-3 * (elements as f64).powf(1.5)) };
+            let turn = Turn { cost, ..Turn::from_seconds(3e-3 * (elements as f64).powf(1.5)) };
             let side = Side { name: "zvf".into(), role: Role::Zvf, result: Ok(turn) };
             let limit = Side { role: Role::Limit, ..side.clone() };
             let (work, sides) = (format!("a box of {elements}"), vec![side, limit]);
@@ -428,7 +429,7 @@ mod tests {
                 .map(|(role, seconds)| Side {
                     name: format!("{role:?}"),
                     role: *role,
-                    result: Ok(Turn::of(*seconds)),
+                    result: Ok(Turn::from_seconds(*seconds)),
                 })
                 .collect(),
         };
@@ -455,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_line_for_each_contender() {
-        let turn = |seconds| Ok(Turn::of(seconds).counting(5));
+        let turn = |seconds| Ok(Turn::from_seconds(seconds).counting(5));
         let side = |name: &str, role, result| Side { name: name.into(), role, result };
         let sides = vec![
             side("zvf", Role::Zvf, turn(0.001)),

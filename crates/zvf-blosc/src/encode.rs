@@ -17,13 +17,13 @@ mod blosc2;
 
 pub use self::blosc2::{Blosc2Settings, constant_chunk};
 
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::blosclz::Table;
 use crate::error::BloscError;
 use crate::filter;
 use crate::lz4;
-use crate::num;
 
 /// How a chunk is encoded.
 ///
@@ -204,7 +204,7 @@ impl Encoder {
     pub fn encode(&mut self, plain: &[u8], settings: &Settings) -> Result<Vec<u8>, BloscError> {
         let nbytes = check(plain, settings)?;
         let item = usize::from(settings.typesize);
-        let asked = num::to_usize(settings.block_size).max(item).min(plain.len().max(1));
+        let asked = num::usize_from_u32(settings.block_size).max(item).min(plain.len().max(1));
         let past = asked.checked_rem(item).unwrap_or(0);
         let block = if asked > past { asked.saturating_sub(past) } else { asked };
         let blocks = plain.len().div_ceil(block);
@@ -355,7 +355,7 @@ fn made(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
 }
 
 fn check(plain: &[u8], settings: &Settings) -> Result<i32, BloscError> {
-    let nbytes = check_len(plain.len(), MOST)?;
+    let nbytes = check_len(plain.len(), MAX_CHUNK_BYTES)?;
     let class = Class::InvalidArgument;
     if settings.level > 9 {
         return Err(BloscError::request(class, "level", Expected::AtMost(9), settings.level));
@@ -389,7 +389,7 @@ const CODEC_FORMAT: u8 = 1;
 const RAW: u8 = 2;
 const ONE_STREAM: u8 = 16;
 /// The most bytes of a chunk, decoded, with room for header and table.
-const MOST: i32 = i32::MAX / 2;
+const MAX_CHUNK_BYTES: i32 = i32::MAX / 2;
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::error::BloscError;
-use crate::num;
 
 /// Parts of a chunk, each with the offset it was fetched from.
 ///
@@ -25,7 +25,7 @@ pub struct Stored<'a> {
 impl<'a> Stored<'a> {
     /// A whole chunk.
     #[must_use]
-    pub fn whole(chunk: &'a [u8]) -> Self {
+    pub fn from_chunk(chunk: &'a [u8]) -> Self {
         Self { parts: vec![(0, chunk)] }
     }
 

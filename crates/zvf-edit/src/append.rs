@@ -59,7 +59,7 @@ pub(crate) fn to_json(value: &Value) -> Json {
 
 impl Transaction {
     pub(crate) fn append(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
         )?;
@@ -186,7 +186,9 @@ impl Transaction {
                     }
                 }
                 Piece::Groups { .. } => {
-                    let what = format!("{file}: groups of a file cannot be appended: convert it to a table");
+                    let what = format!(
+                        "{file}: groups of a file cannot be appended: convert it to a table"
+                    );
                     return Err(EditError::invalid(what));
                 }
             }

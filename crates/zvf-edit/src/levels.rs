@@ -98,7 +98,7 @@ impl Transaction {
                 }
             }
         }
-        if boxes.len() > MOST_BOXES {
+        if boxes.len() > MAX_BOXES {
             let mut all = boxes[0].clone();
             for [low, high] in &boxes {
                 for axis in 0..low.len() {
@@ -233,7 +233,7 @@ impl Transaction {
         };
         let (low, high) = extent(&rebuilt.chunks);
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
-            let mut family = family.across(delta, &geometry.shape, &other, &root_shape)?;
+            let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut vertex)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
@@ -241,7 +241,7 @@ impl Transaction {
         if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
-            let mut family = family.across(-delta, &other, &geometry.shape, &root_shape)?;
+            let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut vertex)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }
@@ -278,4 +278,4 @@ fn extent(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
 }
 
 /// Boxes that a level lists before they become one.
-const MOST_BOXES: usize = 64;
+const MAX_BOXES: usize = 64;

@@ -58,14 +58,16 @@ impl GroupDoc {
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
         let parsed = json::parse(text, limits, false);
         let (value, _) = parsed.map_err(MetadataError::below_attributes)?;
-        Self::read(Fields::of(&At::Document, value)?)
+        Self::read(Fields::from_value(&At::Document, value)?)
     }
 
     /// The text of the document.
     #[must_use]
     pub fn print(&self) -> String {
         let put = Put::new().put("zarr_format", 3).put("node_type", "group");
-        print(&Value::Object(put.put("attributes", self.attributes.clone()).with(&self.extras)))
+        print(&Value::Object(
+            put.put("attributes", self.attributes.clone()).with_extras(&self.extras),
+        ))
     }
 
     pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {

@@ -6,12 +6,12 @@
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
-use crate::num::{to_u64, to_usize};
 use crate::run::{Migration, Progress};
 
 /// Where the cells of a level go.
@@ -66,7 +66,7 @@ impl Target<'_> {
         keys: Vec<ChunkKey>,
     ) -> Result<Vec<Vec<ChunkKey>>, ModelError> {
         if self.migration.shard.is_none() {
-            return Ok(keys.chunks(AT_ONCE).map(<[ChunkKey]>::to_vec).collect());
+            return Ok(keys.chunks(COPY_BATCH_CELLS).map(<[ChunkKey]>::to_vec).collect());
         }
         let mut keyed = Vec::with_capacity(keys.len());
         for key in keys {
@@ -88,7 +88,7 @@ impl Target<'_> {
         let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
         let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
         for run in self.runs(&sink, keys)? {
-            for keys in run.chunks(AT_ONCE) {
+            for keys in run.chunks(COPY_BATCH_CELLS) {
                 let payloads = from.read_many(keys, Caching::Once).await;
                 let pairs: Vec<_> = keys.iter().zip(payloads).collect();
                 pairs.into_par_iter().try_for_each(|(key, payload)| {
@@ -121,9 +121,9 @@ pub(crate) async fn vertices(
     let raw = matches!(says.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let known = Vertices::new(target.reader.dtype(), Vec::new());
     says.zv_array = known.zv_array;
-    says.dtype = says.dtype.or(known.dtype);
-    says.encoding = says.encoding.or(known.encoding);
-    let stride = to_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
+    says.dtype = says.dtype.merge_defaults(known.dtype);
+    says.encoding = says.encoding.merge_defaults(known.encoding);
+    let stride = saturating_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
     let sink =
@@ -131,7 +131,7 @@ pub(crate) async fn vertices(
     let mut found = Rows { rows: raw.then_some(0), tile: raw };
     let mut lens = Vec::with_capacity(if raw { keys.len() } else { 0 });
     for run in target.runs(&sink, keys)? {
-        for keys in run.chunks(AT_ONCE) {
+        for keys in run.chunks(COPY_BATCH_CELLS) {
             let payloads = from.read_many(keys, Caching::Once).await;
             let pairs: Vec<_> = keys.iter().zip(payloads).collect();
             let put = pairs.into_par_iter().map(|(key, payload)| {
@@ -161,7 +161,7 @@ async fn tiles(
     fragments: &Cells,
     lens: &[(ChunkKey, u64)],
 ) -> Result<bool, ModelError> {
-    for some in lens.chunks(AT_ONCE) {
+    for some in lens.chunks(COPY_BATCH_CELLS) {
         let keys: Vec<ChunkKey> = some.iter().map(|(key, _)| *key).collect();
         let blobs = fragments.read_many(&keys, Caching::Once).await;
         for (blob, (key, rows)) in blobs.into_iter().zip(some) {
@@ -207,8 +207,8 @@ pub(crate) async fn column(
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
     let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     says.zv_array = known.zv_array;
-    says.name = says.name.or(known.name);
-    says.dtype = says.dtype.or(known.dtype);
+    says.name = says.name.merge_defaults(known.name);
+    says.dtype = says.dtype.merge_defaults(known.dtype);
     let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
         says.channel_names = known.channel_names;
@@ -230,7 +230,7 @@ fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
 }
 
 /// Cells that are read and written at once, without shards.
-pub(crate) const AT_ONCE: usize = 256;
+pub(crate) const COPY_BATCH_CELLS: usize = 256;
 
 #[cfg(test)]
 mod tests {

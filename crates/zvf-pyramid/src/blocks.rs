@@ -14,16 +14,18 @@
 use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{
+    f64_from_u64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
 use crate::PyramidError;
-use crate::batches::some;
+use crate::batches::select_rows;
 use crate::clusters::NONE;
 use crate::columns::{counts, gathered};
 use crate::links::Taking;
-use crate::num::{place, to_f64, to_u32, to_u64, to_usize};
-use crate::shape::Made;
+use crate::shape::Coarsened;
 
 /// The blocks of a level.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// Blocks of at most so many vertices, or of one chunk.
-    pub(crate) async fn of(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
+    pub(crate) async fn build(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
         Self::of_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
@@ -47,7 +49,7 @@ impl Blocks {
     ) -> Result<Self, PyramidError> {
         let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
         let mut rows = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(AT_ONCE) {
+        for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
             for count in level.row_counts(keys).await {
                 rows.push(count?);
             }
@@ -66,7 +68,7 @@ impl Blocks {
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= most || length == 0 {
-                let number = to_u32(blocks.boxes.len());
+                let number = saturating_u32_from_usize(blocks.boxes.len());
                 for at in own {
                     if let Some(to) = blocks.of.get_mut(at) {
                         *to = number;
@@ -80,7 +82,7 @@ impl Blocks {
                 key.map(|at| at.div_euclid(unit))
             };
             own.sort_by_key(along);
-            let end = halfway(&own, rows, count, along);
+            let end = median_cut(&own, rows, count, along);
             let rest = own.split_off(end);
             open.extend([rest, own]);
         }
@@ -114,7 +116,7 @@ impl Blocks {
 
     /// The block of each place.
     pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let own = |at: &u64| self.of.get(to_usize(at >> 32)).copied().unwrap_or(NONE);
+        let own = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
         places.iter().map(own).collect()
     }
 }
@@ -142,7 +144,7 @@ fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
 }
 
 /// Where to cut so that about half of the rows lie before: between two coordinates.
-fn halfway(
+fn median_cut(
     own: &[usize],
     rows: &[u64],
     count: u64,
@@ -163,7 +165,7 @@ fn halfway(
 /// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
 pub(crate) fn fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
-    let own = |row: usize| owners.get(row).is_some_and(|owner| place(*owner) == block);
+    let own = |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
     let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !own(row)).collect();
     for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
         if element.iter().all(|row| own(*row)) {
@@ -190,41 +192,43 @@ impl Sewing {
     /// faces.
     pub(crate) fn take(
         &mut self,
-        made: Made,
+        made: Coarsened,
         (places, owners, fixed): (&[u64], &[u32], &[bool]),
         block: usize,
         taking: &mut Taking,
     ) -> Result<u64, PyramidError> {
-        let coarse = Coarse::of(&made, places, owners, fixed);
-        let block = to_u32(block);
-        let rows: Vec<u32> =
-            (0..to_u32(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
+        let coarse = Coarse::new(&made, places, owners, fixed);
+        let block = saturating_u32_from_usize(block);
+        let rows: Vec<u32> = (0..saturating_u32_from_usize(made.batch.len()))
+            .filter(|row| coarse.owner(*row) == block)
+            .collect();
         let mut number = vec![NONE; made.batch.len()];
         for (at, row) in (0_u32..).zip(&rows) {
-            if let Some(to) = number.get_mut(place(*row)) {
+            if let Some(to) = number.get_mut(usize_from_u32(*row)) {
                 *to = at;
             }
         }
-        let of = |row: &u32| number.get(place(*row)).copied().unwrap_or(NONE);
-        let own = Made {
-            batch: some(&made.batch, &rows)?,
-            of: made.of.iter().map(of).collect(),
+        let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
+        let own = Coarsened {
+            batch: select_rows(&made.batch, &rows)?,
+            vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
-        self.taken =
-            self.taken.saturating_add(to_u64(own.of.iter().filter(|of| **of != NONE).count()));
+        self.taken = self
+            .taken
+            .saturating_add(to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count()));
         let first = taking.take(&own, places)?;
         let mut count = own.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
-            let owners = || rows.iter().map(|row| coarse.owner(to_u32(*row)));
+            let owners = || rows.iter().map(|row| coarse.owner(saturating_u32_from_usize(*row)));
             let last = owners().max().unwrap_or(block);
             if !owners().any(|owner| owner == block) || owners().all(|owner| owner == block) {
                 continue;
             }
             for row in rows {
-                let at = of(&to_u32(*row));
+                let at = of(&saturating_u32_from_usize(*row));
                 if last > block && at != NONE {
                     let number = first.saturating_add(at.into());
                     let known = self.known.entry(coarse.place(*row)).or_insert((number, last));
@@ -233,7 +237,7 @@ impl Sewing {
             }
             if last == block {
                 for row in rows {
-                    ends.push(match of(&to_u32(*row)) {
+                    ends.push(match of(&saturating_u32_from_usize(*row)) {
                         NONE => self.number(coarse.place(*row))?,
                         at => first.saturating_add(at.into()),
                     });
@@ -274,11 +278,13 @@ struct Coarse {
 }
 
 impl Coarse {
-    fn of(made: &Made, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
+    fn new(made: &Coarsened, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
         let count = made.batch.len();
         let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
-        for ((of, fixed), (at, owner)) in made.of.iter().zip(fixed).zip(places.iter().zip(owners)) {
-            let of = place(*of);
+        for ((of, fixed), (at, owner)) in
+            made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners))
+        {
+            let of = usize_from_u32(*of);
             if !fixed && coarse.owners.get(of).is_some_and(|owner| *owner != NONE) {
                 continue; // others may have become one with it, which stays where it is
             }
@@ -291,7 +297,7 @@ impl Coarse {
     }
 
     fn owner(&self, row: u32) -> u32 {
-        self.owners.get(place(row)).copied().unwrap_or(NONE)
+        self.owners.get(usize_from_u32(row)).copied().unwrap_or(NONE)
     }
 
     fn place(&self, row: usize) -> u64 {
@@ -310,11 +316,15 @@ fn push(
         return Ok(());
     }
     let numbers = counts(ends)?;
-    let vertices = Column::new(numbers.dtype(), to_u32(elements.width()), numbers.bytes().clone())?;
+    let vertices = Column::new(
+        numbers.dtype(),
+        saturating_u32_from_usize(elements.width()),
+        numbers.bytes().clone(),
+    )?;
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
-    Ok(taking.own()?.push_elements(&vertices, &fields)?)
+    Ok(taking.own_writer()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
@@ -329,14 +339,14 @@ pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
 }
 
 fn signed(n: i64) -> f64 {
-    let size = to_f64(n.unsigned_abs());
+    let size = f64_from_u64(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
 const STRAY: f64 = 1e-6;
 /// Chunks that are asked about at once.
-const AT_ONCE: usize = 4096;
+const COUNT_BATCH_CHUNKS: usize = 4096;
 
 #[cfg(test)]
 mod tests {

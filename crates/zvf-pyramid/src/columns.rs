@@ -1,11 +1,11 @@
 //! Positions as floats and back, and columns put together.
 
 use bytes::Bytes;
+use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
-use crate::num::{floor, place, to_f32};
 
 /// All values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
@@ -15,7 +15,7 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f32>() {
         return values.iter().map(|x| f64::from(*x)).collect();
     }
-    let width = place(column.width());
+    let width = usize_from_u32(column.width());
     let rows = 0..column.len();
     rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
 }
@@ -27,8 +27,8 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    pub(crate) fn of(positions: &Column) -> Self {
-        Self { axes: place(positions.width()), values: floats(positions) }
+    pub(crate) fn from_column(positions: &Column) -> Self {
+        Self { axes: usize_from_u32(positions.width()), values: floats(positions) }
     }
 
     pub(crate) fn point(&self, row: usize) -> &[f64] {
@@ -56,10 +56,14 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
     let size = usize::try_from(dtype.size).unwrap_or(8);
     match (dtype.kind, size) {
         (DtypeKind::Float, 2) => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
-        (DtypeKind::Float, 4) => bytes.extend(to_f32(x).to_le_bytes()),
+        (DtypeKind::Float, 4) => bytes.extend(nearest_f32(x).to_le_bytes()),
         (DtypeKind::Float, _) => bytes.extend(x.to_le_bytes()),
         (DtypeKind::UInt, 8) => {
-            let whole = if x < HALF { floor(x + 0.5).max(0).unsigned_abs() } else { u64::MAX };
+            let whole = if x < HALF {
+                saturating_floor_i64(x + 0.5).max(0).unsigned_abs()
+            } else {
+                u64::MAX
+            };
             bytes.extend(whole.to_le_bytes());
         }
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
@@ -71,7 +75,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
                 !(-1 << bits.min(62))
             };
             let least = if signed { !most } else { 0 };
-            let whole = floor(x + 0.5).clamp(least, most);
+            let whole = saturating_floor_i64(x + 0.5).clamp(least, most);
             bytes.extend(whole.to_le_bytes().iter().take(size));
         }
         (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),
@@ -83,7 +87,7 @@ pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let start = run.first().map_or(0, |row| place(*row));
+        let start = run.first().map_or(0, |row| usize_from_u32(*row));
         some.push_rows(column, start..start.saturating_add(run.len()));
     }
     some.finish()

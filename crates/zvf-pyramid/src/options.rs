@@ -9,7 +9,7 @@ use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
 use crate::ladder::Size;
-use crate::{PyramidError, Rule};
+use crate::{Aggregation, PyramidError};
 
 /// How levels are made.
 ///
@@ -67,7 +67,7 @@ pub struct Options {
     /// By how many levels these go up and down; -1 for all, 0 for none.
     pub depth: i64,
     /// What becomes of attributes, by name.
-    pub rules: Vec<(String, Rule)>,
+    pub rules: Vec<(String, Aggregation)>,
     /// About how many bytes of a level may be held until it is written; half as many at most are for
     /// reading the level below.
     pub memory: u64,
@@ -150,13 +150,13 @@ impl Options {
     ///
     /// What is said of a kind must fit it; what is said of all must fit one of them, and is nothing to those
     /// that it does not fit.
-    pub(crate) fn each(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+    pub(crate) fn per_kind(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
         self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
             let expected = "those of the store";
             return Err(PyramidError::setting("settings of a kind", expected, kind));
         }
-        let each: Vec<Self> = kinds.iter().map(|kind| self.of(*kind)).collect();
+        let each: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
         for (kind, own) in kinds.iter().zip(&each) {
             methods.push((*kind, own.check_of(*kind)?));
@@ -179,12 +179,12 @@ impl Options {
     }
 
     /// The same for a store of one kind: what is said of it is said of all.
-    pub(crate) fn alone(&self, kind: Kind) -> Self {
+    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
-            method: own.method.or(self.method),
-            size: own.size.or(self.size),
-            keep: own.keep.or(self.keep),
+            method: own.method.merge_defaults(self.method),
+            size: own.size.merge_defaults(self.size),
+            keep: own.keep.merge_defaults(self.keep),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
             ..self.clone()
@@ -194,19 +194,19 @@ impl Options {
     /// What is said of one kind.
     pub(crate) fn said(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        own.fold(OfKind::default(), OfKind::or)
+        own.fold(OfKind::default(), OfKind::merge_defaults)
     }
 
     /// What they come to for one kind.
-    fn of(&self, kind: Kind) -> Self {
+    fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
-        let method = own.method.or(self.method.filter(|method| method.fits(kind)));
-        let is = method.unwrap_or(Method::usual(kind));
+        let method = own.method.merge_defaults(self.method.filter(|method| method.fits(kind)));
+        let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
-            size: own.size.or(self.size.filter(|_| is.has_size())),
-            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
+            size: own.size.merge_defaults(self.size.filter(|_| is.has_size())),
+            keep: own.keep.merge_defaults(self.keep.filter(|_| is.has_share())),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             prune: self.prune.filter(|_| prunes),
             kinds: Vec::new(),
@@ -219,15 +219,15 @@ impl Options {
         below.vertices > 0
             && match (self.levels, self.until_bytes) {
                 (Some(levels), _) => level <= levels,
-                (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
-                (None, None) => below.vertices > self.until && level <= MOST_AUTOMATIC,
+                (None, Some(bytes)) => below.bytes > bytes && level <= MAX_AUTOMATIC,
+                (None, None) => below.vertices > self.until && level <= MAX_AUTOMATIC,
             }
     }
 
     /// Refuses settings that mean nothing for this kind; gives its method.
     fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
         self.check()?;
-        let method = self.method.unwrap_or(Method::usual(kind));
+        let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
             return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
         }
@@ -264,7 +264,7 @@ impl Options {
         if self.chunk_scale == 0 {
             return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
         }
-        if self.levels.is_some_and(|levels| levels > MOST_LEVELS) {
+        if self.levels.is_some_and(|levels| levels > MAX_LEVELS) {
             let found = self.levels.unwrap_or_default();
             return Err(PyramidError::setting("levels", "20 or fewer", found));
         }
@@ -310,12 +310,12 @@ pub struct OfKind {
 
 impl OfKind {
     /// These, and of others what these do not say.
-    fn or(self, other: &Self) -> Self {
+    fn merge_defaults(self, other: &Self) -> Self {
         Self {
-            method: self.method.or(other.method),
-            size: self.size.or(other.size),
-            keep: self.keep.or(other.keep),
-            sparsity: self.sparsity.or(other.sparsity),
+            method: self.method.merge_defaults(other.method),
+            size: self.size.merge_defaults(other.size),
+            keep: self.keep.merge_defaults(other.keep),
+            sparsity: self.sparsity.merge_defaults(other.sparsity),
         }
     }
 }
@@ -348,7 +348,7 @@ impl Method {
         (Self::Keep, "keep"),
     ];
 
-    pub(crate) fn usual(kind: Kind) -> Self {
+    pub(crate) fn default_for(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
         } else if kind.is_chain() || kind == Kind::Skeleton {
@@ -481,9 +481,9 @@ fn unfit_of(what: &'static str, expected: &'static str, found: &[(Kind, Method)]
 const SIZED: &str = "something to cluster or simplify";
 const SHARED: &str = "something to take a subset of, decimate or collapse";
 /// Levels that are built at most where nobody says how many.
-const MOST_AUTOMATIC: u32 = if MOST_LEVELS < 12 { MOST_LEVELS } else { 12 };
+const MAX_AUTOMATIC: u32 = if MAX_LEVELS < 12 { MAX_LEVELS } else { 12 };
 /// More than so many levels are never useful: each one has chunks at least as large.
-const MOST_LEVELS: u32 = 20;
+const MAX_LEVELS: u32 = 20;
 /// Bytes that reading has at least.
 const LEAST_BUDGET: u64 = 32 << 20;
 
@@ -496,7 +496,7 @@ mod tests {
         let with = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            options.each(&[Kind::Graph]).unwrap_err().to_string()
+            options.per_kind(&[Kind::Graph]).unwrap_err().to_string()
         };
         for (found, message) in [
             (with(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_method_that_fits() {
         for kind in Kind::ALL {
-            assert!(Method::usual(kind).fits(kind), "{kind}");
+            assert!(Method::default_for(kind).fits(kind), "{kind}");
         }
     }
 

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use png::{BitDepth, ColorType, Compression, Encoder};
+use zvf_format::num::usize_from_u32;
 
 use crate::canvas::{Canvas, Pixel};
+use crate::colour::round_u8;
 use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
-use crate::num::{byte, wide};
 use crate::options::{Ground, Options, Size};
 use crate::paint::Drawn;
 
@@ -43,7 +44,12 @@ pub struct Picture {
 
 impl Picture {
     /// Gives the inks of a canvas their colours.
-    pub(crate) fn of(canvas: &Canvas, meaning: Meaning, drawn: Drawn, options: &Options) -> Self {
+    pub(crate) fn from_canvas(
+        canvas: &Canvas,
+        meaning: Meaning,
+        drawn: Drawn,
+        options: &Options,
+    ) -> Self {
         let range = match meaning {
             Meaning::Colours => None,
             Meaning::Numbers => options.range.or_else(|| seen(canvas)),
@@ -53,7 +59,7 @@ impl Picture {
         let mut bytes = Vec::with_capacity(canvas.size().area().saturating_mul(4));
         for pixel in canvas.pixels() {
             let colour = match (is_drawn(pixel), options.ground) {
-                (true, _) => shaded(colours.of(pixel.ink), pixel.shade),
+                (true, _) => shaded(colours.resolve(pixel.ink), pixel.shade),
                 (false, Ground::Colour(ground)) => ground,
                 (false, Ground::Transparent) => [0; 3],
             };
@@ -98,7 +104,7 @@ impl Picture {
 
     /// Vertices that have no finite place: they, and what they belong to, are not in the picture.
     #[must_use]
-    pub const fn nowhere(&self) -> u64 {
+    pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
     }
 
@@ -108,7 +114,9 @@ impl Picture {
         if column >= self.size.width || row >= self.size.height {
             return None;
         }
-        let index = wide(row).saturating_mul(wide(self.size.width)).saturating_add(wide(column));
+        let index = usize_from_u32(row)
+            .saturating_mul(usize_from_u32(self.size.width))
+            .saturating_add(usize_from_u32(column));
         let stride = if self.transparent { 4 } else { 3 };
         match *self.bytes.get(index.saturating_mul(stride)..)? {
             [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),
@@ -148,7 +156,7 @@ impl Colours {
         Self { table, low, extent: high - low }
     }
 
-    fn of(&self, ink: Ink) -> Rgb {
+    fn resolve(&self, ink: Ink) -> Rgb {
         let Some(table) = &self.table else { return ink.as_colour() };
         let value = ink.as_number();
         // All the same is the middle of the map.
@@ -156,7 +164,7 @@ impl Colours {
         if value.is_nan() || share.is_nan() {
             return UNKNOWN;
         }
-        table.get(usize::from(byte(share * 255.0))).copied().unwrap_or(UNKNOWN)
+        table.get(usize::from(round_u8(share * 255.0))).copied().unwrap_or(UNKNOWN)
     }
 }
 

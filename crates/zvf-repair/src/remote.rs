@@ -58,7 +58,7 @@ pub async fn apply_remote(
         known.push(compared(store, prefix, &place, change).await?);
     }
     for (change, mode) in plan.changes.iter().zip(known) {
-        replace(store, &below(prefix, &change.path), change, mode).await?;
+        replace(store, &join(prefix, &change.path), change, mode).await?;
     }
     Ok(Some(place))
 }
@@ -66,7 +66,7 @@ pub async fn apply_remote(
 /// A place of its own for what is kept, with the plan in it, on a backend that heeds conditions.
 async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path, RepairError> {
     let text = Bytes::from(words(plan));
-    for n in 1..MOST {
+    for n in 1..MAX_KEPT_REPAIRS {
         let place = kept.clone().join(format!("repair-{n}"));
         let file = place.clone().join(PLAN);
         let path = file.to_string();
@@ -100,7 +100,7 @@ async fn compared(
     place: &Path,
     change: &Change,
 ) -> Result<PutMode, RepairError> {
-    let found = read(store, &below(prefix, &change.path), &change.path).await?;
+    let found = read(store, &join(prefix, &change.path), &change.path).await?;
     let Some(before) = &change.before else {
         return match found {
             None => Ok(PutMode::Create),
@@ -114,7 +114,7 @@ async fn compared(
     if version.e_tag.is_none() && version.version.is_none() {
         return Err(RepairError::NoConditionalPut { path: change.path.clone() });
     }
-    let copy = below(place, &change.path);
+    let copy = join(place, &change.path);
     let copied = put(store, &copy, &bytes, PutMode::Overwrite).await;
     copied.map_err(|source| refused(&change.path, source))?;
     Ok(PutMode::Update(version))
@@ -213,7 +213,7 @@ fn words(plan: &Plan) -> String {
     text
 }
 
-fn below(prefix: &Path, path: &str) -> Path {
+fn join(prefix: &Path, path: &str) -> Path {
     path.split('/').fold(prefix.clone(), |place, part| place.join(part))
 }
 
@@ -249,4 +249,4 @@ const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Repairs of one store that are kept.
-const MOST: u32 = 10_000;
+const MAX_KEPT_REPAIRS: u32 = 10_000;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zvf_metadata::{Family, Node, Root};
+use zvf_format::num::to_u64;
+use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Keep};
@@ -15,7 +16,6 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::node::Opened;
 use crate::notice::Notices;
-use crate::num::to_u64;
 use crate::source::Source;
 
 /// One open store.
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) budget: Budget,
     pub(crate) root: Root,
-    pub(crate) family: Family,
+    pub(crate) family: LayoutFamily,
     pub(crate) opened: Opened,
     pub(crate) ids: AtomicU32,
 }

@@ -41,7 +41,6 @@ mod b2nd;
 mod convert;
 mod error;
 mod memory;
-mod num;
 mod pack;
 mod pause;
 mod publish;
@@ -58,7 +57,7 @@ pub use convert::{ArrayForm, ConvertOptions, convert, gather};
 pub use error::TensorError;
 pub use memory::Memory;
 pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};
-pub use publish::NewFile;
+pub use publish::AtomicTensorFile;
 pub use slice::{Bound, Cut, Slice};
 pub use tet::{
     Compression, Fault, Metadata, NewTensor, Tensor, TensorAbout, TensorFile, TetWriter, Weight,

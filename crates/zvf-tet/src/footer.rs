@@ -117,7 +117,8 @@ impl<'a> Footer<'a> {
             return Err(refuse(Class::OutOfBounds, "history_json_len", at(16), expected, len));
         }
         let need = len.saturating_add(Self::TAIL); // at most the file
-        let Some(json) = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(len)?))
+        let Some(json) =
+            last_bytes(tail, need).and_then(|bytes| bytes.get(..num::checked_usize(len)?))
         else {
             return Ok(Progress::More(need));
         };
@@ -144,7 +145,8 @@ impl<'a> Footer<'a> {
             return Ok(Progress::Done(self));
         };
         let need = file_len.saturating_sub(spill.offset);
-        let spilled = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(spill.len)?));
+        let spilled =
+            last_bytes(tail, need).and_then(|bytes| bytes.get(..num::checked_usize(spill.len)?));
         let Some(metadata) = spilled else {
             return Ok(Progress::More(need));
         };
@@ -204,7 +206,7 @@ impl<'a> Footer<'a> {
     /// The text of a member of the JSON object, as it stands there; the first of that name.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a [u8]> {
-        Members::of(self.json).named(name).next()
+        Members::new(self.json).named(name).next()
     }
 
     /// The metadata object, wherever it lies.
@@ -284,7 +286,7 @@ pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     }
     json::check_object(Part::TetFooter, "history_json", history_json)?;
     for name in REFS {
-        if Members::of(history_json).named(name).next().is_some() {
+        if Members::new(history_json).named(name).next().is_some() {
             let expected = Expected::Rule("no reference to a spill");
             return Err(refuse(Class::InvalidArgument, name, 0, expected, "one"));
         }
@@ -305,7 +307,7 @@ fn references(
         if version == 1 && name != METADATA_REF {
             continue;
         }
-        let mut named = Members::of(json).named(name);
+        let mut named = Members::new(json).named(name);
         let first = named.next();
         if named.next().is_some() {
             let expected = Expected::Rule("one member of this name");
@@ -314,7 +316,7 @@ fn references(
         let Some(value) = first.filter(|value| *value != b"null") else {
             continue;
         };
-        let number = |key| Members::of(value).named(key).next().and_then(json::as_u64);
+        let number = |key| Members::new(value).named(key).next().and_then(json::as_u64);
         let (Some(offset), Some(len)) = (number("offset"), number("len")) else {
             let expected = Expected::Rule("whole numbers offset and len");
             return Err(refuse(Class::Encoding, name, json_at, expected, "something else"));
@@ -330,7 +332,7 @@ fn references(
 }
 
 fn last_bytes(bytes: &[u8], n: u64) -> Option<&[u8]> {
-    bytes.get(bytes.len().checked_sub(num::index(n)?)?..)
+    bytes.get(bytes.len().checked_sub(num::checked_usize(n)?)?..)
 }
 
 fn refuse(

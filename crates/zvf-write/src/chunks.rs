@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 
 use crate::WriteError;
-use crate::num::{place, to_u32, to_u64};
 
 /// Keys and their numbers.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ impl ChunkTable {
             return Err(WriteError::TooMuch { what, most, found: most.saturating_add(1) });
         }
         self.keys.extend_from_slice(key);
-        self.numbers.insert(key.into(), to_u32(next));
-        Ok(to_u32(next))
+        self.numbers.insert(key.into(), saturating_u32_from_usize(next));
+        Ok(saturating_u32_from_usize(next))
     }
 
     /// The number of a chunk that is there; `u32::MAX` of any other.
@@ -59,7 +59,7 @@ impl ChunkTable {
 
     /// The components of chunk `number`.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
-        let start = place(number).saturating_mul(self.rank);
+        let start = usize_from_u32(number).saturating_mul(self.rank);
         self.keys.get(start..start.saturating_add(self.rank)).unwrap_or(&[])
     }
 
@@ -93,7 +93,7 @@ impl ChunkTable {
     ) -> Option<Vec<u64>> {
         loop {
             let mut held: HashMap<Vec<u64>, (u64, u64)> = HashMap::new();
-            for number in 0..to_u32(self.len()) {
+            for number in 0..saturating_u32_from_usize(self.len()) {
                 let (cells, sum) = held.entry(self.shard_of(number, origin, &shard)).or_default();
                 *cells += 1;
                 *sum = sum.saturating_add(bytes(number)); // too much is too much
@@ -119,7 +119,7 @@ impl ChunkTable {
     /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
-        let mut chunks: Vec<u32> = (0..to_u32(self.len())).collect();
+        let mut chunks: Vec<u32> = (0..saturating_u32_from_usize(self.len())).collect();
         let shard_of = |number: u32| self.shard_of(number, origin, shard.unwrap_or(&[]));
         chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
         let ranks = inverse(&chunks);
@@ -130,7 +130,7 @@ impl ChunkTable {
         let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
         for same in chunks.chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
             for number in same {
-                if let Some(to) = shards.get_mut(place(*number)) {
+                if let Some(to) = shards.get_mut(usize_from_u32(*number)) {
                     *to = shard;
                 }
             }
@@ -144,7 +144,7 @@ impl ChunkTable {
 fn inverse(numbers: &[u32]) -> Vec<u32> {
     let mut places = vec![0; numbers.len()];
     for (at, number) in (0_u32..).zip(numbers) {
-        if let Some(to) = places.get_mut(place(*number)) {
+        if let Some(to) = places.get_mut(usize_from_u32(*number)) {
             *to = at;
         }
     }
@@ -164,17 +164,17 @@ pub(crate) struct Order {
 impl Order {
     /// Where the chunk `number` stands among all in numeric order.
     pub(crate) fn rank(&self, number: u32) -> u32 {
-        self.ranks.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.ranks.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// Where the chunk `number` stands in the order of writing.
     pub(crate) fn place(&self, number: u32) -> u32 {
-        self.places.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.places.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// The shard that chunk `number` lies in; one of its own without shards.
     pub(crate) fn shard(&self, number: u32) -> u32 {
-        self.shards.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.shards.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 }
 

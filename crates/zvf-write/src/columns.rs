@@ -12,12 +12,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;
-use crate::num::{place, to_u32};
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Attribute {
     }
 
     /// The attribute that another process told of, without its texts.
-    pub(crate) fn of(record: &AttributeRecord) -> Result<Self, WriteError> {
+    pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self, WriteError> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
         Ok(Self {
@@ -124,7 +124,8 @@ impl Attribute {
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
-            None => crate::num::to_usize(self.dtype.size).saturating_mul(place(self.width)),
+            None => zvf_format::num::saturating_usize(self.dtype.size)
+                .saturating_mul(usize_from_u32(self.width)),
         }
     }
 
@@ -183,7 +184,7 @@ impl Attribute {
 
 impl Texts {
     fn code(&mut self, text: String) -> u32 {
-        let next = to_u32(self.codes.len());
+        let next = saturating_u32_from_usize(self.codes.len());
         *self.codes.entry(text).or_insert(next)
     }
 
@@ -210,7 +211,7 @@ impl Texts {
         texts.sort_unstable();
         let mut recode = vec![0; texts.len()];
         for (code, (_, provisional)) in (0_u32..).zip(&texts) {
-            if let Some(to) = recode.get_mut(place(*provisional)) {
+            if let Some(to) = recode.get_mut(usize_from_u32(*provisional)) {
                 *to = code;
             }
         }
@@ -233,7 +234,8 @@ impl Written {
         let (codes, _) = kept.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
         for code in codes {
-            let code = recode.get(place(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
+            let code =
+                recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
@@ -271,15 +273,15 @@ pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
     let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
-    let size = to_u32(units).saturating_mul(4);
+    let size = saturating_u32_from_usize(units).saturating_mul(4);
     let dtype = Dtype { kind: DtypeKind::Text, size: size.into(), big_endian: false };
-    let (width, mut bytes) = (place(field.column.width()), Vec::new());
+    let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
             let code = |source| WriteError::Code { name: field.name.to_string(), source };
             let value = field.value(row, c).map_err(code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
-            bytes.extend_from_slice(&utf32(&text, place(size)));
+            bytes.extend_from_slice(&utf32(&text, usize_from_u32(size)));
         }
     }
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)

@@ -6,7 +6,7 @@
 //! ```
 
 use clap::Args;
-use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, Codecs};
+use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, CodecPipeline};
 
 use crate::outcome::Usage;
 
@@ -49,22 +49,22 @@ enum Codec {
 impl Coding {
     /// The codecs of cells; those of plain cells where none was named.
     #[cfg(feature = "write")]
-    pub(crate) fn codecs(&self) -> Codecs {
-        self.of(self.codec.unwrap_or(Codec::None))
+    pub(crate) fn codecs(&self) -> CodecPipeline {
+        self.build_codecs(self.codec.unwrap_or(Codec::None))
     }
 
     /// The codecs of cells, which must be named.
-    pub(crate) fn named(&self) -> Result<Codecs, Usage> {
+    pub(crate) fn named(&self) -> Result<CodecPipeline, Usage> {
         let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
-        self.codec.map(|codec| self.of(codec)).ok_or_else(missing)
+        self.codec.map(|codec| self.build_codecs(codec)).ok_or_else(missing)
     }
 
-    fn of(&self, codec: Codec) -> Codecs {
+    fn build_codecs(&self, codec: Codec) -> CodecPipeline {
         let codecs = match codec {
-            Codec::None => Codecs::none(),
-            Codec::Zstd(level) => Codecs::zstd(level),
-            Codec::Gzip(level) => Codecs::gzip(level),
-            Codec::Blosc(level) => Codecs::blosc(BloscSettings {
+            Codec::None => CodecPipeline::none(),
+            Codec::Zstd(level) => CodecPipeline::zstd(level),
+            Codec::Gzip(level) => CodecPipeline::gzip(level),
+            Codec::Blosc(level) => CodecPipeline::blosc(BloscSettings {
                 compressor: self.compressor,
                 level,
                 filter: self.shuffle,
@@ -137,14 +137,14 @@ fn codec(text: &str) -> Result<Codec, String> {
     };
     match name {
         "none" if level.is_none() => Ok(Codec::None),
-        "zstd" => within(level, 3, -7, 22).map(Codec::Zstd),
-        "gzip" => within(level, 5, 0, 9).map(Codec::Gzip),
-        "blosc" => within(level, 5, 0, 9).map(Codec::Blosc),
+        "zstd" => parse_within(level, 3, -7, 22).map(Codec::Zstd),
+        "gzip" => parse_within(level, 5, 0, 9).map(Codec::Gzip),
+        "blosc" => parse_within(level, 5, 0, 9).map(Codec::Blosc),
         _ => Err("expected none, zstd, gzip or blosc, with a level as in zstd:9".to_owned()),
     }
 }
 
-fn within<T>(level: Option<&str>, usual: T, low: T, high: T) -> Result<T, String>
+fn parse_within<T>(level: Option<&str>, usual: T, low: T, high: T) -> Result<T, String>
 where
     T: PartialOrd + std::fmt::Display + std::str::FromStr,
 {

@@ -107,11 +107,11 @@ impl Render {
         } else {
             writeln!(out, "{}: {} in {seconds:.2} s", self.output.display(), sentence(&picture))?;
         }
-        session.tell_notices(out, reader.store())?;
-        let nowhere = picture.nowhere();
+        session.print_store_notices(out, reader.store())?;
+        let nowhere = picture.unplaced_vertices();
         let nowhere = (nowhere > 0)
             .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
-        session.tell(out, nowhere)?;
+        session.print_notices(out, nowhere)?;
         Ok(Outcome::Clean)
     }
 
@@ -178,7 +178,7 @@ impl Render {
             "points": picture.points(),
             "lines": picture.lines(),
             "faces": picture.faces(),
-            "nowhere": picture.nowhere(),
+            "nowhere": picture.unplaced_vertices(),
             "range": picture.range(),
             "seconds": seconds,
         })

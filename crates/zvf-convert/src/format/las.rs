@@ -33,7 +33,8 @@ pub(super) const LAZ: Spec = Spec {
     name: "LAZ",
     extensions: &["laz"],
     recognizes: |start| {
-        start.bytes.starts_with(MAGIC) && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
+        start.bytes.starts_with(MAGIC)
+            && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
     },
     read: Some(read::las::open),
     write: Some(write::las::open_compressed),

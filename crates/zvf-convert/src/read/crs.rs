@@ -22,7 +22,9 @@ pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
 /// Whether a name is one of WGS 84 in degrees, longitude first or not.
 pub(crate) fn is_wgs84(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
-    upper.ends_with("CRS84") || upper.ends_with("CRS84H") || upper.replace("::", ":").ends_with("EPSG:4326")
+    upper.ends_with("CRS84")
+        || upper.ends_with("CRS84H")
+        || upper.replace("::", ":").ends_with("EPSG:4326")
 }
 
 fn json_unit(crs: &Json) -> Option<&'static str> {
@@ -52,14 +54,20 @@ fn by_name(name: &str) -> Option<&'static str> {
 
 fn by_factor(factor: f64) -> Option<&'static str> {
     let near = |known: f64| (factor - known).abs() < 1e-9;
-    let known = [(1.0, "meter"), (0.3048, "foot"), (1200.0 / 3937.0, "US_survey_foot"), (1000.0, "kilometer")];
+    let known = [
+        (1.0, "meter"),
+        (0.3048, "foot"),
+        (1200.0 / 3937.0, "US_survey_foot"),
+        (1000.0, "kilometer"),
+    ];
     known.into_iter().find(|(known, _)| near(*known)).map(|(_, name)| name)
 }
 
 /// The unit of the first system in the text that is projected, else degrees where one is geographic.
 fn wkt_unit(text: &str) -> Option<&'static str> {
     let upper = text.to_ascii_uppercase();
-    let projected = ["PROJCS[", "PROJCRS[", "PROJECTEDCRS["].into_iter().find_map(|key| upper.find(key));
+    let projected =
+        ["PROJCS[", "PROJCRS[", "PROJECTEDCRS["].into_iter().find_map(|key| upper.find(key));
     let Some(start) = projected else {
         let geographic = ["GEOGCS[", "GEOGCRS[", "GEODCRS[", "GEODETICCRS["];
         return geographic.into_iter().any(|key| upper.contains(key)).then_some("degree");
@@ -74,7 +82,8 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
             _ if quoted => {}
             '[' => {
                 let before = rest.get(..at)?;
-                let is_unit = before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
+                let is_unit =
+                    before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
                 if is_unit && (depth == 1 || before.ends_with("LENGTHUNIT")) {
                     found = found.or_else(|| factor(rest.get(at..)?));
                 }

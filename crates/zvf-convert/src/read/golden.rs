@@ -70,7 +70,10 @@ pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<All, Con
                 all.rows += batch.len();
                 for (at, field) in batch.fields().iter().enumerate() {
                     let said = &all.header.fields[at];
-                    assert_eq!((&field.name, field.column.dtype()), (&said.name, said.column.dtype()));
+                    assert_eq!(
+                        (&field.name, field.column.dtype()),
+                        (&said.name, said.column.dtype())
+                    );
                     all.fields[at].push(field.clone());
                 }
             }
@@ -112,7 +115,8 @@ pub(super) fn check_one(name: &str, said: &Json, all: &All) {
 pub(super) fn check_columns(name: &str, said: &Json, fields: &[Vec<Field>]) {
     for column in said.as_array().into_iter().flatten() {
         let wanted = column["name"].as_str().unwrap();
-        let parts = fields.iter().find(|parts| parts.first().is_some_and(|field| *field.name == *wanted));
+        let parts =
+            fields.iter().find(|parts| parts.first().is_some_and(|field| *field.name == *wanted));
         let Some(parts) = parts else {
             assert_eq!(column["shape"][0], 0, "{name} has no {wanted}");
             continue;
@@ -220,7 +224,8 @@ pub(super) fn check_features(format: &str, options: &ReadOptions) {
         }
         if all.header.kind.is_chain() && kinds.is_empty() {
             let lengths: Vec<usize> = all.lengths.values().flatten().copied().collect();
-            let wanted: Vec<usize> = serde_json::from_value(said["parts"]["lengths"].clone()).unwrap();
+            let wanted: Vec<usize> =
+                serde_json::from_value(said["parts"]["lengths"].clone()).unwrap();
             assert_eq!(lengths, wanted, "{name}");
         }
         assert_eq!(said["features"]["count"], all.objects.len(), "{name}");

@@ -93,7 +93,9 @@ impl Source {
         let left = self.len.saturating_sub(at);
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
-            return Err(self.bad(Class::Truncated, Place::Byte(at), expected, left.to_string()).into());
+            return Err(self
+                .bad(Class::Truncated, Place::Byte(at), expected, left.to_string())
+                .into());
         };
         match &mut self.held {
             Held::Memory(all) => {

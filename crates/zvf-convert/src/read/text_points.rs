@@ -62,7 +62,10 @@ fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader,
     let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, owned);
     let header = Header { vertices: Some(found.count), ..vertices.header(axes(3))? };
     let header = if elements { header.with_unit("angstrom") } else { header };
-    let labels = Categories::new(found.elements.iter().map(|text| Value::from(text.as_str())).collect(), None);
+    let labels = Categories::new(
+        found.elements.iter().map(|text| Value::from(text.as_str())).collect(),
+        None,
+    );
     let fields = header.fields.iter().map(|field| label(field, &labels)).collect();
     let header = Header { fields, ..header };
     let rows = Rows::new(&source, format)?;
@@ -91,14 +94,24 @@ struct Rows {
 impl Rows {
     fn new(source: &Source, format: Format) -> Result<Self, ConvertError> {
         let lines = Lines::new(source.begin(format)?);
-        Ok(Self { lines, format, count: None, has_elements: false, read: 0, begun: false, held: None })
+        Ok(Self {
+            lines,
+            format,
+            count: None,
+            has_elements: false,
+            read: 0,
+            begun: false,
+            held: None,
+        })
     }
 
     /// Whether the first line has names instead of numbers.
     fn has_names(&mut self) -> Result<bool, ConvertError> {
         let Some(line) = self.next_line()? else { return Ok(false) };
-        let first = split(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
-        let is_name = |word: &String| word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_');
+        let first =
+            split(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
+        let is_name =
+            |word: &String| word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_');
         Ok(first.filter(|word| is_name(word) && float(word).is_none()).is_some())
     }
 
@@ -161,7 +174,8 @@ impl Rows {
     /// The element and the numbers of a line.
     fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>), BadInput> {
         let words = split(line).map_err(|found| {
-            let bad = self.lines.bad(Class::Encoding, "numbers apart by blanks, or by commas", found);
+            let bad =
+                self.lines.bad(Class::Encoding, "numbers apart by blanks, or by commas", found);
             bad.with_hint("decimal commas have to become points")
         })?;
         let (element, words) = match words.as_slice() {
@@ -169,7 +183,8 @@ impl Rows {
             all => (None, all),
         };
         let number = |word: &&str| {
-            float(word).ok_or_else(|| self.lines.bad(Class::Encoding, "a number", format!("{word:?}")))
+            float(word)
+                .ok_or_else(|| self.lines.bad(Class::Encoding, "a number", format!("{word:?}")))
         };
         Ok((element, words.iter().map(number).collect::<Result<_, _>>()?))
     }
@@ -199,8 +214,13 @@ struct Found {
 
 impl Found {
     fn new(mut rows: Rows) -> Result<Self, ConvertError> {
-        let mut found =
-            Self { count: 0, numbers: 0, whole: Vec::new(), has_colour: false, elements: Vec::new() };
+        let mut found = Self {
+            count: 0,
+            numbers: 0,
+            whole: Vec::new(),
+            has_colour: false,
+            elements: Vec::new(),
+        };
         let mut bytes = Vec::new();
         while let Some(line) = rows.next()? {
             let (element, numbers) = rows.parse(&line)?;
@@ -211,13 +231,18 @@ impl Found {
             }
             if numbers.len() != found.numbers || numbers.len() < 3 {
                 let expected = format!("{} numbers, as in the first line", found.numbers.max(3));
-                return Err(rows.lines.bad(Class::BadShape, expected, numbers.len().to_string()).into());
+                return Err(rows
+                    .lines
+                    .bad(Class::BadShape, expected, numbers.len().to_string())
+                    .into());
             }
             for ((number, whole), byte) in numbers.iter().zip(&mut found.whole).zip(&mut bytes) {
                 *whole &= number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
                 *byte &= *whole && (0.0..=255.0).contains(number);
             }
-            if let Some(element) = element.filter(|element| !found.elements.iter().any(|one| one == element)) {
+            if let Some(element) =
+                element.filter(|element| !found.elements.iter().any(|one| one == element))
+            {
                 found.elements.push(element.to_owned());
             }
             if found.elements.len() > MAX_ELEMENTS {
@@ -270,11 +295,17 @@ impl Pieces {
         if batch.parts().offsets().is_empty() {
             return Ok(Some(Piece::Vertices(labelled)));
         }
-        let labelled = labelled.with_parts(batch.parts().clone()).map_err(super::values::no_batch)?;
+        let labelled =
+            labelled.with_parts(batch.parts().clone()).map_err(super::values::no_batch)?;
         Ok(Some(Piece::Vertices(labelled)))
     }
 
-    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range, as the first pass found")]
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and in range, as the first pass found"
+    )]
     fn push(&mut self, line: &str) -> Result<(), ConvertError> {
         let (element, numbers) = self.rows.parse(line)?;
         let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((&numbers, &[]));
@@ -286,9 +317,11 @@ impl Pieces {
                 self.vertices.positions.push_bytes(&x.to_le_bytes());
             }
         }
-        let code = element.and_then(|element| self.found.elements.iter().position(|one| one == element));
+        let code =
+            element.and_then(|element| self.found.elements.iter().position(|one| one == element));
         for field in &mut self.vertices.fields {
-            let width = if field.name == "color" { 3 } else { usize::from(field.name != "element") };
+            let width =
+                if field.name == "color" { 3 } else { usize::from(field.name != "element") };
             let (own, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
             rest = after;
             match field.values.dtype() {
@@ -297,7 +330,9 @@ impl Pieces {
                     let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
                     field.values.push_bytes(&code.to_le_bytes());
                 }
-                INT32 => own.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes())),
+                INT32 => {
+                    own.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes()))
+                }
                 _ => own.iter().for_each(|x| field.values.push_bytes(&x.to_le_bytes())),
             }
         }
@@ -336,7 +371,10 @@ mod tests {
         let reader = open(Input::reader(text), Some(Format::Xyz), &ReadOptions::default()).unwrap();
         let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
         let [Piece::Vertices(batch)] = &pieces[..] else { panic!() };
-        assert_eq!([0, 1, 2].map(|axis| batch.positions().float(0, axis).unwrap()), [1.0, 0.5, 1e5]);
+        assert_eq!(
+            [0, 1, 2].map(|axis| batch.positions().float(0, axis).unwrap()),
+            [1.0, 0.5, 1e5]
+        );
         for (text, fault) in [
             ("1 2 3\n1 2\n", "line 2: expected 3 numbers, as in the first line, found 2"),
             ("1,5 2,5 3,5\n", "decimal commas have to become points"),
@@ -344,7 +382,8 @@ mod tests {
             ("1\nnote\nC 1 2 3\nH 1 2 3\n", "expected the end after 1 points, found one more"),
         ] {
             let input = Input::reader(std::io::Cursor::new(text.as_bytes().to_vec()));
-            let error = open(input, Some(Format::Xyz), &ReadOptions::default()).unwrap_err().to_string();
+            let error =
+                open(input, Some(Format::Xyz), &ReadOptions::default()).unwrap_err().to_string();
             assert!(error.contains(fault), "{error}");
         }
     }

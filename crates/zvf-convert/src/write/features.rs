@@ -41,7 +41,9 @@ pub(crate) struct FeatureWriter<'a> {
 enum State {
     New,
     /// A vertex is a feature.
-    Points { with_objects: bool },
+    Points {
+        with_objects: bool,
+    },
     /// An object is a feature.
     Objects(Box<Collected>),
 }
@@ -71,7 +73,8 @@ impl<'a> FeatureWriter<'a> {
     fn write_objects(&mut self, mut all: Collected) -> Result<(), ConvertError> {
         let known = std::mem::take(&mut all.objects);
         let fields = all.take_object_fields();
-        let has_id = all.header.id_field.is_some() || all.header.object_fields.iter().any(|f| *f.name == *"id");
+        let has_id = all.header.id_field.is_some()
+            || all.header.object_fields.iter().any(|f| *f.name == *"id");
         let batch = all.take_batch()?;
         let mut runs: HashMap<ObjectId, Vec<Range<usize>>> = HashMap::new();
         let mut order = known.clone();
@@ -93,7 +96,8 @@ impl<'a> FeatureWriter<'a> {
             None => batch.parts().iter().for_each(|part| add(part.object, part.rows)),
         }
         let kind = if batch.kind().is_chain() { PartKind::Line } else { PartKind::Point };
-        let ids = if has_id { Vec::new() } else { vec![object_field(order.iter().map(|id| id.0))?] };
+        let ids =
+            if has_id { Vec::new() } else { vec![object_field(order.iter().map(|id| id.0))?] };
         let mut shape = Shape::default();
         for (number, id) in order.iter().enumerate() {
             shape.clear();
@@ -102,8 +106,11 @@ impl<'a> FeatureWriter<'a> {
                 add_positions(&batch, range.clone(), kind, &mut shape);
             }
             let row = rows.get(id).copied();
-            let mut own: Vec<Field> = fields.iter().map(|field| row_of(field, row)).collect::<Result<_, _>>()?;
-            own.extend(ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))));
+            let mut own: Vec<Field> =
+                fields.iter().map(|field| row_of(field, row)).collect::<Result<_, _>>()?;
+            own.extend(
+                ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))),
+            );
             self.sink.write(&shape, &own, 0)?;
         }
         self.report.vertices = u64::try_from(batch.len()).unwrap_or(u64::MAX);
@@ -115,16 +122,21 @@ impl<'a> FeatureWriter<'a> {
 impl super::Writer for FeatureWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
         super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
-        let objects = header.kind.is_chain() || (header.objects && !header.object_fields.is_empty());
+        let objects =
+            header.kind.is_chain() || (header.objects && !header.object_fields.is_empty());
         let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
-        let has_id = objects && (header.id_field.is_some() || fields.iter().any(|field| *field.name == *"id"));
+        let has_id = objects
+            && (header.id_field.is_some() || fields.iter().any(|field| *field.name == *"id"));
         if header.objects && !has_id {
             fields.push(object_field(std::iter::empty())?);
         }
         let dropped = if objects { header.fields.as_slice() } else { &header.object_fields };
         let lost = dropped.iter().map(|field| {
             let whose = if objects { "vertex" } else { "object" };
-            Loss::new(format!("{whose} attribute {:?} is dropped: a feature has one value", field.name))
+            Loss::new(format!(
+                "{whose} attribute {:?} is dropped: a feature has one value",
+                field.name
+            ))
         });
         self.report.losses.extend(lost);
         self.report.losses.extend(self.sink.begin(header, &fields)?);
@@ -188,7 +200,9 @@ fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut 
     let positions = batch.positions();
     shape.axes = usize::try_from(positions.width()).unwrap_or(0);
     for row in rows.clone() {
-        shape.positions.extend((0..shape.axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)));
+        shape
+            .positions
+            .extend((0..shape.axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)));
     }
     if !rows.is_empty() {
         shape.parts.push(Part { kind, len: rows.len() });

@@ -66,14 +66,22 @@ impl FeatureSink for Sink<'_> {
         self.axes = header.axes.len();
         self.crs = header.crs.clone();
         let named = header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || crs.is_string());
-        Ok(if named { Vec::new() } else { vec![Loss::new("the CRS is not stated: it has neither a code nor WKT")] })
+        Ok(if named {
+            Vec::new()
+        } else {
+            vec![Loss::new("the CRS is not stated: it has neither a code nor WKT")]
+        })
     }
 
     fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
         let kind = kind_of(shape);
         let feature = feature(shape, kind, fields, &self.columns, row)?;
         let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
-        held.features.push(Item { bounds: bounds(shape), at: held.bytes.len(), len: feature.len() });
+        held.features.push(Item {
+            bounds: bounds(shape),
+            at: held.bytes.len(),
+            len: feature.len(),
+        });
         held.bytes.extend_from_slice(&feature);
         if !shape.parts.is_empty() && !held.kinds.contains(&kind) {
             held.kinds.push(kind);
@@ -92,7 +100,8 @@ impl FeatureSink for Sink<'_> {
         if let Some(mut held) = self.held.take() {
             let all = held.features.iter().map(|item| item.bounds).fold(EMPTY, union);
             // A feature without a place has no box that a tree could hold.
-            let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2]) && !held.features.is_empty();
+            let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
+                && !held.features.is_empty();
             let width = if has_tree { NODE_WIDTH } else { 0 };
             if has_tree {
                 held.features.sort_by_key(|item| hilbert(item.bounds, all));
@@ -206,7 +215,11 @@ fn column_type(field: &Field) -> u8 {
     }
     let dtype = field.column.dtype();
     match (&field.categories, dtype.kind, dtype.size) {
-        (Some(categories), ..) if categories.values().iter().all(|one| matches!(one, Value::Bool(_))) => 2,
+        (Some(categories), ..)
+            if categories.values().iter().all(|one| matches!(one, Value::Bool(_))) =>
+        {
+            2
+        }
         (Some(_), ..) | (None, DtypeKind::Text, _) => 11,
         (None, DtypeKind::Bool, _) => 2,
         (None, DtypeKind::Int, 1) => 0,
@@ -269,7 +282,11 @@ fn geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
     to.end_table(table)
 }
 
-fn properties(fields: &[Field], columns: &[(String, u8)], row: usize) -> Result<Vec<u8>, ConvertError> {
+fn properties(
+    fields: &[Field],
+    columns: &[(String, u8)],
+    row: usize,
+) -> Result<Vec<u8>, ConvertError> {
     let mut to = Vec::new();
     for (number, (field, (_, kind))) in (0_u16..).zip(fields.iter().zip(columns)) {
         let source = |source| ConvertError::Category { column: field.name.to_string(), source };
@@ -296,7 +313,11 @@ fn properties(fields: &[Field], columns: &[(String, u8)], row: usize) -> Result<
             other if *kind == 11 => text(&other.to_string()),
             other => {
                 to.extend_from_slice(&number.to_le_bytes());
-                to.extend_from_slice(&bytes_of(&other, field.column.dtype(), field.column.row(row)));
+                to.extend_from_slice(&bytes_of(
+                    &other,
+                    field.column.dtype(),
+                    field.column.row(row),
+                ));
             }
         }
     }
@@ -327,7 +348,12 @@ fn bounds(shape: &Shape) -> [f64; 4] {
 }
 
 /// The place of the middle of a box on a Hilbert curve through the extent of all.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 bits")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 16 bits"
+)]
 fn hilbert(bounds: [f64; 4], all: [f64; 4]) -> u64 {
     let scale = |axis: usize| {
         let (low, high) = (all[axis], all[axis + 2]);
@@ -366,7 +392,9 @@ fn tree(features: &[Item]) -> Vec<u8> {
         let above: Vec<_> = below
             .chunks(width)
             .zip((0_u64..).step_by(width))
-            .map(|(nodes, first)| (nodes.iter().fold(EMPTY, |all, (one, _)| union(all, *one)), first))
+            .map(|(nodes, first)| {
+                (nodes.iter().fold(EMPTY, |all, (one, _)| union(all, *one)), first)
+            })
             .collect();
         let ended = above.len() <= 1;
         levels.push(above);
@@ -420,7 +448,11 @@ mod tests {
 ]}"#;
         let wanted = read(text.as_bytes().to_vec(), Format::GeoJson, &ReadOptions::default());
         for memory in [256 << 20, 2000] {
-            let found = read(converted(text.to_owned(), memory), Format::FlatGeobuf, &ReadOptions::default());
+            let found = read(
+                converted(text.to_owned(), memory),
+                Format::FlatGeobuf,
+                &ReadOptions::default(),
+            );
             assert_eq!(found, wanted, "{memory}");
         }
     }
@@ -429,19 +461,29 @@ mod tests {
     fn the_tree_finds_boxes() {
         let point = |n: u32| {
             let (x, y) = (f64::from(n * 7 % 101), f64::from(n * 13 % 97));
-            format!(r#"{{"type":"Feature","properties":{{"n":{n}}},"geometry":{{"type":"Point","coordinates":[{x},{y}]}}}}"#)
+            format!(
+                r#"{{"type":"Feature","properties":{{"n":{n}}},"geometry":{{"type":"Point","coordinates":[{x},{y}]}}}}"#
+            )
         };
         let points: Vec<String> = (0..700).map(point).collect();
         let bytes = converted(points.join("\n"), 256 << 20);
         let all = read(bytes.clone(), Format::FlatGeobuf, &ReadOptions::default());
         let count = |pieces: &[Piece]| {
-            let rows = pieces.iter().map(|piece| if let Piece::Vertices(batch) = piece { batch.len() } else { 0 });
+            let rows = pieces
+                .iter()
+                .map(|piece| if let Piece::Vertices(batch) = piece { batch.len() } else { 0 });
             rows.sum::<usize>()
         };
         assert_eq!(count(&all), 700);
         let bounds = Bounds { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
-        let inside = (0..700).filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)])).count();
-        let some = read(bytes, Format::FlatGeobuf, &ReadOptions { bounds: Some(bounds), ..ReadOptions::default() });
+        let inside = (0..700)
+            .filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)]))
+            .count();
+        let some = read(
+            bytes,
+            Format::FlatGeobuf,
+            &ReadOptions { bounds: Some(bounds), ..ReadOptions::default() },
+        );
         assert_eq!(count(&some), inside);
     }
 }

@@ -184,7 +184,8 @@ fn position(numbers: &[f64], digits: Option<usize>) -> String {
 /// A number with at most so many digits behind the point.
 fn short(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
@@ -199,7 +200,8 @@ mod tests {
         let input = Input::reader(text.as_bytes());
         let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
         let mut out = Vec::new();
-        let writer = write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        let writer =
+            write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
         write::copy(reader, writer).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -222,6 +224,9 @@ mod tests {
 
     #[test]
     fn degrees_are_short() {
-        assert_eq!([short(1.0, 7), short(-0.000_000_01, 7), short(12.345_678_91, 7)], ["1", "0", "12.3456789"]);
+        assert_eq!(
+            [short(1.0, 7), short(-0.000_000_01, 7), short(12.345_678_91, 7)],
+            ["1", "0", "12.3456789"]
+        );
     }
 }

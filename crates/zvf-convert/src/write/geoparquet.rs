@@ -47,7 +47,15 @@ fn open<'a>(
     parquet: bool,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file(format)?;
-    let sink = Sink { out: Some(out), parquet, fields: Vec::new(), wkb: Vec::new(), state: State::New, seen: Seen::new(), crs: Json::Null };
+    let sink = Sink {
+        out: Some(out),
+        parquet,
+        fields: Vec::new(),
+        wkb: Vec::new(),
+        state: State::New,
+        seen: Seen::new(),
+        crs: Json::Null,
+    };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
 }
 
@@ -127,7 +135,8 @@ impl Sink<'_> {
         let schema = self.schema(&named);
         let wkb = std::mem::take(&mut self.wkb);
         let empty = |bytes: &Vec<u8>| !bytes.is_empty();
-        let wkb: BinaryArray = wkb.iter().map(|bytes| Some(bytes).filter(|bytes| empty(bytes))).collect();
+        let wkb: BinaryArray =
+            wkb.iter().map(|bytes| Some(bytes).filter(|bytes| empty(bytes))).collect();
         arrays.push(Arc::new(wkb));
         let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(refused)?;
         self.begin_file(&schema)?;
@@ -170,7 +179,9 @@ impl Sink<'_> {
         column.insert("encoding".into(), "WKB".into());
         column.insert("geometry_types".into(), json!(self.seen.types));
         column.insert("crs".into(), self.crs.clone());
-        if self.seen.min.iter().chain(&self.seen.max).all(|x| x.is_finite()) && !self.seen.min.is_empty() {
+        if self.seen.min.iter().chain(&self.seen.max).all(|x| x.is_finite())
+            && !self.seen.min.is_empty()
+        {
             let bounds: Vec<f64> = self.seen.min.iter().chain(&self.seen.max).copied().collect();
             column.insert("bbox".into(), json!(bounds));
         }
@@ -183,13 +194,18 @@ impl Sink<'_> {
 
 impl FeatureSink for Sink<'_> {
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
-        self.fields = fields.iter().map(|field| (field.clone(), ColumnBuilder::like(&field.column))).collect();
+        self.fields = fields
+            .iter()
+            .map(|field| (field.clone(), ColumnBuilder::like(&field.column)))
+            .collect();
         let mut losses = Vec::new();
         self.crs = match &header.crs {
             Some(crs @ Json::Object(_)) => crs.clone(),
             Some(Json::String(name)) if is_wgs84(name) => Json::from("OGC:CRS84"),
             Some(_) => {
-                losses.push(Loss::new("the CRS is not stated: it is known as text, and PROJJSON is wanted"));
+                losses.push(Loss::new(
+                    "the CRS is not stated: it is known as text, and PROJJSON is wanted",
+                ));
                 Json::Null
             }
             None => Json::Null,
@@ -256,7 +272,10 @@ mod tests {
 
     fn pieces(bytes: Vec<u8>, format: Format) -> Vec<Piece> {
         let input = Input::reader(std::io::Cursor::new(bytes));
-        open(input, Some(format), &ReadOptions::default()).unwrap().collect::<Result<_, _>>().unwrap()
+        open(input, Some(format), &ReadOptions::default())
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
     }
 
     #[test]
@@ -265,7 +284,8 @@ mod tests {
             let input = Input::reader(TEXT.as_bytes());
             let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
             let mut out = Vec::new();
-            let writer = write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+            let writer =
+                write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
             assert_eq!(write::copy(reader, writer).unwrap().objects, 3);
             let wanted = pieces(TEXT.as_bytes().to_vec(), Format::GeoJson);
             assert_eq!(pieces(out, format), wanted, "{format}");

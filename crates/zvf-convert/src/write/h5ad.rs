@@ -87,7 +87,8 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
             Value::Int(n) => usize::try_from(n).ok(),
             _ => None,
         });
-        let name = kept.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
+        let name =
+            kept.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
         name.unwrap_or_else(|| row.to_string())
     };
     let names: Vec<String> = (0..batch.len()).map(name_of).collect();
@@ -109,7 +110,11 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
 }
 
 /// A data frame.
-fn frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> Result<(), ConvertError> {
+fn frame(
+    group: &mut GroupBuilder,
+    names: &[String],
+    columns: &[&Field],
+) -> Result<(), ConvertError> {
     encode(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
     group.set_attr("_index", AttrValue::VarLenString("_index".to_owned()));
     let order = columns.iter().map(|field| field.name.to_string()).collect();
@@ -121,14 +126,16 @@ fn frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> Resu
                 let mut inner = group.create_group(&field.name);
                 encode(&mut |name, value| inner.set_attr(name, value), "categorical", "0.2.0");
                 inner.set_attr("ordered", AttrValue::U8(0));
-                let labels: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
+                let labels: Vec<String> =
+                    categories.values().iter().map(ToString::to_string).collect();
                 texts(&mut inner, "categories", &labels);
                 codes(&mut inner, field, categories.missing())?;
                 group.add_group(inner.finish());
             }
             None if field.column.dtype().kind == DtypeKind::Text => {
-                let values: Vec<String> =
-                    (0..field.column.len()).map(|row| field.column.value(row, 0).to_string()).collect();
+                let values: Vec<String> = (0..field.column.len())
+                    .map(|row| field.column.value(row, 0).to_string())
+                    .collect();
                 texts(group, &field.name, &values);
             }
             None => array(group, &field.name, &field.column),
@@ -144,7 +151,11 @@ fn texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
 }
 
 /// Codes of categories, -1 where missing.
-fn codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> Result<(), ConvertError> {
+fn codes(
+    group: &mut GroupBuilder,
+    field: &Field,
+    missing: Option<i64>,
+) -> Result<(), ConvertError> {
     let code = |row: usize| match field.column.value(row, 0) {
         Value::Int(n) if Some(n) == missing => Some(-1),
         Value::Int(n) => i32::try_from(n).ok(),
@@ -153,7 +164,8 @@ fn codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> Resul
         _ => None,
     };
     let codes: Option<Vec<i32>> = (0..field.column.len()).map(code).collect();
-    let codes = codes.ok_or_else(|| refused(format!("codes of {:?} beyond 32 bits", field.name)))?;
+    let codes =
+        codes.ok_or_else(|| refused(format!("codes of {:?} beyond 32 bits", field.name)))?;
     let narrow: Result<Vec<i8>, _> = codes.iter().map(|code| i8::try_from(*code)).collect();
     let shape = [u64::try_from(codes.len()).unwrap_or(u64::MAX)];
     let made = group.create_dataset("codes");
@@ -168,7 +180,8 @@ fn codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> Resul
 
 /// Numbers or truths, of one dimension or two.
 fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
-    let (rows, width) = (u64::try_from(column.len()).unwrap_or(u64::MAX), u64::from(column.width()));
+    let (rows, width) =
+        (u64::try_from(column.len()).unwrap_or(u64::MAX), u64::from(column.width()));
     let shape = if width == 1 && name != "spatial" { vec![rows] } else { vec![rows, width] };
     let made = group.create_dataset(name);
     let dtype = column.dtype();
@@ -186,7 +199,8 @@ fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
         (DtypeKind::UInt, 4) => made.with_u32_data(&numbers(raw, u32::from_le_bytes)),
         (DtypeKind::UInt, _) => made.with_u64_data(&numbers(raw, u64::from_le_bytes)),
         (DtypeKind::Bool, _) => {
-            let truth = EnumTypeBuilder::u8_based().u8_value("FALSE", 0).u8_value("TRUE", 1).build();
+            let truth =
+                EnumTypeBuilder::u8_based().u8_value("FALSE", 0).u8_value("TRUE", 1).build();
             match truth {
                 Ok(truth) => made.with_enum_u8_data(truth, raw),
                 Err(_) => made.with_u8_data(raw),
@@ -219,7 +233,8 @@ mod tests {
 
     #[test]
     fn cells_come_back() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/h5ad");
+        let folder =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/h5ad");
         for name in ["plain.h5ad", "lzf.h5ad", "nullable.h5ad"] {
             let read = |input: Input| {
                 let reader = open(input, Some(Format::H5ad), &ReadOptions::default()).unwrap();
@@ -228,17 +243,30 @@ mod tests {
             };
             let wanted = read(Input::path(folder.join(name)));
             let mut out = Vec::new();
-            let reader = open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
-            let writer = write::open(Format::H5ad, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+            let reader =
+                open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
+            let writer =
+                write::open(Format::H5ad, Target::stream(&mut out), &WriteOptions::default())
+                    .unwrap();
             assert_eq!(write::copy(reader, writer).unwrap().vertices, 40);
             let found = read(Input::reader(std::io::Cursor::new(out)));
             assert_eq!(found.1, wanted.1, "{name}");
-            let ([Piece::Vertices(found)], [Piece::Vertices(wanted)]) = (&found.0[..], &wanted.0[..]) else { panic!() };
+            let ([Piece::Vertices(found)], [Piece::Vertices(wanted)]) =
+                (&found.0[..], &wanted.0[..])
+            else {
+                panic!()
+            };
             for row in 0..found.len() {
                 assert_eq!(found.positions().row(row), wanted.positions().row(row), "{name} {row}");
                 for field in wanted.fields() {
-                    let (one, other) = (found.field(&field.name).unwrap().value(row, 0), field.value(row, 0));
-                    assert_eq!(one.unwrap().to_string(), other.unwrap().to_string(), "{name} {row} {}", field.name);
+                    let (one, other) =
+                        (found.field(&field.name).unwrap().value(row, 0), field.value(row, 0));
+                    assert_eq!(
+                        one.unwrap().to_string(),
+                        other.unwrap().to_string(),
+                        "{name} {row} {}",
+                        field.name
+                    );
                 }
             }
         }

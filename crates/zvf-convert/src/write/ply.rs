@@ -15,8 +15,8 @@ use zvf_model::{Batch, Value};
 
 use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
-use crate::read::{Header, Piece};
 use crate::elements::elements_as_rows;
+use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 
 pub(crate) fn open<'a>(

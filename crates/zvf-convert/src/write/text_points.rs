@@ -32,7 +32,15 @@ fn open_as<'a>(
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let target = target.into_file(format)?;
     let memory = options.memory;
-    Ok(Box::new(Points { target, format, counts, memory, held: Vec::new(), begun: false, report: Report::default() }))
+    Ok(Box::new(Points {
+        target,
+        format,
+        counts,
+        memory,
+        held: Vec::new(),
+        begun: false,
+        report: Report::default(),
+    }))
 }
 
 struct Points<'a> {
@@ -61,7 +69,10 @@ impl Writer for Points<'_> {
         let dropped = header.fields.iter().filter(|field| !is_written(field, self.format));
         let format = self.format;
         self.report.losses.extend(dropped.map(|field| {
-            Loss::new(format!("vertex attribute {:?} is dropped: {format} has intensity and color at most", field.name))
+            Loss::new(format!(
+                "vertex attribute {:?} is dropped: {format} has intensity and color at most",
+                field.name
+            ))
         }));
         Ok(())
     }
@@ -92,7 +103,11 @@ impl Writer for Points<'_> {
     }
 }
 
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "it was float32 before")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "it was float32 before"
+)]
 fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
     let mut out = Vec::new();
     let narrow = batch.positions().dtype().size < 8;
@@ -102,7 +117,8 @@ fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
     for row in 0..batch.len() {
         for axis in 0..3 {
             let blank = if axis > 0 { " " } else { "" };
-            let value = if axis < axes { batch.positions().value(row, axis) } else { Value::Int(0) };
+            let value =
+                if axis < axes { batch.positions().value(row, axis) } else { Value::Int(0) };
             match value {
                 Value::Float(x) if narrow => write!(out, "{blank}{}", x as f32)?,
                 Value::Float(x) => write!(out, "{blank}{x}")?,
@@ -135,16 +151,21 @@ mod tests {
         let text: &[u8] = b"2\n0.1 2 3 -7 1 2 255\n1e-7 5 6 8 0 0 0\n";
         let options = ReadOptions::default();
         let read = |bytes: Vec<u8>, format| -> Vec<Piece> {
-            open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options).unwrap().collect::<Result<_, _>>().unwrap()
+            open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options)
+                .unwrap()
+                .collect::<Result<_, _>>()
+                .unwrap()
         };
         let mut out = Vec::new();
         let reader = open(Input::reader(text), Some(Format::Pts), &options).unwrap();
-        let writer = write::open(Format::Pts, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        let writer =
+            write::open(Format::Pts, Target::stream(&mut out), &WriteOptions::default()).unwrap();
         assert_eq!(write::copy(reader, writer).unwrap().vertices, 2);
         assert_eq!(read(out, Format::Pts), read(text.to_vec(), Format::Pts));
         let mut out = Vec::new();
         let reader = open(Input::reader(text), Some(Format::Pts), &options).unwrap();
-        let writer = write::open(Format::Xyz, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        let writer =
+            write::open(Format::Xyz, Target::stream(&mut out), &WriteOptions::default()).unwrap();
         let report = write::copy(reader, writer).unwrap();
         assert!(report.losses[0].to_string().contains("\"intensity\" is dropped"));
         assert!(out.starts_with(b"0.1 2 3 1 2 255\n"), "{}", String::from_utf8_lossy(&out));

@@ -18,7 +18,7 @@ use crate::num;
 /// use zvf_format::key::{ChunkKey, ChunkPath};
 ///
 /// let key = ChunkKey::new(&[-1, 0]).unwrap();
-/// let path = ChunkPath::of(&key, &[-1, 0]).unwrap();
+/// let path = ChunkPath::from_key(&key, &[-1, 0]).unwrap();
 /// assert_eq!(path.to_string(), "c/0/0");
 /// assert_eq!(path.key(&[-1, 0]).unwrap(), key);
 /// ```
@@ -34,13 +34,15 @@ impl ChunkPath {
     /// # Errors
     ///
     /// When `origin` has another rank, or the key lies before it on some axis, or 2^63 chunks after.
-    pub fn of(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
+    pub fn from_key(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
         same_rank(key.rank(), origin.len())?;
         let mut path = Self { index: [0; MAX_RANK], rank: key.rank };
         let axes = key.components().iter().zip(origin);
         for (to, (&component, &from)) in path.index.iter_mut().zip(axes) {
             let steps = component.checked_sub(from).filter(|steps| *steps >= 0);
-            *to = steps.map(i64::unsigned_abs).ok_or_else(|| before(component, from))?;
+            *to = steps
+                .map(i64::unsigned_abs)
+                .ok_or_else(|| refuse_before_origin(component, from))?;
         }
         Ok(path)
     }
@@ -104,7 +106,7 @@ impl fmt::Display for ChunkPath {
 }
 
 /// Why a chunk has no place in an array that starts at `origin`.
-fn before(component: i64, origin: i64) -> FormatError {
+fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     let (class, expected) = if component < origin {
         (Class::OutOfBounds, Expected::AtLeast(origin.into()))
     } else {

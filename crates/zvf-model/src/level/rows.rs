@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
-use crate::num::to_u64;
 use crate::{Column, ModelError};
 
 impl LevelReader {
@@ -26,7 +26,7 @@ impl LevelReader {
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut columns = Vec::with_capacity(keys.len());
-        for (column, key) in rows.whole(keys, caching).await.into_iter().zip(keys) {
+        for (column, key) in rows.read_all(keys, caching).await.into_iter().zip(keys) {
             columns.push(match column {
                 Ok(Some(column)) => Ok(column),
                 Ok(None) => self.nothing(&rows, key).await,
@@ -51,7 +51,7 @@ impl LevelReader {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         match self.vertex_rows() {
-            Ok(rows) => rows.some(asks).await,
+            Ok(rows) => rows.read_ranges(asks).await,
             Err(error) => asks.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -116,7 +116,7 @@ pub(crate) struct CellRows<'a> {
 
 impl CellRows<'_> {
     /// All rows of each chunk; `None` where nothing is stored.
-    pub(crate) async fn whole(
+    pub(crate) async fn read_all(
         &self,
         keys: &[ChunkKey],
         caching: Caching,
@@ -132,7 +132,7 @@ impl CellRows<'_> {
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
-    pub(crate) async fn some(
+    pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {

@@ -13,17 +13,17 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::manifest::ManifestBuilder;
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_store::Dense;
+use zvf_store::DenseArray;
 
 use super::ObjectManifest;
 use crate::ModelError;
-use crate::num::{int64s, to_u64, to_usize};
 
 /// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
 /// as `shape` says.
-pub(super) fn check_shape(array: &Dense, shape: &[Option<u64>]) -> Result<(), ModelError> {
+pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(), ModelError> {
     let place = |error: ModelError| error.in_array(array.path());
     if array.dtype() != Dtype::INT64 {
         let expected = Expected::Rule("int64");
@@ -49,7 +49,7 @@ pub(super) fn check_shape(array: &Dense, shape: &[Option<u64>]) -> Result<(), Mo
 }
 
 /// The first `rows` rows, read in pieces of a bounded size.
-pub(super) async fn all_rows(array: &Dense, rows: u64) -> Result<Bytes, ModelError> {
+pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, ModelError> {
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
     }
@@ -64,13 +64,13 @@ pub(super) async fn all_rows(array: &Dense, rows: u64) -> Result<Bytes, ModelErr
 
 /// The manifests of `rows`, each with its own fault.
 pub(super) async fn manifests(
-    spans: &Dense,
-    blocks: &Dense,
+    spans: &DenseArray,
+    blocks: &DenseArray,
     rows: &[u64],
     rank: u64,
 ) -> Result<Vec<Result<ObjectManifest, ModelError>>, ModelError> {
     let bytes = spans.take(rows).await?;
-    let numbers: Vec<i64> = int64s(&bytes).collect();
+    let numbers: Vec<i64> = i64s_from_le(&bytes).collect();
     let spans: Vec<Result<Range<u64>, ModelError>> = numbers
         .as_chunks::<2>()
         .0
@@ -80,13 +80,14 @@ pub(super) async fn manifests(
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
-    let stride = to_usize(rank.saturating_add(1)).saturating_mul(8);
+    let stride = saturating_usize(rank.saturating_add(1)).saturating_mul(8);
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
-            let at = |row: u64| to_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
+            let at =
+                |row: u64| saturating_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
             bytes.get(at(span.start)..at(span.end))
         });
         blob(bytes.unwrap_or_default(), stride, rank)
@@ -113,7 +114,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
 
 /// The rows that the spans name, in pieces ascending by their start: near spans are read together.
 async fn read(
-    blocks: &Dense,
+    blocks: &DenseArray,
     mut spans: Vec<Range<u64>>,
 ) -> Result<Vec<(Range<u64>, Bytes)>, ModelError> {
     spans.sort_by_key(|span| span.start);
@@ -137,7 +138,7 @@ async fn read(
 fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {
-        let numbers: Vec<i64> = int64s(row).collect();
+        let numbers: Vec<i64> = i64s_from_le(row).collect();
         let Some((fragment, chunk)) = numbers.split_last() else { continue };
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
             ModelError::refused(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)

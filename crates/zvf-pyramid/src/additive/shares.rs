@@ -6,13 +6,13 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::steps;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
-use crate::num::{place, to_u32};
 use crate::shape::points;
 use crate::{Method, PyramidError};
 
@@ -46,27 +46,27 @@ pub(super) struct Pick<'a> {
 impl Shares {
     /// What the levels have, and the levels that there are: no more than have something that others have
     /// not.
-    pub(super) async fn of(
+    pub(super) async fn assign(
         reader: &Reader,
         levels: &[LevelReader],
         ladder: &KindLadder,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
         let mut steps = steps(ladder);
-        let shares = match Objects::of(levels).await? {
+        let shares = match Objects::load(levels).await? {
             Some(objects) if ladder.method == Method::Keep => {
                 Self::Objects(chosen(reader, levels, ladder, objects, &mut steps).await?)
             }
-            _ => Self::Points(Picked::of(ladder, &mut steps)),
+            _ => Self::Points(Picked::new(ladder, &mut steps)),
         };
         Ok((shares, steps))
     }
 
     /// All that the levels have, for one level.
     pub(super) async fn all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
-        match Objects::of(levels).await? {
+        match Objects::load(levels).await? {
             Some(objects) => {
                 let all = objects.kept_ids().iter().copied().chain(objects.not_there()).collect();
-                Ok(Self::Objects(vec![objects.only(all)]))
+                Ok(Self::Objects(vec![objects.restrict_to(all)]))
             }
             None if kind == Kind::PointCloud => {
                 Ok(Self::Points(Picked { seed: 0, keep: 1.0, levels: 0 }))
@@ -81,7 +81,9 @@ impl Shares {
     pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
         match self {
             Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(picked) => Some(Share::Points(Pick { picked, level: to_u32(level) })),
+            Self::Points(picked) => {
+                Some(Share::Points(Pick { picked, level: saturating_u32_from_usize(level) }))
+            }
         }
     }
 }
@@ -89,9 +91,10 @@ impl Shares {
 impl Share<'_> {
     /// The rows of a batch that are at this level; the first has the running number `first`.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
-        let owner =
-            |row: u32| batch.vertex_objects().and_then(|o| o.get(place(row)).copied().flatten());
-        let rows = 0..to_u32(batch.len());
+        let owner = |row: u32| {
+            batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
+        };
+        let rows = 0..saturating_u32_from_usize(batch.len());
         match self {
             Self::Objects(own) => {
                 rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()
@@ -106,13 +109,13 @@ impl Share<'_> {
 
 impl Picked {
     /// Drops the last steps, until each level has something of its own.
-    fn of(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
+    fn new(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
-            let levels = to_u32(steps.len().saturating_sub(1));
+            let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
             let picked = Self { seed, keep, levels };
-            if levels == 0 || picked.everywhere(ladder.vertices()) {
+            if levels == 0 || picked.reaches_all_levels(ladder.vertices()) {
                 return picked;
             }
             steps.pop();
@@ -120,7 +123,7 @@ impl Picked {
     }
 
     /// Whether each level has some of so many points.
-    fn everywhere(&self, points: u64) -> bool {
+    fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
             empty.remove(&self.level_of(number));
@@ -134,7 +137,7 @@ impl Picked {
     /// The coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
         let shown = |level: &u32| points::stays(number, self.keep, self.seed, *level);
-        to_u32((1..=self.levels).take_while(shown).count())
+        saturating_u32_from_usize((1..=self.levels).take_while(shown).count())
     }
 }
 
@@ -172,7 +175,7 @@ async fn chosen(
             }
             None => level.kept_ids().iter().copied().chain(objects.not_there()).collect(),
         };
-        own.push(objects.only(ids));
+        own.push(objects.restrict_to(ids));
     }
     Ok(own)
 }

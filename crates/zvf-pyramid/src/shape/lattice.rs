@@ -9,13 +9,14 @@
 //!                              25    one to two chunks, 20
 //! ```
 
+use zvf_format::num::{f64_from_u64, round_u64, saturating_floor_i64};
+
 use crate::PyramidError;
-use crate::num::{floor, to_f64, whole};
 
 /// A grid of units: chunks, or what a cell covers of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
-    axes: Vec<Axis>,
+    axes: Vec<GridAxis>,
     cells: u64, // of a unit
 }
 
@@ -23,31 +24,35 @@ pub(crate) struct Lattice {
 pub(crate) type Unit = [i64; 8];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Axis {
+struct GridAxis {
     chunk: f64,
     chunks: i64, // of a unit
     cells: u64,  // of a unit
 }
 
-impl Axis {
-    fn of(chunk: f64, size: f64) -> Self {
+impl GridAxis {
+    fn new(chunk: f64, size: f64) -> Self {
         let cells = chunk / size;
-        if cells > 1.0 - CLOSE {
-            return Self { chunk, chunks: 1, cells: whole((cells - CLOSE).ceil()).max(1) };
+        if cells > 1.0 - ROUNDING_TOLERANCE {
+            return Self {
+                chunk,
+                chunks: 1,
+                cells: round_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
+            };
         }
-        let chunks = floor(size / chunk + CLOSE).clamp(1, MOST_CHUNKS);
+        let chunks = saturating_floor_i64(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
         Self { chunk, chunks, cells: 1 }
     }
 
     fn unit(&self, x: f64) -> i64 {
-        floor(x / self.chunk).div_euclid(self.chunks)
+        saturating_floor_i64(x / self.chunk).div_euclid(self.chunks)
     }
 
     /// Which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
     fn cell(&self, at: i64, x: f64) -> u64 {
-        let width = self.chunk / to_f64(self.cells);
+        let width = self.chunk / f64_from_u64(self.cells);
         let start = self.chunk * signed(at);
-        let cell = u64::try_from(floor((x - start) / width)).unwrap_or(0);
+        let cell = u64::try_from(saturating_floor_i64((x - start) / width)).unwrap_or(0);
         cell.min(self.cells.saturating_sub(1))
     }
 }
@@ -55,7 +60,7 @@ impl Axis {
 impl Lattice {
     /// Cells of at most `size` on a level with chunks of these sizes.
     pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
-        let axes: Vec<Axis> = chunk.iter().map(|chunk| Axis::of(*chunk, size)).collect();
+        let axes: Vec<GridAxis> = chunk.iter().map(|chunk| GridAxis::new(*chunk, size)).collect();
         let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));
         let expected = "so much that a chunk has fewer than 2^64 cells";
         let cells = cells.ok_or_else(|| PyramidError::setting("size", expected, size))?;
@@ -96,14 +101,14 @@ impl Lattice {
 }
 
 fn signed(n: i64) -> f64 {
-    let size = to_f64(n.unsigned_abs());
+    let size = f64_from_u64(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 
 /// What rounding may add to a whole number of cells or chunks.
-const CLOSE: f64 = 1e-9;
+const ROUNDING_TOLERANCE: f64 = 1e-9;
 /// Chunks that a cell covers at most on an axis.
-const MOST_CHUNKS: i64 = 1 << 40;
+const MAX_CHUNKS: i64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {
@@ -120,9 +125,13 @@ mod tests {
             (19.9, 1, 1),
             (20.0, 2, 1),
             (25.0, 2, 1),
-            (1e300, MOST_CHUNKS, 1),
+            (1e300, MAX_CHUNKS, 1),
         ] {
-            assert_eq!(Axis::of(10.0, size), Axis { chunk: 10.0, chunks, cells }, "{size}");
+            assert_eq!(
+                GridAxis::new(10.0, size),
+                GridAxis { chunk: 10.0, chunks, cells },
+                "{size}"
+            );
         }
         assert!(Lattice::new(&[1.0; 3], 1e-9).is_err());
     }

@@ -7,22 +7,25 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use rayon::prelude::*;
+use zvf_format::num::{
+    f64_from_u64, saturating_floor_i64, saturating_u32_from_usize, saturating_usize, to_u64,
+    usize_from_u32,
+};
 use zvf_model::{Batch, ObjectId};
 
 use super::lattice::{Lattice, Unit};
-use super::{Made, Rules, merged, objects_of, point};
+use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats, gathered};
-use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
 
 /// One point for each object and cell. What lies in one cell must be in one batch.
 pub(crate) fn clustered(
     batch: &Batch,
     lattice: &Lattice,
     rules: &Rules,
-) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let (of, count) = numbered(&at, axes, lattice, batch.vertex_objects());
     let clusters = Clusters::new(&of, count);
@@ -30,7 +33,11 @@ pub(crate) fn clustered(
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let error = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    Ok(Made { batch: merged(batch, &clusters, positions, rules, true)?, of, error })
+    Ok(Coarsened {
+        batch: merged(batch, &clusters, positions, rules, true)?,
+        vertex_map: of,
+        error,
+    })
 }
 
 /// The cluster of each row, and how many there are.
@@ -51,14 +58,16 @@ fn numbered(
     let mut numbers = Numbers::new();
     let mut units: Vec<(Unit, Vec<Range<usize>>)> = Vec::new();
     for (unit, rows) in runs {
-        match units.get_mut(place(numbers.of(unit))) {
+        match units.get_mut(usize_from_u32(numbers.intern(unit))) {
             Some((_, own)) => own.push(rows),
             None => units.push((unit, vec![rows])),
         }
     }
     let one = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
         let rows = runs.iter().cloned().flatten();
-        let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, to_u32(row))));
+        let cells = rows
+            .clone()
+            .map(|row| lattice.cell(unit, point(at, axes, saturating_u32_from_usize(row))));
         match objects {
             Some(objects) => {
                 let owner = |row: usize| objects.get(row).copied().flatten();
@@ -67,7 +76,7 @@ fn numbered(
             None if lattice.cells()
                 <= to_u64(runs.iter().map(Range::len).sum::<usize>()).saturating_mul(DENSE) =>
             {
-                in_table(cells, to_usize(lattice.cells()))
+                in_table(cells, saturating_usize(lattice.cells()))
             }
             None => in_order(cells),
         }
@@ -82,7 +91,7 @@ fn numbered(
         }
         first = first.saturating_add(count);
     }
-    (of, place(first))
+    (of, usize_from_u32(first))
 }
 
 /// Rows that follow each other in one unit, of a block of rows.
@@ -101,15 +110,15 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
 /// Keys by the order in which they are first met, and how many there are.
 fn in_order<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
-    let of = keys.map(|key| numbers.of(key)).collect();
-    (of, to_u32(numbers.len()))
+    let of = keys.map(|key| numbers.intern(key)).collect();
+    (of, saturating_u32_from_usize(numbers.len()))
 }
 
 /// The same for numbers below `count`, without a search.
 fn in_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
-        let Some(known) = table.get_mut(to_usize(key)) else { return NONE };
+        let Some(known) = table.get_mut(saturating_usize(key)) else { return NONE };
         if *known == NONE {
             *known = next;
             next = next.saturating_add(1);
@@ -123,7 +132,7 @@ fn in_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
 /// The cell of size `cell` that a position lies in; zeros behind the last axis.
 pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
     let mut key = [0; 8];
-    key.iter_mut().zip(position).for_each(|(to, x)| *to = floor(x / cell));
+    key.iter_mut().zip(position).for_each(|(to, x)| *to = saturating_floor_i64(x / cell));
     key
 }
 
@@ -135,14 +144,14 @@ pub(crate) fn subset(
     (seed, level, first): (u64, u32, u64),
     kept: &dyn Fn(usize) -> bool,
     rules: &Rules,
-) -> Result<Made, PyramidError> {
+) -> Result<Coarsened, PyramidError> {
     let stays = |row: &u32| {
-        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(place(*row))
+        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(usize_from_u32(*row))
     };
-    let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
+    let rows: Vec<u32> = (0..saturating_u32_from_usize(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
     for (cluster, row) in (0_u32..).zip(&rows) {
-        if let Some(to) = of.get_mut(place(*row)) {
+        if let Some(to) = of.get_mut(usize_from_u32(*row)) {
             *to = cluster;
         }
     }
@@ -154,7 +163,7 @@ pub(crate) fn subset(
     if let Some(objects) = batch.vertex_objects() {
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
-    Ok(Made { batch: made, of, error: f64::INFINITY })
+    Ok(Coarsened { batch: made, vertex_map: of, error: f64::INFINITY })
 }
 
 /// Whether the point with this running number stays at a level that keeps this share.
@@ -164,7 +173,7 @@ pub(crate) fn stays(number: u64, keep: f64, seed: u64, level: u32) -> bool {
 
 /// A number from 0 to 1, 1 left out, that looks random.
 fn share(bits: u64) -> f64 {
-    to_f64(scattered(bits) >> 11) / to_f64(1 << 53)
+    f64_from_u64(scattered(bits) >> 11) / f64_from_u64(1 << 53)
 }
 
 /// Bits mixed, so that neighbours have nothing to do with each other.

@@ -7,14 +7,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{apart, point};
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+
+use super::{distance_sq, point};
 use crate::clusters::NONE;
-use crate::num::{place, to_u32};
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
     let mut tree = Tree::new(at, axes, parents);
-    let tips = (0..to_u32(parents.len())).filter(|row| tree.children(*row) == 0);
+    let tips = (0..saturating_u32_from_usize(parents.len())).filter(|row| tree.children(*row) == 0);
     let price =
         |tree: &Tree<'_>, tip| tree.branch(tip).map(|(long, _)| Reverse((long.to_bits(), tip)));
     let mut open: BinaryHeap<Reverse<(u64, u32)>> =
@@ -45,7 +46,7 @@ impl<'a> Tree<'a> {
     fn new(at: &'a [f64], axes: usize, parents: &'a [u32]) -> Self {
         let mut children = vec![0_u32; parents.len()];
         for parent in parents {
-            if let Some(count) = children.get_mut(place(*parent)) {
+            if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
                 *count = count.saturating_add(1);
             }
         }
@@ -53,7 +54,7 @@ impl<'a> Tree<'a> {
     }
 
     fn children(&self, row: u32) -> u32 {
-        self.children.get(place(row)).copied().unwrap_or(0)
+        self.children.get(usize_from_u32(row)).copied().unwrap_or(0)
     }
 
     /// The branch that ends at `tip`, from there up to below its fork, and how long it is with the step
@@ -61,9 +62,10 @@ impl<'a> Tree<'a> {
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
         loop {
-            let above = self.parents.get(place(row)).copied().filter(|above| *above != NONE)?;
+            let above =
+                self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
             let own = point(self.at, self.axes, row);
-            long += apart(own, point(self.at, self.axes, above)).sqrt();
+            long += distance_sq(own, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
                 return Some((long, rows));
             }
@@ -74,12 +76,12 @@ impl<'a> Tree<'a> {
 
     fn drop(&mut self, rows: &[u32]) {
         for row in rows {
-            if let Some(gone) = self.gone.get_mut(place(*row)) {
+            if let Some(gone) = self.gone.get_mut(usize_from_u32(*row)) {
                 *gone = true;
             }
         }
-        let fork = rows.last().and_then(|row| self.parents.get(place(*row)));
-        if let Some(count) = fork.and_then(|fork| self.children.get_mut(place(*fork))) {
+        let fork = rows.last().and_then(|row| self.parents.get(usize_from_u32(*row)));
+        if let Some(count) = fork.and_then(|fork| self.children.get_mut(usize_from_u32(*fork))) {
             *count = count.saturating_sub(1);
         }
     }

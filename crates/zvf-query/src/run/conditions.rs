@@ -18,6 +18,7 @@
 //! could be looked for in one place; it is refused.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::usize_from_u32;
 use zvf_model::{
     AttributeReader, Categories, Column, LinkAttribute, RowAttribute, RowValues, Value,
 };
@@ -25,7 +26,6 @@ use zvf_model::{
 use super::Context;
 use super::rows::{self, Condition};
 use crate::error::{BadQuery, QueryError};
-use crate::num::wide;
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
 
@@ -129,7 +129,7 @@ impl Conditions {
             &mut self.links
         } else {
             let odd = columns.iter().find(|column| column.scope != Scope::Vertex);
-            let odd = odd.or(columns.first());
+            let odd = odd.merge_defaults(columns.first());
             return Err(BadQuery::Scope {
                 name: odd.map(ToString::to_string).unwrap_or_default(),
                 scope: odd.map_or("", |column| column.scope.word()),
@@ -159,7 +159,7 @@ impl Conditions {
         let mut look = |column: &ColumnRef| {
             let found = values.iter().find(|(known, _)| *known == column);
             let values = found.and_then(|(_, values)| *values);
-            values.map_or(Value::Null, |values| values.value(record, wide(column.index)))
+            values.map_or(Value::Null, |values| values.value(record, usize_from_u32(column.index)))
         };
         self.links.iter().all(|condition| condition.holds(&mut look))
     }
@@ -219,7 +219,7 @@ impl Context {
             }
         }
         let holds = |group: &u64| {
-            let at = crate::num::to_usize(*group);
+            let at = zvf_format::num::saturating_usize(*group);
             let mut look = |column: &ColumnRef| {
                 if named.contains(&column) {
                     return groups.name(*group).map_or(Value::Null, Value::Text);
@@ -265,7 +265,7 @@ fn bounds(
         };
         let found = columns.iter().find(|(known, _)| known == column);
         if let Some((_, RowColumn::Axis(axis))) = found
-            && let Some(bound) = bounds.get_mut(wide(*axis))
+            && let Some(bound) = bounds.get_mut(usize_from_u32(*axis))
         {
             *bound = (bound.0.max(low), bound.1.min(high));
             any = true;
@@ -279,8 +279,8 @@ fn exact_float(value: &Value) -> Option<f64> {
     const EXACT: u64 = 1 << 53;
     match value {
         Value::Float(x) => (!x.is_nan()).then_some(*x),
-        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| crate::num::float(*n)),
-        Value::UInt(n) => (*n <= EXACT).then(|| crate::num::to_f64(*n)),
+        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| zvf_format::num::f64_from_i64(*n)),
+        Value::UInt(n) => (*n <= EXACT).then(|| zvf_format::num::f64_from_u64(*n)),
         Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }
 }
@@ -296,7 +296,7 @@ fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
 
 fn value_of(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
     let found = values.iter().find(|(known, _)| *known == column);
-    found.map_or(Value::Null, |(_, values)| values.value(i, wide(column.index)))
+    found.map_or(Value::Null, |(_, values)| values.value(i, usize_from_u32(column.index)))
 }
 
 /// Refuses an index past the values of a row.

@@ -3,6 +3,7 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
@@ -10,7 +11,6 @@ use super::held::Held;
 use super::inside::position;
 use super::pieces::Piece;
 use crate::error::QueryError;
-use crate::num::wide;
 use crate::region::Region;
 
 /// A vertex where it is stored.
@@ -70,7 +70,8 @@ impl<'a> Chain<'a> {
     fn any(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
+            let held =
+                self.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(piece.start));
             let Some((column, first)) = held else {
                 if visit(piece, None) {
                     return true;
@@ -79,7 +80,7 @@ impl<'a> Chain<'a> {
             };
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
-                position(column, wide(row.saturating_sub(first)), own);
+                position(column, usize_from_u32(row.saturating_sub(first)), own);
                 if visit(piece, Some((row, &point))) {
                     return true;
                 }
@@ -123,10 +124,10 @@ impl<'a> Chain<'a> {
             let piece = pieces().next()?;
             (piece, piece.start)
         };
-        let (column, first) = self.held.get(wide(piece.cell))?.column(row)?;
+        let (column, first) = self.held.get(usize_from_u32(piece.cell))?.column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
         let own = point.get_mut(..self.axes)?;
-        position(column, wide(row.saturating_sub(first)), own);
+        position(column, usize_from_u32(row.saturating_sub(first)), own);
         Some(point)
     }
 
@@ -193,7 +194,7 @@ impl<'a> Chain<'a> {
                 }
                 Some((before, from)) => {
                     let from = cut(from, self.axes);
-                    if open || near(region, from, here) {
+                    if open || is_near(region, from, here) {
                         region.clip_segment(from, here, &mut parts);
                     } else {
                         parts.clear();
@@ -208,10 +209,10 @@ impl<'a> Chain<'a> {
                             open = false;
                         }
                         if !open {
-                            out.push(between(*before, vertex, start));
+                            out.push(interpolate(*before, vertex, start));
                         }
                         if stop > start {
-                            out.push(between(*before, vertex, stop));
+                            out.push(interpolate(*before, vertex, stop));
                         }
                         open = true;
                     }
@@ -231,7 +232,7 @@ impl<'a> Chain<'a> {
 }
 
 /// The point so far from `a` to `b`.
-fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
+fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::stored(a)
     } else if t >= 1.0 {
@@ -244,11 +245,11 @@ fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
 
 /// Whether a segment has a point in the region.
 pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
-    near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
+    is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 
 /// Whether the box around a segment meets the box around the region.
-pub(crate) fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
+pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
     sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)
@@ -268,8 +269,9 @@ pub(crate) fn mixed(
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
     for one in cuts {
-        let row =
-            |place: Place| held.get(wide(place.cell)).and_then(|held| held.bytes(place.row, 1));
+        let row = |place: Place| {
+            held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))
+        };
         let (Some(a), Some(b)) = (row(one.a), row(one.b)) else {
             return Err(super::pieces::not_held());
         };
@@ -288,7 +290,7 @@ pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
         (DtypeKind::Float, 4) => {
             for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
                 let [a, b] = [a, b].map(|bytes| f64::from(f32::from_le_bytes(*bytes)));
-                out.extend_from_slice(&crate::num::to_f32(between(a, b)).to_le_bytes());
+                out.extend_from_slice(&zvf_format::num::nearest_f32(between(a, b)).to_le_bytes());
             }
         }
         (DtypeKind::Float, 8) => {

@@ -10,16 +10,16 @@
 //! Not here: what an item means; which value stands for "absent".
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue, Object};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
 use super::room::Growing;
-use crate::codec::{self, Codecs};
+use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::fill_item;
-use crate::num::{to_u64, to_usize};
 
 /// What a standalone array of items will be.
 ///
@@ -43,7 +43,7 @@ pub struct DensePlan {
     /// The attributes.
     pub attributes: Object,
     /// How chunks are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
 }
 
 impl DensePlan {
@@ -58,7 +58,7 @@ impl DensePlan {
             DtypeKind::Text => FillValue::text(""),
         };
         let (columns, chunk_rows, attributes) = (None, None, Object::new());
-        Self { dtype, columns, chunk_rows, fill, attributes, codecs: Codecs::zstd(0) }
+        Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
 
     /// Chunks of 65536 rows filled with `fill`: a column of objects.
@@ -137,7 +137,7 @@ impl DenseSink {
             room: Growing::new(&build.0.room),
             build,
             key,
-            width: to_usize(width.unwrap_or(1)),
+            width: saturating_usize(width.unwrap_or(1)),
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
             chunk: Vec::new(),
@@ -209,7 +209,7 @@ impl DenseSink {
         let data_type = DataType::number(self.plan.dtype);
         let mut doc = ArrayDoc::new(axes(rows), axes(chunk_rows), data_type);
         let wide = self.plan.dtype.size > 1;
-        doc.codecs.push(if wide { Codec::bytes() } else { Codec::single_bytes() });
+        doc.codecs.push(if wide { CodecSpec::bytes() } else { CodecSpec::single_bytes() });
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.fill_value = self.plan.fill.clone();
         doc.attributes = std::mem::take(&mut self.plan.attributes);
@@ -220,7 +220,7 @@ impl DenseSink {
 
     /// Bytes of a full chunk, where there are several.
     fn full(&self) -> Option<usize> {
-        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(to_usize(rows)))
+        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(saturating_usize(rows)))
     }
 
     /// Writes the chunk.

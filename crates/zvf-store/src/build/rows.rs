@@ -10,14 +10,14 @@
 //!
 //! Not here: what a row holds.
 
-use zvf_metadata::{ArrayDoc, Codec, DataType, Object};
+use zvf_format::num::to_u64;
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
 use super::room::Growing;
-use crate::codec::{self, Codecs};
+use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 
 /// What an array of rows will be.
 ///
@@ -34,13 +34,13 @@ pub struct RowPlan {
     /// The attributes.
     pub attributes: Object,
     /// How chunks are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
 }
 
 impl Default for RowPlan {
     /// One chunk under Zstandard: groups and names.
     fn default() -> Self {
-        Self { chunk_rows: None, attributes: Object::new(), codecs: Codecs::zstd(0) }
+        Self { chunk_rows: None, attributes: Object::new(), codecs: CodecPipeline::zstd(0) }
     }
 }
 
@@ -171,7 +171,7 @@ impl RowSink {
             self.flush(chunk)?;
         }
         let mut doc = ArrayDoc::new(vec![rows], vec![chunk], DataType::variable_length_bytes());
-        doc.codecs.push(Codec::vlen_bytes());
+        doc.codecs.push(CodecSpec::vlen_bytes());
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.attributes = std::mem::take(&mut self.plan.attributes);
         attributes(&mut doc.attributes);
@@ -195,7 +195,7 @@ impl RowSink {
         if let Some(front) = chunk.first_chunk_mut() {
             *front = short.to_le_bytes();
         }
-        let padding = crate::num::to_usize(missing.saturating_mul(4));
+        let padding = zvf_format::num::saturating_usize(missing.saturating_mul(4));
         chunk.resize(chunk.len().saturating_add(padding), 0);
         let mut encoder = self.build.encoder();
         let parts = self.plan.codecs.encode(vec![chunk.into()], &mut encoder);

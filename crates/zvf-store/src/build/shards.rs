@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
 use zvf_format::{Class, Expected};
 
 use super::room::Kept;
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The shards of one array.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Shards {
         }
         let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
         match cells {
-            Some(cells @ 1..=MOST_CELLS) => {
+            Some(cells @ 1..=MAX_CELLS) => {
                 let (open, closed) = (BTreeMap::new(), BTreeSet::new());
                 Ok(Self { shape: shape.into(), cells, open, closed })
             }
@@ -114,7 +114,7 @@ pub(super) struct Whole {
 impl Whole {
     /// The bytes of the shard; its cells give their room back.
     pub(super) fn assemble(self) -> Result<Vec<Bytes>, StoreError> {
-        let mut spans: Vec<Option<Range<u64>>> = vec![None; to_usize(self.room)];
+        let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
         let mut end = 0_u64;
         for (place, held) in self.cells {
@@ -123,7 +123,7 @@ impl Whole {
                 end = end.saturating_add(to_u64(part.len()));
                 parts.push(part);
             }
-            if let Some(span) = spans.get_mut(to_usize(place)) {
+            if let Some(span) = spans.get_mut(saturating_usize(place)) {
                 *span = Some(start..end);
             }
         }
@@ -133,17 +133,17 @@ impl Whole {
 }
 
 /// An index of more would be larger than what it points to.
-const MOST_CELLS: u64 = 1 << 24;
+const MAX_CELLS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::Room;
+    use super::super::room::MemoryLimiter;
     use super::*;
 
     #[test]
     fn the_bytes_of_a_shard() {
         // Two of four cells, the later one first.
-        let room = Room::new(1000, true);
+        let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2, 2], 2).unwrap();
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
         shards.keep(&[3, 4], cell("second"), room.keep(6).unwrap()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_refusal_has_its_words() {
-        let room = Room::new(1000, true);
+        let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
             let kept = shards.keep(&[i], vec![Bytes::from_static(b"x")], room.keep(1).unwrap());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, Family, Object};
+use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
 use super::native::{Body, Native, Wanted};
 use super::packed::PackedCells;
@@ -88,7 +88,7 @@ impl CellsCore {
                 .with_key(key));
         }
         let origin = origin(key, doc)?;
-        let coding = Coding::of(doc);
+        let coding = Coding::from_doc(doc);
         // In a pack no codec is left to be undone.
         let packed = if let Source::Pack(pack) = &shared.source
             && coding.as_ref().map_or(true, is_framed)
@@ -102,7 +102,7 @@ impl CellsCore {
                 if coding.packing != Packing::Vlen {
                     return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
                 }
-                let shards = Shards::of(doc, coding.index)?;
+                let shards = Shards::from_doc(doc, coding.index)?;
                 let names = doc.chunk_key_encoding;
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
@@ -161,7 +161,7 @@ impl Cells {
 
     /// The layout family of the store.
     #[must_use]
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> LayoutFamily {
         self.shared.family
     }
 
@@ -265,7 +265,7 @@ impl Cells {
             return merged(wanted, native.sizes(&self.shared, &there).await);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
-        let size = |bytes: Bytes| crate::num::to_u64(bytes.len());
+        let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
         payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
     }
 
@@ -395,7 +395,7 @@ fn origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
     let origin: Option<Box<[i64]>> = items.iter().map(whole_number).collect();
     let Some(origin) = origin else { return Err(odd(whole, Found::Text("another value"))) };
     if origin.len() != doc.rank() {
-        let expected = Expected::Exactly(crate::num::to_u64(doc.rank()).into());
+        let expected = Expected::Exactly(zvf_format::num::to_u64(doc.rank()).into());
         return Err(odd(expected, Found::from(origin.len())));
     }
     Ok(origin)

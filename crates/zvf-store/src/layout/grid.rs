@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::num::{to_u64, to_usize};
+use zvf_format::num::{saturating_usize, to_u64};
 
 /// A regular grid of chunks over an array of items of one size.
 #[derive(Clone, Debug)]
@@ -78,22 +78,24 @@ impl Grid {
     /// `rows`.
     pub(crate) fn paste(&self, bytes: &[u8], index: &[u64], rows: &Range<u64>, to: &mut [u8]) {
         // Along each axis: items the two have in common, counted from the start of either.
-        let axes: Option<Vec<Axis>> = self
+        let axes: Option<Vec<AxisOverlap>> = self
             .shape
             .iter()
             .zip(index.iter().zip(&self.chunk))
             .enumerate()
             .map(|(axis, (&extent, (&index, &chunk)))| {
                 let target = if axis == 0 { rows.clone() } else { 0..extent };
-                Axis::new(index.checked_mul(chunk)?, chunk, &target)
+                AxisOverlap::new(index.checked_mul(chunk)?, chunk, &target)
             })
             .collect();
         let Some(axes) = axes else { return };
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
-            None => (axes.as_slice(), Axis { from: 0, to: 0, count: 1, chunk: 1, target: 1 }),
+            None => {
+                (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
+            }
         };
-        let width = to_usize(self.width);
+        let width = saturating_usize(self.width);
         let len = run.count.saturating_mul(width);
         let mut at = vec![0_usize; outer.len()];
         loop {
@@ -119,7 +121,7 @@ impl Grid {
 
 /// What a chunk and a target have in common along one axis.
 #[derive(Clone, Debug)]
-struct Axis {
+struct AxisOverlap {
     from: usize,   // first common item, counted in the chunk
     to: usize,     // the same, counted in the target
     count: usize,  // common items
@@ -127,23 +129,23 @@ struct Axis {
     target: usize, // items of the target
 }
 
-impl Axis {
+impl AxisOverlap {
     fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
         let low = start.max(target.start);
         let high = start.checked_add(chunk)?.min(target.end);
         let count = high.checked_sub(low)?;
         Some(Self {
-            from: to_usize(low.checked_sub(start)?),
-            to: to_usize(low.checked_sub(target.start)?),
-            count: to_usize(count),
-            chunk: to_usize(chunk),
-            target: to_usize(target.end.checked_sub(target.start)?),
+            from: saturating_usize(low.checked_sub(start)?),
+            to: saturating_usize(low.checked_sub(target.start)?),
+            count: saturating_usize(count),
+            chunk: saturating_usize(chunk),
+            target: saturating_usize(target.end.checked_sub(target.start)?),
         })
     }
 }
 
 /// The next position along the axes, last one fastest; false after the last.
-fn advance(at: &mut [usize], axes: &[Axis]) -> bool {
+fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
         *at = at.saturating_add(1);
         if *at < axis.count {
@@ -165,10 +167,10 @@ pub(crate) fn bytes_of(shape: &[u64], width: u64) -> Option<u64> {
 /// A buffer of `len` bytes that repeats `item`.
 pub(crate) fn filled(len: u64, item: &[u8]) -> Vec<u8> {
     if item.iter().all(|&byte| byte == 0) {
-        return vec![0; to_usize(len)];
+        return vec![0; saturating_usize(len)];
     }
     let items = len.checked_div(to_u64(item.len())).unwrap_or(0);
-    item.repeat(to_usize(items))
+    item.repeat(saturating_usize(items))
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, Found};
-use zvf_tet::Axis;
+use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
 
 use super::grid::Grid;
 use super::part;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_usize;
 use crate::source::pack::Pack;
 use crate::tet::strip::Strip;
 
@@ -132,8 +132,8 @@ impl PackedCells {
         let table = self.parsed(&bytes)?;
         let mut keys = Vec::with_capacity(table.len());
         for cell in table.iter() {
-            let coords: Vec<i64> = cell.map_err(|e| self.about(e.into()))?.coords().collect();
-            keys.push(ChunkKey::new(&coords).map_err(|e| self.about(e.into()))?);
+            let coords: Vec<i64> = cell.map_err(|e| self.with_array(e.into()))?.coords().collect();
+            keys.push(ChunkKey::new(&coords).map_err(|e| self.with_array(e.into()))?);
         }
         Ok(keys)
     }
@@ -147,7 +147,7 @@ impl PackedCells {
         let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parsed(bytes));
         let span = |coords: &[i64]| {
             let table = table.as_ref().map_err(Clone::clone)?;
-            let cell = table.find(coords).map_err(|error| self.about(error.into()))?;
+            let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
             Ok(cell.map(|cell| {
                 let at = |row: u64| row.saturating_mul(self.row_len); // inside, as the table checked
                 at(cell.first())..at(cell.first().saturating_add(cell.count()))
@@ -157,7 +157,7 @@ impl PackedCells {
     }
 
     fn parsed<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
-        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.about(error.into()))
+        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
     /// The table of cells: where it lies, or read once.
@@ -179,10 +179,10 @@ impl PackedCells {
             self.cells.read(tet, all.clone(), most).await
         };
         let table = self.table.get_or_try_init(read).await;
-        table.cloned().map_err(|error| self.about(error))
+        table.cloned().map_err(|error| self.with_array(error))
     }
 
-    fn about(&self, error: StoreError) -> StoreError {
+    fn with_array(&self, error: StoreError) -> StoreError {
         error.with_key(&self.key)
     }
 }
@@ -214,8 +214,8 @@ impl PackedDense {
                 ));
             }
             let id = array.values().id();
-            let dataset = pack.tet().datasets().get(to_usize(id.into()));
-            dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))
+            let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+            dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
             Some(values) => values,
@@ -239,10 +239,10 @@ impl PackedDense {
         let read = async {
             let Some(values) = &self.values else {
                 let Some(dataset) = self.pack.values(&self.key) else { return Ok(Bytes::new()) };
-                let mut axes: Vec<Axis> =
-                    dataset.shape().iter().map(|&extent| Axis::all(extent)).collect();
+                let mut axes: Vec<AxisSlice> =
+                    dataset.shape().iter().map(|&extent| AxisSlice::all(extent)).collect();
                 if let Some(first) = axes.first_mut() {
-                    *first = Axis { start: range.start, stop: range.end, step: 1 };
+                    *first = AxisSlice { start: range.start, stop: range.end, step: 1 };
                 }
                 return tet.read(dataset, &axes, most).await;
             };
@@ -261,7 +261,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
     let Some(dataset) = pack.values(key) else { return Ok(Some(Bytes::new())) };
     let (tet, most) = (pack.tet(), pack.max_bytes());
     let read = async {
-        match Strip::of(tet, dataset)? {
+        match Strip::open(tet, dataset)? {
             Some(strip) if strip.len() <= most => strip.read(tet, 0..strip.len(), most).await,
             _ => tet.read_all(dataset, most).await,
         }
@@ -270,8 +270,8 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 }
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
-    let dataset = pack.tet().datasets().get(to_usize(id.into()));
-    let strip = dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))?;
+    let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
+    let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");
         let (class, what) = (Class::BadShape, "chunks of a packed array");

@@ -19,17 +19,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 
 use super::names::name_chunk;
 use super::table::KeyTable;
-use crate::codec::{Coding, Job, Packing, undo_many};
+use crate::codec::{Coding, Job, Packing, decode_many};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::num::{to_u64, to_usize};
 use crate::shared::Shared;
 use crate::source::{Get, Got, Source};
 
@@ -70,7 +70,7 @@ impl Tiny {
         let next = slots.len();
         match slots.get(key) {
             Some(slot) => Some(*slot),
-            None if next < MOST_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
+            None if next < MAX_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
             None => None,
         }
     }
@@ -161,7 +161,7 @@ impl Tiny {
             return Err(StoreError::refused(Class::OutOfBounds, Op::Read, what, expected, found)
                 .with_key(shard));
         };
-        Ok(Some(bytes.slice(to_usize(*start)..to_usize(end))))
+        Ok(Some(bytes.slice(saturating_usize(*start)..saturating_usize(end))))
     }
 }
 
@@ -200,7 +200,7 @@ pub(crate) async fn flat_many(
         })
         .collect();
     let jobs = stored.iter().flatten().flatten().filter_map(|flat| flat.job(shared));
-    let mut undone = undo_many(jobs.collect()).await.into_iter();
+    let mut undone = decode_many(jobs.collect()).await.into_iter();
     stored
         .into_iter()
         .map(|stored| {
@@ -238,7 +238,7 @@ impl Flat {
             );
             return Err(error.with_key(&document(key)?));
         }
-        let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;
+        let coding = Coding::from_doc(&doc).map_err(|error| error.with_key(key))?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
             return Err(not_flat(key, "an array of one axis"));
@@ -262,7 +262,7 @@ impl Flat {
     /// The content, given what is stored, undone.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
-            return Ok(vec![self.fill; to_usize(self.len)].into());
+            return Ok(vec![self.fill; saturating_usize(self.len)].into());
         };
         if to_u64(bytes.len()) != self.chunk {
             let (expected, found) =
@@ -277,7 +277,7 @@ impl Flat {
             )
             .with_key(&self.key.below("c/0")?));
         }
-        bytes.truncate(to_usize(self.len));
+        bytes.truncate(saturating_usize(self.len));
         Ok(bytes)
     }
 }
@@ -316,4 +316,4 @@ fn not_flat(key: &Key, rule: &'static str) -> StoreError {
 /// How the names of shards start.
 const SHARD: &str = "__shard_";
 /// Chunks of one array that can be in the cache.
-const MOST_SLOTS: usize = 1 << 18;
+const MAX_SLOTS: usize = 1 << 18;

@@ -13,6 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
@@ -21,7 +22,6 @@ use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 use crate::options::OpenOptions;
 use crate::tet::{TetDataset, TetFile};
 
@@ -48,14 +48,14 @@ impl Pack {
         let documents = {
             let directory = tet.directory()?;
             let id = Contents::parse(&directory)?.documents().id();
-            tet.datasets().get(to_usize(id.into()))
+            tet.datasets().get(saturating_usize(id.into()))
         };
         let Some(dataset) = documents else {
             let expected = Expected::Rule("a dataset of the directory");
             let class = Class::BadTag;
             return Err(StoreError::refused(class, Op::Open, "documents", expected, "none"));
         };
-        let text = tet.read_all(dataset, max_bytes.min(MOST_DOCUMENTS)).await?;
+        let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENTS)).await?;
         let mut nodes = BTreeMap::new();
         for (path, value) in Documents::parse(&text)?.iter() {
             let path = path.to_string();
@@ -132,7 +132,7 @@ impl Pack {
                 .with_key(&get.key)
                 .with_span(start, end));
         }
-        let bytes = bytes.slice(to_usize(start)..to_usize(end));
+        let bytes = bytes.slice(saturating_usize(start)..saturating_usize(end));
         Ok(Some(Got { bytes, size, version: Version::of_size(size) }))
     }
 
@@ -194,4 +194,4 @@ fn node_of(key: &Key) -> Option<&str> {
 
 const DOCUMENT: &str = "zarr.json";
 /// Documents of one store.
-const MOST_DOCUMENTS: u64 = 1 << 30;
+const MAX_DOCUMENTS: u64 = 1 << 30;

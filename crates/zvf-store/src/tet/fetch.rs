@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{Codec, DECODED_CAP, Plan, Row, Runs, Touched};
+use zvf_tet::{DECODED_CAP, Plan, Row, Runs, TensorCodec, Touched};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, undo_many};
+use crate::codec::{Caps, Chain, Job, Step, decode_many};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The elements of `plan`, row-major.
 pub(super) async fn selection(
@@ -28,13 +28,14 @@ pub(super) async fn selection(
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident();
-    let mut out = vec![0; to_usize(len)];
+    let mut out = vec![0; saturating_usize(len)];
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for touched in plan.tiles() {
         let touched = touched?;
         let row = touched.row();
         if let (Some(whole), true) = (whole, touched.is_raw()) {
-            let tile = whole.get(to_usize(row.payload_offset())..to_usize(row.payload_end()));
+            let tile = whole
+                .get(saturating_usize(row.payload_offset())..saturating_usize(row.payload_end()));
             copy::runs(tile.unwrap_or_default(), 0, touched.runs(), size, &mut out);
             continue;
         }
@@ -72,8 +73,8 @@ pub(super) async fn chunk(
     row.decoded_len(DECODED_CAP.min(most))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
     match row.codec() {
-        Codec::Raw => Ok(stored),
-        Codec::Zstd => {
+        TensorCodec::Raw => Ok(stored),
+        TensorCodec::Zstd => {
             let decoded = decoded(vec![(*row, stored)]).await.pop();
             decoded.unwrap_or_else(|| Ok(Bytes::new()))
         }
@@ -124,7 +125,7 @@ async fn flush(
 fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
     let whole = touched.row().payload_offset()..touched.row().payload_end();
     let start = touched.row().payload_offset();
-    let span = |run: zvf_tet::Run| {
+    let span = |run: zvf_tet::CopyRun| {
         let first = start.saturating_add(run.src);
         first..first.saturating_add(reach(run.count, run.stride, size))
     };
@@ -137,12 +138,12 @@ fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
 
 /// Copies those runs that lie in this part of the tile.
 fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u8]) {
-    let here = |run: &zvf_tet::Run| {
+    let here = |run: &zvf_tet::CopyRun| {
         let end = run.src.saturating_add(reach(run.count, run.stride, size));
         run.src >= part.start && end <= part.end
     };
     for run in runs.filter(here) {
-        copy::one(bytes, part.start, &run, size, out);
+        copy::copy_run(bytes, part.start, &run, size, out);
     }
 }
 
@@ -158,7 +159,7 @@ pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, Stor
         let raw = row.raw_byte_len();
         Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::exactly(raw) }
     };
-    let undone = undo_many(packed.iter().map(job).collect()).await;
+    let undone = decode_many(packed.iter().map(job).collect()).await;
     let checked = packed.iter().zip(undone).map(|((row, _), undone)| {
         let at = |error: StoreError| error.with_span(row.payload_offset(), row.payload_end());
         let wrong = |found: zvf_format::Found| {

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use zerocopy::little_endian::I64;
 
-use crate::{Element, Geometry};
+use crate::{TensorDtype, TileGeometry};
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Found, Lints, Part, num};
 
@@ -72,7 +72,7 @@ impl<'a> CellTable<'a> {
         let mut cur = Cursor::new(Part::Pack, bytes);
         let columns = num::to_u64(rank).saturating_add(EXTRA);
         let stride = columns.saturating_mul(ITEM);
-        let width = num::index(columns).filter(|_| rank > 0);
+        let width = num::checked_usize(columns).filter(|_| rank > 0);
         let (Some(width), Some(0)) = (width, cur.left().checked_rem(stride)) else {
             let (class, expected) = (Class::Misaligned, Expected::MultipleOf(stride.into()));
             return Err(cur.refuse(class, "cells", 0, expected, cur.left()));
@@ -255,9 +255,9 @@ impl Cell<'_> {
 /// The dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
 /// no dataset, or too many.
 #[must_use]
-pub fn cells_geometry(cells: u64, rank: usize) -> Option<Geometry> {
+pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
     let shape = [cells, num::to_u64(rank).checked_add(EXTRA)?];
-    Geometry::new(Element::I64, &shape, &shape).filter(|_| rank > 0)
+    TileGeometry::new(TensorDtype::I64, &shape, &shape).filter(|_| rank > 0)
 }
 
 /// The bytes of a table: coordinates and row count of each cell, in the order of the coordinates. Cells

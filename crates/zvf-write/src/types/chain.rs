@@ -6,10 +6,10 @@
 //!
 //! Not here: the links themselves (`link`), which join the runs of an object in its manifest's order.
 
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
-use crate::num::{place, to_u32, to_u64};
 use crate::objects::Entry;
 
 /// The runs so far.
@@ -45,7 +45,7 @@ impl Chains {
             let rows = chunks.get(part.rows).unwrap_or(&[]);
             for run in rows.chunk_by(|a, b| a == b) {
                 let Some(number) = run.first().copied() else { continue };
-                let Some(chunk) = self.chunks.get_mut(place(number)) else { continue };
+                let Some(chunk) = self.chunks.get_mut(usize_from_u32(number)) else { continue };
                 let first = chunk.rows;
                 chunk.rows = first.saturating_add(to_u64(run.len()));
                 let last = chunk.rows.saturating_sub(1);
@@ -53,7 +53,7 @@ impl Chains {
                 match self.entries.last_mut().filter(|_| goes_on) {
                     Some(entry) => entry.last = last,
                     None => {
-                        let fragment = to_u32(chunk.owners.len());
+                        let fragment = saturating_u32_from_usize(chunk.owners.len());
                         chunk.owners.push(part.object.0);
                         let object = part.object.0;
                         self.entries.push(Entry { object, chunk: number, fragment, first, last });
@@ -75,7 +75,7 @@ impl Chains {
 
     /// The object of each fragment of a chunk.
     pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
-        self.chunks.get(place(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())
+        self.chunks.get(usize_from_u32(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())
     }
 }
 

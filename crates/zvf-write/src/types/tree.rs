@@ -8,10 +8,10 @@
 //!
 //! Trees come whole: an edge names vertices of its own batch.
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Kind, ObjectId};
 
 use crate::WriteError;
-use crate::num::{place, to_u32};
 
 /// The rows of a batch, tree by tree.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     let fault =
         |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
     let (pairs, _) = edges.as_chunks::<2>();
-    let mut parents = vec![NONE; place(rows)];
-    let mut ends = vec![0_u32; place(rows)]; // first how many children, then where they end
+    let mut parents = vec![NONE; usize_from_u32(rows)];
+    let mut ends = vec![0_u32; usize_from_u32(rows)]; // first how many children, then where they end
     for [child, parent] in pairs {
         let slot = parents.get_mut(*child);
         if let Some(slot) = slot {
             if *slot != NONE {
-                return Err(fault(to_u32(*child), "has two parents"));
+                return Err(fault(saturating_u32_from_usize(*child), "has two parents"));
             }
-            *slot = to_u32(*parent);
+            *slot = saturating_u32_from_usize(*parent);
         }
         if let Some(count) = ends.get_mut(*parent) {
             *count = count.saturating_add(1);
@@ -56,25 +56,26 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     for [child, parent] in pairs.iter().rev() {
         if let Some(start) = starts.get_mut(*parent) {
             *start = start.saturating_sub(1);
-            if let Some(to) = children.get_mut(place(*start)) {
-                *to = to_u32(*child);
+            if let Some(to) = children.get_mut(usize_from_u32(*start)) {
+                *to = saturating_u32_from_usize(*child);
             }
         }
     }
     let of = |row: u32| {
-        let from = starts.get(place(row)).copied().unwrap_or(0);
-        let to = ends.get(place(row)).copied().unwrap_or(0);
-        children.get(place(from)..place(to)).unwrap_or(&[])
+        let from = starts.get(usize_from_u32(row)).copied().unwrap_or(0);
+        let to = ends.get(usize_from_u32(row)).copied().unwrap_or(0);
+        children.get(usize_from_u32(from)..usize_from_u32(to)).unwrap_or(&[])
     };
     let roots = (0..rows).zip(&parents).filter(|(_, parent)| **parent == NONE).map(|(row, _)| row);
     let roots: Vec<u32> = roots.collect();
-    let (mut order, mut tree) = (Vec::with_capacity(place(rows)), vec![NONE; place(rows)]);
+    let (mut order, mut tree) =
+        (Vec::with_capacity(usize_from_u32(rows)), vec![NONE; usize_from_u32(rows)]);
     let mut stack = Vec::new();
     for (number, root) in (0_u32..).zip(&roots) {
         stack.push(*root);
         while let Some(row) = stack.pop() {
             order.push(row);
-            if let Some(slot) = tree.get_mut(place(row)) {
+            if let Some(slot) = tree.get_mut(usize_from_u32(row)) {
                 *slot = number;
             }
             stack.extend(of(row).iter().rev());
@@ -98,10 +99,11 @@ impl Trees {
         let of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) = pairs.iter().find(|[child, parent]| of(*child) != of(*parent)) {
-            let vertex = first.saturating_add(to_u32(*child).into());
+            let vertex = first.saturating_add(saturating_u32_from_usize(*child).into());
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
-        let mut rooted: Vec<i64> = self.roots.iter().filter_map(|root| of(place(*root))).collect();
+        let mut rooted: Vec<i64> =
+            self.roots.iter().filter_map(|root| of(usize_from_u32(*root))).collect();
         rooted.sort_unstable();
         check_once(&rooted)?;
         Ok(rooted)
@@ -114,7 +116,7 @@ pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
     match several {
         Some(same) => {
             let object = ObjectId(same.first().copied().unwrap_or(0));
-            Err(WriteError::Roots { object, roots: to_u32(same.len()).into() })
+            Err(WriteError::Roots { object, roots: saturating_u32_from_usize(same.len()).into() })
         }
         None => Ok(()),
     }

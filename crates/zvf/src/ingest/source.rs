@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
-use zvf_metadata::{Codec, Dtype};
+use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::{Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
@@ -49,7 +49,7 @@ struct Known {
 
 impl Source {
     /// What was seen of `files`.
-    pub(super) fn of(
+    pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
         layout: &Layout,
@@ -59,13 +59,13 @@ impl Source {
         let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
-            let (bytes, modified) = about(&path)?;
+            let (bytes, modified) = fingerprint(&path)?;
             Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
         Ok(Self {
             store: url(address),
             files: known.collect::<Result<_, Error>>()?,
-            shape: Shape::of(layout),
+            shape: Shape::from_layout(layout),
             format: recipe.format.map(|format| format.token().to_owned()),
             kind: kind.map(|kind| kind.token().to_owned()),
             positions: columns.positions.clone(),
@@ -139,7 +139,7 @@ impl Source {
     /// One of the files, as long as it is what it was.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
         let Some(known) = self.files.get(number) else { return Ok(None) };
-        let (bytes, modified) = about(&known.path)?;
+        let (bytes, modified) = fingerprint(&known.path)?;
         if (bytes, &modified) != (known.bytes, &known.modified) {
             return Err(Error::not_as_planned(&known.path.display().to_string()));
         }
@@ -147,7 +147,7 @@ impl Source {
     }
 
     /// Vertices of the files before one of them.
-    pub(super) fn before(&self, number: usize) -> u64 {
+    pub(super) fn count_before(&self, number: usize) -> u64 {
         self.files.get(number).map_or(0, |known| known.before)
     }
 
@@ -156,9 +156,9 @@ impl Source {
         self.files.get(number).map_or_else(Shift::default, |known| known.shift)
     }
 
-    fn codecs(&self) -> Result<Codecs, Error> {
-        let codecs = self.codecs.iter().map(|codec| Ok(Codec::parse(codec.clone())?));
-        Ok(Codecs::of(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
+    fn codecs(&self) -> Result<CodecPipeline, Error> {
+        let codecs = self.codecs.iter().map(|codec| Ok(CodecSpec::parse(codec.clone())?));
+        Ok(CodecPipeline::from_specs(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
     }
 }
 
@@ -174,7 +174,7 @@ pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
 }
 
 /// How long a file is, and when it was changed.
-fn about(path: &Path) -> Result<(u64, String), Error> {
+fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok((about.len(), modified.map_or_else(String::new, |at| at.as_nanos().to_string())))

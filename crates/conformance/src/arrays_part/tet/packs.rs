@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zvf_store::{OpenOptions, Store};
-use zvf_tensor::{Compression, NewFile, PackOptions, Slice, TensorFile, Weight, pack};
+use zvf_tensor::{AtomicTensorFile, Compression, PackOptions, Slice, TensorFile, Weight, pack};
 
 use super::super::memory;
 use super::Stock;
@@ -21,7 +21,7 @@ pub(super) async fn packed(
     let Some(store) = report.keep("open", store) else { return Ok(()) };
     for compression in [Compression::None, Compression::Zstd(3)] {
         let path = folder.join("pack.tet");
-        let mut new = NewFile::create(&path, true)?;
+        let mut new = AtomicTensorFile::create(&path, true)?;
         let options = PackOptions::default().compressed(compression);
         let done = pack(&store, new.file(), &options, |_| ()).await;
         let Some(_) = report.keep("pack", done) else { return Ok(()) };
@@ -38,7 +38,7 @@ pub(super) async fn packed(
             // The last half of it along its first axis.
             let mut start = vec![0; tensor.shape().len()];
             start[0] = tensor.shape()[0] / 2;
-            let slice = Slice::between(&start, tensor.shape());
+            let slice = Slice::from_bounds(&start, tensor.shape());
             let own = tensor.slice(&slice, &memory()).await;
             let (Some(own), Some(element)) = (report.keep("slice", own), tensor.element()) else {
                 continue;

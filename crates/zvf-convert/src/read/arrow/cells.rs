@@ -2,9 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Date64Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Date32Type, Date64Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
@@ -66,7 +66,9 @@ pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
             let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
             key.map_or(Cell::Missing, |key| cell(dictionary.values(), key))
         }
-        DataType::Date32 => text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false),
+        DataType::Date32 => {
+            text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
+        }
         DataType::Date64 => text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false),
         DataType::Timestamp(unit, zone) => {
             let (count, each) = match unit {
@@ -105,7 +107,8 @@ fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
 
 /// Nanoseconds since 1970 as `2024-03-10T23:59:58`.
 fn text(nanoseconds: i128, time: bool) -> Cell<'static> {
-    let (days, rest) = (nanoseconds.div_euclid(DAY_NANOSECONDS), nanoseconds.rem_euclid(DAY_NANOSECONDS));
+    let (days, rest) =
+        (nanoseconds.div_euclid(DAY_NANOSECONDS), nanoseconds.rem_euclid(DAY_NANOSECONDS));
     let (year, month, day) = date(days);
     let mut text = format!("{year:04}-{month:02}-{day:02}");
     if time {
@@ -139,7 +142,9 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_the_calendar() {
-        for (days, wanted) in [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (-1, (1969, 12, 31))] {
+        for (days, wanted) in
+            [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (-1, (1969, 12, 31))]
+        {
             assert_eq!(date(days), wanted);
         }
         let Cell::Text(text) = text(1_710_115_198_250_000_000, true) else { panic!() };

@@ -20,7 +20,8 @@ pub(super) fn open(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let mut first = FirstPass::new(&batches, &place, options)?;
-    let wanted: Vec<usize> = first.places.iter().map(|(column, _)| *column).chain([place.column]).collect();
+    let wanted: Vec<usize> =
+        first.places.iter().map(|(column, _)| *column).chain([place.column]).collect();
     for batch in batches.read(&wanted)? {
         let batch = batch.map_err(|error| batches.bad("a row group", error))?;
         first.add(&batches, &place, &batch)?;
@@ -35,7 +36,8 @@ pub(super) fn open(
     let mut left_out = first.left_out;
     left_out.extend(notes);
     if first.nowhere > 0 {
-        left_out.push(format!("{} features have no place: objects without vertices", first.nowhere));
+        left_out
+            .push(format!("{} features have no place: objects without vertices", first.nowhere));
     }
     let mut columns = first.columns;
     let unit = place.crs.as_ref().and_then(crs::unit);
@@ -54,7 +56,8 @@ pub(super) fn open(
     let format = batches.format;
     let places = first.places;
     let shape = Shape::default();
-    let pieces = Pieces { iter, place, places, rows, shape, format, row: 0, schema: batches.schema.clone() };
+    let pieces =
+        Pieces { iter, place, places, rows, shape, format, row: 0, schema: batches.schema.clone() };
     Ok(Reader::new(with_units(header, unit), pieces))
 }
 
@@ -89,7 +92,9 @@ impl FirstPass {
             }
             match stored(field.data_type()).filter(|_| !place.others.contains(&at)) {
                 Some(dtype) => places.push((at, columns.declare(field.name(), dtype)?)),
-                None => left_out.push(format!("column {:?} of {}", field.name(), field.data_type())),
+                None => {
+                    left_out.push(format!("column {:?} of {}", field.name(), field.data_type()))
+                }
             }
         }
         let shape = Shape::default();
@@ -112,7 +117,9 @@ impl FirstPass {
                 let place = Place::Named(format!("row {}", self.row));
                 let expected = format!("positions of {} numbers, as before", self.seen.axes);
                 let found = self.shape.axes.to_string();
-                return Err(BadInput::new(Class::BadShape, batches.format, place, expected, found).into());
+                return Err(
+                    BadInput::new(Class::BadShape, batches.format, place, expected, found).into()
+                );
             }
             self.nowhere += u64::from(self.shape.parts.is_empty());
             self.row += 1;
@@ -133,7 +140,11 @@ impl FirstPass {
     }
 }
 
-fn wkb_fault(format: &'static str, row: u64, bad: crate::read::features::wkb::BadWkb) -> ConvertError {
+fn wkb_fault(
+    format: &'static str,
+    row: u64,
+    bad: crate::read::features::wkb::BadWkb,
+) -> ConvertError {
     let place = Place::Named(format!("row {row}, byte {} of its geometry", bad.at));
     BadInput::new(bad.class, format, place, bad.expected, bad.found).into()
 }

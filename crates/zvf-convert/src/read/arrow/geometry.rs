@@ -62,7 +62,9 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
         ConvertError::from(BadInput::new(class, batches.format, named(place), expected, found))
     };
     let fields = batches.schema.fields();
-    if let Some(text) = batches.schema.metadata().get("geo").filter(|_| batches.form == Form::Parquet) {
+    if let Some(text) =
+        batches.schema.metadata().get("geo").filter(|_| batches.form == Form::Parquet)
+    {
         let geo: Json = serde_json::from_str(text)
             .map_err(|error| fault(Class::Encoding, "metadata geo", "JSON", error.to_string()))?;
         let primary = geo.get("primary_column").and_then(Json::as_str).unwrap_or("geometry");
@@ -70,7 +72,12 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
         let column = fields.iter().position(|field| field.name() == primary);
         let (Some(said), Some(column)) = (said, column) else {
             let found = format!("{primary:?}");
-            return Err(fault(Class::NotFound, "metadata geo", "a primary column that is there", found));
+            return Err(fault(
+                Class::NotFound,
+                "metadata geo",
+                "a primary column that is there",
+                found,
+            ));
         };
         let name = said.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
         let Some(encoding) = Encoding::by_name(name) else {
@@ -92,19 +99,30 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
             all.filter_map(|one| one.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str())
                 .any(|box_column| box_column == name)
         };
-        let is_geometry = |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());
+        let is_geometry =
+            |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());
         let others = (0..fields.len()).filter(|at| {
             let name = fields.get(*at).map_or("", |field| field.name());
             *at != column && (covering(name) || is_geometry(name))
         });
-        return Ok(Some(GeometryColumn { column, encoding, crs, others: others.collect(), record: geo.clone(), has_z }));
+        return Ok(Some(GeometryColumn {
+            column,
+            encoding,
+            crs,
+            others: others.collect(),
+            record: geo.clone(),
+            has_z,
+        }));
     }
     let extension = |field: &Field| {
         let name = field.metadata().get("ARROW:extension:name")?;
-        name.strip_prefix("geoarrow.").or((name == "ogc.wkb").then_some("wkb")).map(str::to_owned)
+        name.strip_prefix("geoarrow.")
+            .merge_defaults((name == "ogc.wkb").then_some("wkb"))
+            .map(str::to_owned)
     };
-    let places: Vec<usize> =
-        (0..fields.len()).filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some()).collect();
+    let places: Vec<usize> = (0..fields.len())
+        .filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some())
+        .collect();
     let Some(column) = places.first().copied() else { return Ok(None) };
     let Some(field) = fields.get(column) else { return Ok(None) };
     let name = extension(field).unwrap_or_default();

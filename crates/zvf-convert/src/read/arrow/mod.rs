@@ -114,8 +114,15 @@ impl Batches {
             Err(memory) => Held::Memory(memory.into()),
         };
         let schema = Arc::new(arrow_schema::Schema::empty());
-        let mut all =
-            Self { held, form, format, schema, batch_rows: batch_rows.max(1), complete: Vec::new(), rows: None };
+        let mut all = Self {
+            held,
+            form,
+            format,
+            schema,
+            batch_rows: batch_rows.max(1),
+            complete: Vec::new(),
+            rows: None,
+        };
         match form {
             Form::Parquet => {
                 let builder = all.parquet()?;
@@ -241,11 +248,19 @@ impl ParquetBuilder {
         }
     }
 
-    fn build(self, columns: &[usize], rows: usize) -> Result<BatchIter, parquet::errors::ParquetError> {
+    fn build(
+        self,
+        columns: &[usize],
+        rows: usize,
+    ) -> Result<BatchIter, parquet::errors::ParquetError> {
         let mask = ProjectionMask::roots(self.parquet_schema(), columns.iter().copied());
         Ok(match self {
-            Self::File(builder) => Box::new(builder.with_projection(mask).with_batch_size(rows).build()?),
-            Self::Memory(builder) => Box::new(builder.with_projection(mask).with_batch_size(rows).build()?),
+            Self::File(builder) => {
+                Box::new(builder.with_projection(mask).with_batch_size(rows).build()?)
+            }
+            Self::Memory(builder) => {
+                Box::new(builder.with_projection(mask).with_batch_size(rows).build()?)
+            }
         })
     }
 }
@@ -260,7 +275,8 @@ impl Iterator for Caught {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = &mut self.batches;
-        isolate::catch(|| batches.next()).unwrap_or_else(|panic| Some(Err(ArrowError::ParquetError(panic))))
+        isolate::catch(|| batches.next())
+            .unwrap_or_else(|panic| Some(Err(ArrowError::ParquetError(panic))))
     }
 }
 

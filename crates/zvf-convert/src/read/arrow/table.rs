@@ -88,7 +88,8 @@ impl Table {
         let fields = batches.schema.fields();
         let find = |name: &str| fields.iter().position(|field| field.name() == name);
         let fault = |class, expected: String| {
-            let names: Vec<String> = fields.iter().take(12).map(|field| format!("{:?}", field.name())).collect();
+            let names: Vec<String> =
+                fields.iter().take(12).map(|field| format!("{:?}", field.name())).collect();
             let place = Place::Named("the columns".to_owned());
             BadInput::new(class, batches.format, place, expected, names.join(", "))
         };
@@ -109,18 +110,28 @@ impl Table {
             let hint = "say which columns are positions";
             return Err(fault(Class::NotFound, expected).with_hint(hint).into());
         };
-        let same = |one: &Option<(Dtype, u32)>| *one == Some((dtype, if types.len() == 1 { width } else { 1 }));
+        let same = |one: &Option<(Dtype, u32)>| {
+            *one == Some((dtype, if types.len() == 1 { width } else { 1 }))
+        };
         if !types.iter().all(same) {
             let expected = format!("{dtype} for every axis");
-            return Err(fault(Class::Unsupported, expected).with_hint("convert them to one type first").into());
+            return Err(fault(Class::Unsupported, expected)
+                .with_hint("convert them to one type first")
+                .into());
         }
-        let width = if types.len() == 1 { width } else { u32::try_from(types.len()).unwrap_or(u32::MAX) };
+        let width =
+            if types.len() == 1 { width } else { u32::try_from(types.len()).unwrap_or(u32::MAX) };
         numeric_positions(dtype, width, batches.format)?;
         let names = match positions.as_slice() {
             [_] if numbers_are_list(fields.get(positions[0])) => axes(width),
-            several => several.iter().filter_map(|at| fields.get(*at)).map(|field| field.name().clone()).collect(),
+            several => several
+                .iter()
+                .filter_map(|at| fields.get(*at))
+                .map(|field| field.name().clone())
+                .collect(),
         };
-        let whole = |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
+        let whole =
+            |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
         let object = match &options.columns.object {
             Some(name) => Some(place(name)?),
             None => find(OBJECT).filter(whole),
@@ -148,8 +159,10 @@ impl Table {
     ) -> Result<Vec<String>, ConvertError> {
         let mut left_out = Vec::new();
         for (at, field) in fields.iter().enumerate() {
-            let used = self.positions.contains(&at) || self.object == Some(at) || self.part == Some(at);
-            let wanted = options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(field.name()));
+            let used =
+                self.positions.contains(&at) || self.object == Some(at) || self.part == Some(at);
+            let wanted =
+                options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(field.name()));
             if used || !wanted {
                 continue;
             }
@@ -273,22 +286,33 @@ impl Table {
     fn positions_of(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column, ConvertError> {
         let nulls = arrays.iter().any(|array| array.logical_null_count() > 0);
         let inner = |array: &ArrayRef| {
-            array.as_fixed_size_list_opt().is_some_and(|list| list.values().logical_null_count() > 0)
+            array
+                .as_fixed_size_list_opt()
+                .is_some_and(|list| list.values().logical_null_count() > 0)
         };
         if nulls || arrays.iter().any(inner) {
             let place = Place::Named("the positions".to_owned());
-            let bad = BadInput::new(Class::BadShape, self.format, place, "a place for every row", "nulls");
+            let bad = BadInput::new(
+                Class::BadShape,
+                self.format,
+                place,
+                "a place for every row",
+                "nulls",
+            );
             return Err(bad.into());
         }
         if let [only] = arrays {
             return column(self.dtype, self.width, bytes_of(only, self.dtype, self.width));
         }
         let size = usize::try_from(self.dtype.size).unwrap_or(8);
-        let columns: Vec<Vec<u8>> = arrays.iter().map(|array| bytes_of(array, self.dtype, 1)).collect();
+        let columns: Vec<Vec<u8>> =
+            arrays.iter().map(|array| bytes_of(array, self.dtype, 1)).collect();
         let mut bytes = Vec::with_capacity(rows * size * columns.len());
         for row in 0..rows {
             for column in &columns {
-                bytes.extend_from_slice(column.get(row * size..(row + 1) * size).unwrap_or_default());
+                bytes.extend_from_slice(
+                    column.get(row * size..(row + 1) * size).unwrap_or_default(),
+                );
             }
         }
         column(self.dtype, self.width, bytes)
@@ -311,7 +335,10 @@ impl Table {
                 },
                 Form::Numbers(dtype, width) => {
                     let bytes = arrays.get(number).map(|array| bytes_of(array, dtype, width));
-                    Field::new(attribute.name.as_str(), column(dtype, width, bytes.unwrap_or_default())?)
+                    Field::new(
+                        attribute.name.as_str(),
+                        column(dtype, width, bytes.unwrap_or_default())?,
+                    )
                 }
             });
         }

@@ -52,11 +52,16 @@ fn what_is_written_is_read() {
     files.push((Format::Parquet, writer.finish().unwrap()));
     for (format, bytes) in files {
         let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
-        let reader = open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options).unwrap();
+        let reader =
+            open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options).unwrap();
         assert!(reader.header().objects);
         let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
         let [Piece::Vertices(read)] = &pieces[..] else { panic!("{pieces:?}") };
-        assert_eq!((read.positions(), read.parts()), (batch.positions(), batch.parts()), "{format}");
+        assert_eq!(
+            (read.positions(), read.parts()),
+            (batch.positions(), batch.parts()),
+            "{format}"
+        );
         assert_eq!(read.fields()[..2], batch.fields()[..2], "{format}");
         let label = read.field("label").unwrap();
         let labels: Vec<Value> = (0..3).map(|row| label.value(row, 0).unwrap()).collect();

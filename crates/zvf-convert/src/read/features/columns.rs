@@ -105,7 +105,9 @@ impl Columns {
         if self.columns.len() >= MAX_COLUMNS {
             let place = Place::Named("the attributes".to_owned());
             let expected = format!("at most {MAX_COLUMNS}");
-            return Err(BadInput::new(Class::LimitExceeded, self.format, place, expected, "more").into());
+            return Err(
+                BadInput::new(Class::LimitExceeded, self.format, place, expected, "more").into()
+            );
         }
         let at = self.columns.len();
         self.columns.push(Growing {
@@ -124,7 +126,11 @@ impl Columns {
     }
 
     /// The column of that name, whose type is stated: a truth, or a number.
-    pub(crate) fn declare(&mut self, name: &str, dtype: Option<Dtype>) -> Result<usize, ConvertError> {
+    pub(crate) fn declare(
+        &mut self,
+        name: &str,
+        dtype: Option<Dtype>,
+    ) -> Result<usize, ConvertError> {
         let at = self.find_or_add(name)?;
         if let Some(growing) = self.columns.get_mut(at) {
             growing.declared = dtype;
@@ -208,7 +214,9 @@ impl Columns {
 
     /// Whether some column is of text and other values, whose labels another pass must add.
     pub(crate) fn is_mixed(&self) -> bool {
-        self.columns.iter().any(|growing| growing.settled == Some(Settled::Labels) && growing.forms.is_mixed())
+        self.columns
+            .iter()
+            .any(|growing| growing.settled == Some(Settled::Labels) && growing.forms.is_mixed())
     }
 
     /// Adds the label of a value of a mixed column.
@@ -351,13 +359,19 @@ impl Growing {
 }
 
 /// Adds a number in the type that was declared for it.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the value is of that type")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "the value is of that type"
+)]
 fn push_number(dtype: Dtype, cell: &Cell<'_>, to: &mut Vec<u8>) {
     let size = usize::try_from(dtype.size).unwrap_or(8);
     match (dtype.kind, size) {
         (DtypeKind::Float, 8) => to.extend_from_slice(&float(cell).to_le_bytes()),
         (DtypeKind::Float, 4) => to.extend_from_slice(&(float(cell) as f32).to_le_bytes()),
-        (DtypeKind::Float, _) => to.extend_from_slice(&half::f16::from_f64(float(cell)).to_le_bytes()),
+        (DtypeKind::Float, _) => {
+            to.extend_from_slice(&half::f16::from_f64(float(cell)).to_le_bytes())
+        }
         _ => to.extend_from_slice(int(cell).to_le_bytes().get(..size).unwrap_or_default()),
     }
 }

@@ -64,7 +64,8 @@ impl Seen {
     pub(crate) fn add(&mut self, shape: &Shape) -> bool {
         for part in &shape.parts {
             self.add_kind(part.kind);
-            self.vertices = self.vertices.saturating_add(u64::try_from(part.len).unwrap_or(u64::MAX));
+            self.vertices =
+                self.vertices.saturating_add(u64::try_from(part.len).unwrap_or(u64::MAX));
         }
         if shape.axes == 0 || self.axes == shape.axes {
             return true;
@@ -107,7 +108,9 @@ impl Seen {
         }
         let kind = match options.kind {
             None => kinds.first().copied().unwrap_or(Kind::PointCloud),
-            Some(kind @ (Kind::Polyline | Kind::Streamline)) if chains || self.vertices == 0 => kind,
+            Some(kind @ (Kind::Polyline | Kind::Streamline)) if chains || self.vertices == 0 => {
+                kind
+            }
             Some(Kind::PointCloud) if self.points || self.vertices == 0 => Kind::PointCloud,
             Some(kind) => {
                 let there: Vec<String> = kinds.iter().map(ToString::to_string).collect();

@@ -151,7 +151,12 @@ impl Reader<'_> {
     }
 
     /// A position; false where it is that of an empty point.
-    fn position(&mut self, head: &Head, shape: &mut Shape, may_be_empty: bool) -> Result<bool, BadWkb> {
+    fn position(
+        &mut self,
+        head: &Head,
+        shape: &mut Shape,
+        may_be_empty: bool,
+    ) -> Result<bool, BadWkb> {
         let axes = 2 + usize::from(head.height);
         let mut position = [0.0; 3];
         for slot in position.iter_mut().take(axes) {

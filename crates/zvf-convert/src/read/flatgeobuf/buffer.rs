@@ -140,9 +140,8 @@ mod tests {
     #[test]
     fn offsets_out_of_the_buffer_are_stray() {
         // A root, a list of one field, a table with that field: a vector of one byte.
-        let good: [u8; 25] = [
-            10, 0, 0, 0, 6, 0, 8, 0, 4, 0, 6, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c',
-        ];
+        let good: [u8; 25] =
+            [10, 0, 0, 0, 6, 0, 8, 0, 4, 0, 6, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c'];
         let table = Table::root(&good).unwrap();
         assert_eq!(table.text(0), Ok(Some("abc".to_owned())));
         assert_eq!((table.text(1), table.u8(7)), (Ok(None), Ok(0)));

@@ -56,14 +56,22 @@ impl FgbColumn {
 }
 
 /// Takes in the geometry of a feature; `kind` is that of the header.
-pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Result<(), BadFeature> {
+pub(super) fn read_shape(
+    feature: &Table<'_>,
+    kind: u8,
+    shape: &mut Shape,
+) -> Result<(), BadFeature> {
     shape.clear();
     let Some(geometry) = feature.table(0)? else { return Ok(()) };
     let mut waiting = vec![(geometry, kind, 0)];
     while let Some((geometry, kind, depth)) = waiting.pop() {
         let kind = if kind == 0 { geometry.u8(6)? } else { kind };
         if depth > MAX_DEPTH {
-            return Err(bad(Class::LimitExceeded, format!("geometries at most {MAX_DEPTH} deep"), "deeper ones"));
+            return Err(bad(
+                Class::LimitExceeded,
+                format!("geometries at most {MAX_DEPTH} deep"),
+                "deeper ones",
+            ));
         }
         match kind {
             1 | 4 => read_parts(&geometry, PartKind::Point, shape)?,
@@ -73,12 +81,20 @@ pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Re
                 let inner = if kind == 6 { 3 } else { 0 };
                 let parts: Vec<_> = geometry.tables(7)?.collect::<Result<_, _>>()?;
                 if shape.parts.len() + waiting.len() + parts.len() > MAX_PARTS {
-                    return Err(bad(Class::LimitExceeded, format!("at most {MAX_PARTS} parts"), "more"));
+                    return Err(bad(
+                        Class::LimitExceeded,
+                        format!("at most {MAX_PARTS} parts"),
+                        "more",
+                    ));
                 }
                 waiting.extend(parts.into_iter().rev().map(|part| (part, inner, depth + 1)));
             }
             other => {
-                return Err(bad(Class::Unsupported, "points, lines, polygons or collections", format!("type {other}")));
+                return Err(bad(
+                    Class::Unsupported,
+                    "points, lines, polygons or collections",
+                    format!("type {other}"),
+                ));
             }
         }
     }
@@ -92,13 +108,21 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     let axes = if z.len() > 0 { 3 } else { 2 };
     if xy.len() % 2 != 0 || (axes == 3 && z.len() != count) {
         let found = format!("{} numbers and {} heights", xy.len(), z.len());
-        return Err(bad(Class::CountMismatch, "two numbers a position, and a height or none", found));
+        return Err(bad(
+            Class::CountMismatch,
+            "two numbers a position, and a height or none",
+            found,
+        ));
     }
     if count == 0 {
         return Ok(());
     }
     if shape.axes != 0 && shape.axes != axes {
-        return Err(bad(Class::BadShape, format!("{} axes, as before", shape.axes), axes.to_string()));
+        return Err(bad(
+            Class::BadShape,
+            format!("{} axes, as before", shape.axes),
+            axes.to_string(),
+        ));
     }
     let before = shape.positions.len();
     let (mut xy, mut z) = (xy, z);
@@ -120,7 +144,11 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     for end in geometry.numbers(0)? {
         let end = usize::try_from(end).unwrap_or(usize::MAX);
         if end < start || end > count {
-            return Err(bad(Class::NotMonotonic, format!("ends of parts from {start} to {count}"), end.to_string()));
+            return Err(bad(
+                Class::NotMonotonic,
+                format!("ends of parts from {start} to {count}"),
+                end.to_string(),
+            ));
         }
         shape.end_part(kind, end - start);
         start = end;
@@ -128,7 +156,11 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     if start == 0 {
         shape.end_part(kind, count);
     } else if start != count {
-        return Err(bad(Class::CountMismatch, format!("parts of {count} positions"), start.to_string()));
+        return Err(bad(
+            Class::CountMismatch,
+            format!("parts of {count} positions"),
+            start.to_string(),
+        ));
     }
     Ok(())
 }
@@ -148,7 +180,11 @@ pub(super) fn read_cells<'a>(
             return Err(bad(Class::OutOfBounds, expected, number.to_string()));
         };
         if seen.get_mut(number).is_some_and(|seen| std::mem::replace(seen, true)) {
-            return Err(bad(Class::Duplicate, "each column once", format!("{:?} twice", column.name)));
+            return Err(bad(
+                Class::Duplicate,
+                "each column once",
+                format!("{:?} twice", column.name),
+            ));
         }
         let value = match column.kind {
             0 => Cell::Int(i8::from_le_bytes(take(&mut rest)?).into()),
@@ -163,15 +199,26 @@ pub(super) fn read_cells<'a>(
             9 => Cell::Float(f32::from_le_bytes(take(&mut rest)?).into()),
             10 => Cell::Float(f64::from_le_bytes(take(&mut rest)?)),
             11..=14 => {
-                let len = usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
+                let len =
+                    usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
                 let Some((own, after)) = rest.split_at_checked(len) else {
-                    return Err(bad(Class::Truncated, format!("{len} bytes of {:?}", column.name), rest.len().to_string()));
+                    return Err(bad(
+                        Class::Truncated,
+                        format!("{len} bytes of {:?}", column.name),
+                        rest.len().to_string(),
+                    ));
                 };
                 rest = after;
                 match std::str::from_utf8(own) {
                     _ if column.kind == 14 => continue,
                     Ok(text) => Cell::Text(text.into()),
-                    Err(_) => return Err(bad(Class::Encoding, format!("UTF-8 in {:?}", column.name), "other bytes")),
+                    Err(_) => {
+                        return Err(bad(
+                            Class::Encoding,
+                            format!("UTF-8 in {:?}", column.name),
+                            "other bytes",
+                        ));
+                    }
                 }
             }
             other => return Err(bad(Class::BadTag, "a type from 0 to 14", other.to_string())),

@@ -34,7 +34,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut source = Source::open(bytes, options.memory)?;
     let said = FgbHeader::read(&mut source)?;
     let found = match &options.bounds {
-        Some(bounds) if said.node_width > 0 && said.count > 0 => Some(said.search(&mut source, bounds)?),
+        Some(bounds) if said.node_width > 0 && said.count > 0 => {
+            Some(said.search(&mut source, bounds)?)
+        }
         _ => None,
     };
     let walk = Walk { at: said.features_at, number: 0, found: found.map(Vec::into_iter) };
@@ -87,14 +89,22 @@ impl FgbHeader {
         match magic.as_slice() {
             [b'f', b'g', b'b', 3, b'f', b'g', b'b', _] => {}
             [b'f', b'g', b'b', 0..=31, b'f', b'g', b'b', _] => {
-                return Err(source.bad(Class::UnsupportedVersion, Place::Byte(3), "version 3", show()).into());
+                return Err(source
+                    .bad(Class::UnsupportedVersion, Place::Byte(3), "version 3", show())
+                    .into());
             }
-            _ => return Err(source.bad(Class::BadMagic, Place::Byte(0), "fgb, 3, fgb", show()).into()),
+            _ => {
+                return Err(source
+                    .bad(Class::BadMagic, Place::Byte(0), "fgb, 3, fgb", show())
+                    .into());
+            }
         }
         let size = u64::from(Numbers(&source.read(8, 4, "the size of the header")?).u32(0));
         if size > MAX_HEADER_BYTES {
             let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
-            return Err(source.bad(Class::LimitExceeded, Place::Byte(8), expected, size.to_string()).into());
+            return Err(source
+                .bad(Class::LimitExceeded, Place::Byte(8), expected, size.to_string())
+                .into());
         }
         let raw = source.read(12, size, "the header")?;
         let header = Self::parse(&raw).map_err(|bad| fault(source, 12, bad))?;
@@ -112,7 +122,7 @@ impl FgbHeader {
         if let Some(said) = root.table(10)? {
             let (org, code) = (said.text(0)?, said.i32(1)?);
             let text = said.text(5)?.filter(|text| !text.is_empty());
-            let code = text.or((code != 0).then(|| code.to_string()));
+            let code = text.merge_defaults((code != 0).then(|| code.to_string()));
             wkt = said.text(4)?.filter(|text| !text.is_empty());
             let org = org.unwrap_or_else(|| "EPSG".to_owned());
             crs = code.map(|code| format!("{org}:{code}")).or_else(|| wkt.clone()).map(Json::from);
@@ -142,7 +152,11 @@ impl FgbHeader {
             Err(source.bad(class, Place::Byte(12), expected, found).into())
         };
         if self.node_width == 1 {
-            return bad(Class::OutOfBounds, "nodes of 0, or of 2 or more".to_owned(), "1".to_owned());
+            return bad(
+                Class::OutOfBounds,
+                "nodes of 0, or of 2 or more".to_owned(),
+                "1".to_owned(),
+            );
         }
         let nodes = self.levels().iter().fold(0_u64, |sum, level| sum.saturating_add(*level));
         let end = nodes.checked_mul(NODE_BYTES).and_then(|bytes| bytes.checked_add(at));
@@ -202,7 +216,8 @@ impl FgbHeader {
                 let n = Numbers(node);
                 let meets = |axis: usize| {
                     let (min, max) = (bounds.min.get(axis), bounds.max.get(axis));
-                    min.is_none_or(|min| *min <= n.f64(16 + axis * 8)) && max.is_none_or(|max| n.f64(axis * 8) <= *max)
+                    min.is_none_or(|min| *min <= n.f64(16 + axis * 8))
+                        && max.is_none_or(|max| n.f64(axis * 8) <= *max)
                 };
                 if !(meets(0) && meets(1)) {
                     continue;
@@ -212,20 +227,35 @@ impl FgbHeader {
                 if level == 0 {
                     let inside = self.features_at.checked_add(to).filter(|at| *at < source.len());
                     let Some(inside) = inside else {
-                        let bad = source.bad(Class::OutOfBounds, place(), "a feature in the file", to.to_string());
+                        let bad = source.bad(
+                            Class::OutOfBounds,
+                            place(),
+                            "a feature in the file",
+                            to.to_string(),
+                        );
                         return Err(bad.into());
                     };
                     found.push(inside);
                     continue;
                 }
-                let (below, nodes) = (starts.get(level - 1).copied(), levels.get(level - 1).copied());
+                let (below, nodes) =
+                    (starts.get(level - 1).copied(), levels.get(level - 1).copied());
                 let first = below.and_then(|below| to.checked_sub(below));
-                let (Some(first), Some(nodes)) = (first.filter(|first| Some(*first) < nodes), nodes) else {
+                let (Some(first), Some(nodes)) =
+                    (first.filter(|first| Some(*first) < nodes), nodes)
+                else {
                     let expected = "a node of the next level";
-                    return Err(source.bad(Class::OutOfBounds, place(), expected, to.to_string()).into());
+                    return Err(source
+                        .bad(Class::OutOfBounds, place(), expected, to.to_string())
+                        .into());
                 };
                 if open.len() > MAX_OPEN_NODES {
-                    let bad = source.bad(Class::LimitExceeded, place(), "a tree", "nodes named again and again");
+                    let bad = source.bad(
+                        Class::LimitExceeded,
+                        place(),
+                        "a tree",
+                        "nodes named again and again",
+                    );
                     return Err(bad.into());
                 }
                 open.push((level - 1, first, u64::from(self.node_width).min(nodes - first)));
@@ -235,7 +265,12 @@ impl FgbHeader {
         let before = found.len();
         found.dedup();
         if found.len() != before {
-            let bad = source.bad(Class::Duplicate, Place::Byte(self.tree_at), "each feature once", "one twice");
+            let bad = source.bad(
+                Class::Duplicate,
+                Place::Byte(self.tree_at),
+                "each feature once",
+                "one twice",
+            );
             return Err(bad.into());
         }
         Ok(found)
@@ -258,7 +293,11 @@ struct Walk {
 
 impl Walk {
     /// The bytes of the next feature and where they lie.
-    fn next(&mut self, source: &mut Source, said: &FgbHeader) -> Result<Option<(u64, Vec<u8>)>, ConvertError> {
+    fn next(
+        &mut self,
+        source: &mut Source,
+        said: &FgbHeader,
+    ) -> Result<Option<(u64, Vec<u8>)>, ConvertError> {
         if let Some(found) = &mut self.found {
             match found.next() {
                 Some(at) => self.at = at,
@@ -268,7 +307,9 @@ impl Walk {
             if said.count != 0 && self.number != said.count {
                 let expected = format!("{} features", said.count);
                 let found = self.number.to_string();
-                return Err(source.bad(Class::Truncated, Place::Byte(self.at), expected, found).into());
+                return Err(source
+                    .bad(Class::Truncated, Place::Byte(self.at), expected, found)
+                    .into());
             }
             return Ok(None);
         } else if said.count != 0 && self.number == said.count {
@@ -300,7 +341,8 @@ fn first_pass(
     let mut columns = Columns::new(options.memory, NAME);
     let (mut places, mut notes) = (Vec::new(), Vec::new());
     for one in &said.columns {
-        let wanted = options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(&one.name));
+        let wanted =
+            options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(&one.name));
         places.push(match one.dtype().filter(|_| wanted) {
             Some(dtype) => Some(columns.declare(&one.name, dtype)?),
             None => {
@@ -318,7 +360,9 @@ fn first_pass(
         }
         if !seen.add(&shape) {
             let expected = format!("positions of {} numbers, as before", seen.axes);
-            return Err(source.bad(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string()).into());
+            return Err(source
+                .bad(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string())
+                .into());
         }
         nowhere += u64::from(shape.parts.is_empty());
         let mut room = Ok(());
@@ -345,8 +389,10 @@ fn is_inside(shape: &Shape, bounds: Option<&Bounds>) -> bool {
     let axes = shape.axes.max(1);
     (0..axes.min(bounds.min.len())).all(|axis| {
         let values = shape.positions.iter().skip(axis).step_by(axes);
-        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
-        bounds.min.get(axis).is_none_or(|min| *min <= high) && bounds.max.get(axis).is_none_or(|max| low <= *max)
+        let (low, high) = values
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+        bounds.min.get(axis).is_none_or(|min| *min <= high)
+            && bounds.max.get(axis).is_none_or(|max| low <= *max)
     }) && !shape.parts.is_empty()
 }
 
@@ -380,7 +426,8 @@ impl Pieces {
                 return Ok(self.rows.pop());
             };
             let root = Table::root(&raw).map_err(|stray| fault(&self.source, at, stray.into()))?;
-            read_shape(&root, self.said.kind, &mut self.shape).map_err(|bad| fault(&self.source, at, bad))?;
+            read_shape(&root, self.said.kind, &mut self.shape)
+                .map_err(|bad| fault(&self.source, at, bad))?;
             if !is_inside(&self.shape, self.bounds.as_ref()) {
                 continue;
             }
@@ -428,10 +475,12 @@ mod tests {
     fn a_box_finds_what_all_features_have_in_it() {
         let path = folder("flatgeobuf").join("tree.fgb");
         let all = read_all(&path, &options()).unwrap();
-        let numbers: Vec<f64> = all.positions.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw)).collect();
+        let numbers: Vec<f64> =
+            all.positions.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw)).collect();
         let bounds = Bounds { min: vec![-0.5, -0.25], max: vec![0.75, 0.5] };
         let wanted = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
-        let some = read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();
+        let some =
+            read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();
         assert!(wanted > 0 && wanted < all.rows, "{wanted} of {}", all.rows);
         assert_eq!((some.rows, some.objects.len()), (wanted, wanted));
         let broken = folder("flatgeobuf").join("broken/tree_offset.fgb");

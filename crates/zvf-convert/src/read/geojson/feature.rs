@@ -36,7 +36,8 @@ impl<'a> Feature<'a> {
                 }
             };
             if slot.replace(here).is_some() {
-                let twice = here.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
+                let twice =
+                    here.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
                 return Err(twice.into());
             }
             text.value()?;
@@ -183,11 +184,17 @@ fn positions(
 }
 
 /// Takes in a position; false where it is empty.
-fn position(text: &mut Text<'_>, shape: &mut Shape, dropped: &mut bool) -> Result<bool, ConvertError> {
+fn position(
+    text: &mut Text<'_>,
+    shape: &mut Shape,
+    dropped: &mut bool,
+) -> Result<bool, ConvertError> {
     let here = *text;
     let mut numbers = 0;
     if text.peek() != b'[' {
-        return Err(text.bad(Class::BadShape, "a position: an array of numbers", "another value").into());
+        return Err(text
+            .bad(Class::BadShape, "a position: an array of numbers", "another value")
+            .into());
     }
     text.items(|text| {
         let place = *text;

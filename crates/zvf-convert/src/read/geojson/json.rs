@@ -47,7 +47,9 @@ pub(super) fn take_value(
                         depth -= 1;
                         ended = depth == 0;
                     }
-                    b',' | b'}' | b']' | b':' | b' ' | b'\n' | b'\r' | b'\t' | 0x1e if depth == 0 => {
+                    b',' | b'}' | b']' | b':' | b' ' | b'\n' | b'\r' | b'\t' | 0x1e
+                        if depth == 0 =>
+                    {
                         ended = true;
                         break;
                     }
@@ -124,7 +126,13 @@ impl<'a> Text<'a> {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
                 let at = at.saturating_add(u64::try_from(error.valid_up_to()).unwrap_or(0));
-                Err(BadInput::new(Class::Encoding, NAME, Place::Byte(at), "text in UTF-8", "other bytes"))
+                Err(BadInput::new(
+                    Class::Encoding,
+                    NAME,
+                    Place::Byte(at),
+                    "text in UTF-8",
+                    "other bytes",
+                ))
             }
         }
     }
@@ -143,7 +151,8 @@ impl<'a> Text<'a> {
     /// The next byte that is not white space; 0 at the end.
     pub(super) fn peek(&mut self) -> u8 {
         let rest = self.text.as_bytes().get(self.used..).unwrap_or_default();
-        let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
+        let blank =
+            rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
         self.used += blank;
         rest.get(blank).copied().unwrap_or(0)
     }
@@ -192,7 +201,9 @@ impl<'a> Text<'a> {
         } else {
             let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
             let text: Result<String, _> = serde_json::from_str(quoted);
-            Cow::Owned(text.map_err(|_| self.bad(Class::Encoding, "a text", "an escape that is none"))?)
+            Cow::Owned(
+                text.map_err(|_| self.bad(Class::Encoding, "a text", "an escape that is none"))?,
+            )
         };
         self.used += end + 1;
         Ok(text)
@@ -202,7 +213,9 @@ impl<'a> Text<'a> {
     pub(super) fn number(&mut self) -> Result<&'a str, BadInput> {
         self.peek();
         let rest = self.text.get(self.used..).unwrap_or_default();
-        let end = rest.bytes().position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
+        let end = rest
+            .bytes()
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
         let number = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         if !is_number(number.as_bytes()) {
             let found: String = rest.chars().take(12).collect();
@@ -331,7 +344,8 @@ fn is_number(text: &[u8]) -> bool {
         rest = after.get(part..).unwrap_or_default();
     }
     if let [b'e' | b'E', after @ ..] = rest {
-        let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
+        let after =
+            after.strip_prefix(b"+").merge_defaults(after.strip_prefix(b"-")).unwrap_or(after);
         return !after.is_empty() && digits(after) == after.len();
     }
     rest.is_empty()
@@ -365,7 +379,9 @@ fn spell(value: &Json, out: &mut String) {
             }
             out.push(']');
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => out.push_str(&value.to_string()),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
+            out.push_str(&value.to_string())
+        }
     }
 }
 

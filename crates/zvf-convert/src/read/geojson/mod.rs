@@ -55,7 +55,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
     let walk = Walk::new(0);
     let memory = options.memory;
-    Ok(Reader::new(header, Pieces { source, walk, rows, memory, shape: Shape::default(), raw: Vec::new() }))
+    Ok(Reader::new(
+        header,
+        Pieces { source, walk, rows, memory, shape: Shape::default(), raw: Vec::new() },
+    ))
 }
 
 /// Horizontal axes in `unit`; a height in metres where they are degrees.
@@ -154,7 +157,8 @@ impl FirstPass {
             self.notes.push("numbers of positions after the third".to_owned());
         }
         if self.nowhere > 0 {
-            self.notes.push(format!("{} features have no place: objects without vertices", self.nowhere));
+            self.notes
+                .push(format!("{} features have no place: objects without vertices", self.nowhere));
         }
     }
 }
@@ -208,9 +212,15 @@ impl Walk {
                     Some(_) if !self.any => {}
                     Some(other) => {
                         let found = format!("{:?}", char::from(other));
-                        return Err(from.bad(Class::Encoding, "a comma or the end of the list", found).into());
+                        return Err(from
+                            .bad(Class::Encoding, "a comma or the end of the list", found)
+                            .into());
                     }
-                    None => return Err(from.bad(Class::Truncated, "the rest of the features", "the end").into()),
+                    None => {
+                        return Err(from
+                            .bad(Class::Truncated, "the rest of the features", "the end")
+                            .into());
+                    }
                 }
                 self.any = true;
                 next_byte(from)?;
@@ -220,7 +230,9 @@ impl Walk {
             }
             match next_byte(from)? {
                 None => return Ok(None),
-                Some(0xef) if from.at() == 0 && from.peek()?.starts_with(b"\xef\xbb\xbf") => from.take(3),
+                Some(0xef) if from.at() == 0 && from.peek()?.starts_with(b"\xef\xbb\xbf") => {
+                    from.take(3)
+                }
                 Some(b'{') => {
                     if let Some(at) = self.object(from, raw, memory)? {
                         return Ok(Some(at));
@@ -306,7 +318,8 @@ impl Walk {
             "crs" => {
                 let value: Json = serde_json::from_str(text.value()?).unwrap_or(Json::Null);
                 let name = value.get("properties").and_then(|own| own.get("name"));
-                self.said.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
+                self.said.crs =
+                    name.cloned().merge_defaults(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => self.said.name = Some(text.string()?.into_owned()),
             _ => {

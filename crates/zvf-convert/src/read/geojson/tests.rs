@@ -31,7 +31,10 @@ fn broken_files_are_refused() {
 fn kinds_are_read_one_by_one() {
     let path = folder("geojson").join("mixed.geojson");
     let all = read_all(&path, &ReadOptions::default()).unwrap();
-    assert_eq!((all.header.kind, &all.header.other_kinds[..]), (Kind::PointCloud, &[Kind::Polyline][..]));
+    assert_eq!(
+        (all.header.kind, &all.header.other_kinds[..]),
+        (Kind::PointCloud, &[Kind::Polyline][..])
+    );
     let wanted = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
     let error = read_all(&path, &wanted).err().unwrap().to_string();
     assert!(error.contains("expected point_cloud or polyline, found a wish for mesh"), "{error}");
@@ -42,17 +45,27 @@ fn kinds_are_read_one_by_one() {
 
 #[test]
 fn what_is_no_collection_is_told() {
-    let one = r#"{"type":"Feature","geometry":{"type":"Point","coordinates":[1,2]},"properties":{}}"#;
+    let one =
+        r#"{"type":"Feature","geometry":{"type":"Point","coordinates":[1,2]},"properties":{}}"#;
     assert_eq!(read(one), Ok(1));
     assert_eq!(read(r#"{"type":"Point","coordinates":[1,2]}"#), Ok(1));
     for (text, fault) in [
         ("[1]", "Encoding in GeoJSON, byte 0: expected an object, found '['"),
-        (r#"{"type":"FeatureCollection"}"#, "expected a FeatureCollection with features, found no features"),
+        (
+            r#"{"type":"FeatureCollection"}"#,
+            "expected a FeatureCollection with features, found no features",
+        ),
         (r#"{"features":[],"features":[]}"#, "found \"features\""),
         (r#"{"features":[1]}"#, "byte 13: expected '{', found '1'"),
-        (r#"{"features":[{"type":"Point","coordinates":[1,2]} {}]}"#, "expected a comma or the end"),
+        (
+            r#"{"features":[{"type":"Point","coordinates":[1,2]} {}]}"#,
+            "expected a comma or the end",
+        ),
         (r#"{"type":"Point","coordinates":[1,2e999]}"#, "expected a number of float64"),
-        (r#"{"type":"Point","coordinates":[01,2]}"#, "byte 31: expected a number, found \"01,2]}\""),
+        (
+            r#"{"type":"Point","coordinates":[01,2]}"#,
+            "byte 31: expected a number, found \"01,2]}\"",
+        ),
     ] {
         let read = match read(text) {
             Ok(_) => panic!("{text} was read"),

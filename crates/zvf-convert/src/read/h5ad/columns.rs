@@ -27,13 +27,22 @@ pub(super) fn read_column(
     room: &mut u64,
 ) -> Result<Option<(Field, Option<String>)>, ConvertError> {
     match file.node(path)? {
-        Node::Missing => Err(file.bad(Class::NotFound, path, "the column that column-order names", "none".to_owned())),
+        Node::Missing => Err(file.bad(
+            Class::NotFound,
+            path,
+            "the column that column-order names",
+            "none".to_owned(),
+        )),
         Node::Dataset => read_array(file, path, name, rows, room),
         Node::Group => {
             let form = file.text_attribute(path, "encoding-type")?.unwrap_or_default();
             match form.as_str() {
-                "categorical" => read_categories(file, path, name, rows, room).map(|field| Some((field, None))),
-                "nullable-integer" | "nullable-boolean" => read_nullable(file, path, name, rows, room).map(Some),
+                "categorical" => {
+                    read_categories(file, path, name, rows, room).map(|field| Some((field, None)))
+                }
+                "nullable-integer" | "nullable-boolean" => {
+                    read_nullable(file, path, name, rows, room).map(Some)
+                }
                 _ => Ok(None),
             }
         }
@@ -111,7 +120,12 @@ fn read_categories(
     check_rows(file, &codes, rows)?;
     let whole = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let Some(dtype) = file.number(&codes)?.filter(whole) else {
-        return Err(file.bad(Class::Unsupported, &codes, "whole numbers", "another type".to_owned()));
+        return Err(file.bad(
+            Class::Unsupported,
+            &codes,
+            "whole numbers",
+            "another type".to_owned(),
+        ));
     };
     let values = column(dtype, 1, file.raw(&codes, dtype, room)?)?;
     let labels: Vec<Value> = match file.number(&meanings)? {
@@ -119,11 +133,18 @@ fn read_categories(
             let labels = column(dtype, 1, file.raw(&meanings, dtype, room)?)?;
             (0..labels.len()).map(|row| labels.value(row, 0)).collect()
         }
-        None => file.texts(&meanings, room)?.iter().map(|text| Value::from(text.as_str())).collect(),
+        None => {
+            file.texts(&meanings, room)?.iter().map(|text| Value::from(text.as_str())).collect()
+        }
     };
     let categories = Categories::new(labels, Some(-1));
     if let Err(stray) = categories.check(&values) {
-        return Err(file.bad(Class::OutOfBounds, &codes, "codes of categories, or -1", stray.to_string()));
+        return Err(file.bad(
+            Class::OutOfBounds,
+            &codes,
+            "codes of categories, or -1",
+            stray.to_string(),
+        ));
     }
     Ok(Field::new(name, values).with_categories(categories))
 }

@@ -38,11 +38,18 @@ impl H5 {
             (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
         };
         let file = file.map_err(|panic| bad(Class::Codec, "the superblock", "HDF5", panic))?;
-        let file = file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
+        let file =
+            file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
         Ok(Self { file })
     }
 
-    pub(super) fn bad(&self, class: Class, path: &str, expected: &str, found: String) -> ConvertError {
+    pub(super) fn bad(
+        &self,
+        class: Class,
+        path: &str,
+        expected: &str,
+        found: String,
+    ) -> ConvertError {
         bad(class, path, expected, found)
     }
 
@@ -53,7 +60,8 @@ impl H5 {
         ask: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
     ) -> Result<T, ConvertError> {
         let file = &self.file;
-        let answer = isolate::catch(|| ask(file)).map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        let answer =
+            isolate::catch(|| ask(file)).map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
         answer.map_err(|error| {
             let text = error.to_string();
             bad(class_of(&text), path, "an object of this file", text)
@@ -126,20 +134,43 @@ impl H5 {
     }
 
     /// The numbers of an array, little-endian, once there is room for them.
-    pub(super) fn raw(&self, path: &str, dtype: Dtype, room: &mut u64) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn raw(
+        &self,
+        path: &str,
+        dtype: Dtype,
+        room: &mut u64,
+    ) -> Result<Vec<u8>, ConvertError> {
         let count = self.take_room(path, dtype.size, room)?;
         let bytes = match (dtype.kind, dtype.size) {
             // Stored in either byte order: the typed reads turn it.
-            (DtypeKind::Float, 4) => bytes(self.ask(path, |file| file.dataset(path)?.read_f32())?, f32::to_le_bytes),
-            (DtypeKind::Float, _) => bytes(self.ask(path, |file| file.dataset(path)?.read_f64())?, f64::to_le_bytes),
-            (DtypeKind::Int, 1) => bytes(self.ask(path, |file| file.dataset(path)?.read_i8())?, i8::to_le_bytes),
-            (DtypeKind::Int, 2) => bytes(self.ask(path, |file| file.dataset(path)?.read_i16())?, i16::to_le_bytes),
-            (DtypeKind::Int, 4) => bytes(self.ask(path, |file| file.dataset(path)?.read_i32())?, i32::to_le_bytes),
-            (DtypeKind::Int, _) => bytes(self.ask(path, |file| file.dataset(path)?.read_i64())?, i64::to_le_bytes),
+            (DtypeKind::Float, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_f32())?, f32::to_le_bytes)
+            }
+            (DtypeKind::Float, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_f64())?, f64::to_le_bytes)
+            }
+            (DtypeKind::Int, 1) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i8())?, i8::to_le_bytes)
+            }
+            (DtypeKind::Int, 2) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i16())?, i16::to_le_bytes)
+            }
+            (DtypeKind::Int, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i32())?, i32::to_le_bytes)
+            }
+            (DtypeKind::Int, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i64())?, i64::to_le_bytes)
+            }
             (DtypeKind::UInt, 1) => self.ask(path, |file| file.dataset(path)?.read_u8())?,
-            (DtypeKind::UInt, 2) => bytes(self.ask(path, |file| file.dataset(path)?.read_u16())?, u16::to_le_bytes),
-            (DtypeKind::UInt, 4) => bytes(self.ask(path, |file| file.dataset(path)?.read_u32())?, u32::to_le_bytes),
-            (DtypeKind::UInt, _) => bytes(self.ask(path, |file| file.dataset(path)?.read_u64())?, u64::to_le_bytes),
+            (DtypeKind::UInt, 2) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u16())?, u16::to_le_bytes)
+            }
+            (DtypeKind::UInt, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u32())?, u32::to_le_bytes)
+            }
+            (DtypeKind::UInt, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u64())?, u64::to_le_bytes)
+            }
             (DtypeKind::Bool | DtypeKind::Text, _) => {
                 let raw = self.ask(path, |file| file.dataset(path)?.read_raw())?;
                 raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
@@ -148,7 +179,12 @@ impl H5 {
         let size = usize::try_from(dtype.size).unwrap_or(1);
         if bytes.len() != count.saturating_mul(size) {
             let expected = format!("{count} values");
-            return Err(bad(Class::CountMismatch, path, &expected, (bytes.len() / size).to_string()));
+            return Err(bad(
+                Class::CountMismatch,
+                path,
+                &expected,
+                (bytes.len() / size).to_string(),
+            ));
         }
         Ok(bytes)
     }
@@ -163,7 +199,8 @@ impl H5 {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
-                let used = texts.iter().fold(0_u64, |sum, text| sum.saturating_add(text.len() as u64));
+                let used =
+                    texts.iter().fold(0_u64, |sum, text| sum.saturating_add(text.len() as u64));
                 *room = room.saturating_sub(used);
                 Ok(texts)
             }
@@ -189,21 +226,31 @@ impl H5 {
         let bytes = count.and_then(|count| count.checked_mul(size));
         let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= room)) else {
             let expected = format!("at most {room} bytes, which have to be in memory at once");
-            let fault = bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
+            let fault =
+                bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
         *room = room.saturating_sub(bytes);
-        usize::try_from(count).map_err(|_| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
+        usize::try_from(count)
+            .map_err(|_| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
     }
 
     /// An attribute of a group that is text.
-    pub(super) fn text_attribute(&self, path: &str, name: &str) -> Result<Option<String>, ConvertError> {
+    pub(super) fn text_attribute(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<Option<String>, ConvertError> {
         let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         Ok(found.as_ref().and_then(|value| value.as_str()).map(str::to_owned))
     }
 
     /// An attribute of a group that is a list of texts; empty where it is not there.
-    pub(super) fn list_attribute(&self, path: &str, name: &str) -> Result<Vec<String>, ConvertError> {
+    pub(super) fn list_attribute(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<Vec<String>, ConvertError> {
         let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         let list = found.as_ref().and_then(|value| value.as_strings()).map(<[String]>::to_vec);
         Ok(list.or_else(|| Some(vec![found?.as_str()?.to_owned()])).unwrap_or_default())
@@ -242,7 +289,9 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
     let start = source.read(0, len.min(56), "the superblock")?;
     if !start.starts_with(b"\x89HDF\r\n\x1a\n") {
         let found = format!("{:02x?}", start.get(..8).unwrap_or(&start));
-        return Err(source.bad(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found).into());
+        return Err(source
+            .bad(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
+            .into());
     }
     let n = Numbers(&start);
     let (offset_bytes, at) = match n.u8(8) {
@@ -254,7 +303,9 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
         let end = n.u64(at);
         if end > len {
             let expected = format!("{end} bytes, as the superblock says");
-            return Err(source.bad(Class::Truncated, Place::Byte(at as u64), expected, len.to_string()).into());
+            return Err(source
+                .bad(Class::Truncated, Place::Byte(at as u64), expected, len.to_string())
+                .into());
         }
     }
     Ok(())

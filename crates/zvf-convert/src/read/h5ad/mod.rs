@@ -53,7 +53,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         }
     }
     let numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
-    let free = options.columns.fields.is_none() && fields.iter().all(|field: &Field| *field.name != *"obs_row");
+    let free = options.columns.fields.is_none()
+        && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if free {
         fields.push(Field::new("obs_row", column(UINT32, 1, numbers.collect())?));
     }
@@ -83,10 +84,20 @@ impl Obs {
             Node::Group => {}
             Node::Dataset => {
                 let bad = "one array of records, as anndata before 0.7 wrote it".to_owned();
-                return Err(file.bad(Class::Unsupported, "obs", "a group; read and write it with a newer anndata", bad));
+                return Err(file.bad(
+                    Class::Unsupported,
+                    "obs",
+                    "a group; read and write it with a newer anndata",
+                    bad,
+                ));
             }
             Node::Missing => {
-                return Err(file.bad(Class::NotFound, "obs", "a table of cells", "none".to_owned()));
+                return Err(file.bad(
+                    Class::NotFound,
+                    "obs",
+                    "a table of cells",
+                    "none".to_owned(),
+                ));
             }
         }
         let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
@@ -130,7 +141,12 @@ fn read_positions(
     }
     let shape = file.shape(&path)?;
     let [found, width] = shape.as_slice() else {
-        return Err(file.bad(Class::BadShape, &path, "an array of two dimensions", format!("{shape:?}")));
+        return Err(file.bad(
+            Class::BadShape,
+            &path,
+            "an array of two dimensions",
+            format!("{shape:?}"),
+        ));
     };
     if *width == 0 || *width > MAX_AXES {
         let expected = format!("from 1 to {MAX_AXES} axes");
@@ -155,24 +171,40 @@ fn read_frame(file: &H5, path: &str, rows: usize, room: &mut u64) -> Result<Colu
         let inner = format!("{path}/{name}");
         match read_column(file, &inner, name, rows, room)? {
             Some((field, _)) if field.categories.is_none() => columns.push(field.column),
-            _ => return Err(file.bad(Class::Unsupported, &inner, "numbers", "another type".to_owned())),
+            _ => {
+                return Err(file.bad(
+                    Class::Unsupported,
+                    &inner,
+                    "numbers",
+                    "another type".to_owned(),
+                ));
+            }
         }
     }
     let Some(dtype) = columns.first().map(Column::dtype) else {
         return Err(file.bad(Class::BadShape, path, "columns of positions", "none".to_owned()));
     };
-    if columns.len() > usize::try_from(MAX_AXES).unwrap_or(8) || columns.iter().any(|one| one.dtype() != dtype) {
+    if columns.len() > usize::try_from(MAX_AXES).unwrap_or(8)
+        || columns.iter().any(|one| one.dtype() != dtype)
+    {
         let expected = format!("up to {MAX_AXES} columns of one type");
         return Err(file.bad(Class::BadShape, path, &expected, names.join(", ")));
     }
-    let bytes = (0..rows).flat_map(|row| columns.iter().flat_map(move |one| one.row(row).to_vec())).collect();
+    let bytes = (0..rows)
+        .flat_map(|row| columns.iter().flat_map(move |one| one.row(row).to_vec()))
+        .collect();
     column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
 }
 
 /// What else is in the file.
 fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
     let mut notes = Vec::new();
-    for (path, what) in [("X", "the matrix of genes"), ("layers", "layers"), ("uns", "unstructured data"), ("obsp", "distances of cells")] {
+    for (path, what) in [
+        ("X", "the matrix of genes"),
+        ("layers", "layers"),
+        ("uns", "unstructured data"),
+        ("obsp", "distances of cells"),
+    ] {
         let there = match file.node(path) {
             Ok(Node::Dataset) => true,
             Ok(Node::Group) => file.members(path).map_or(true, |members| !members.is_empty()),
@@ -216,7 +248,8 @@ impl Iterator for Pieces {
         let rows = self.row..end;
         self.row = end;
         let batch = Batch::new(Kind::PointCloud, self.positions.slice(rows.clone()));
-        let fields = self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
+        let fields =
+            self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
         let batch = fields.into_iter().try_fold(batch, Batch::with_field);
         Some(batch.map(Piece::Vertices).map_err(no_batch))
     }

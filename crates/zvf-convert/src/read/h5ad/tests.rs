@@ -7,7 +7,8 @@ use crate::read::{ColumnRoles, Input, ReadOptions};
 fn files_of_others_have_their_cells() {
     for (name, said) in expected("h5ad")["files"].as_object().unwrap() {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
-        let all = read_all(&folder("h5ad").join(name), &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let all = read_all(&folder("h5ad").join(name), &options)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut said = said.clone();
         // What is missing is NaN or no flag here, and None among texts in pandas.
         let columns = said["vertex_attributes"].as_array_mut().unwrap();
@@ -17,8 +18,14 @@ fn files_of_others_have_their_cells() {
             if let Some(codes) = column.get("codes") {
                 let field = all.fields.iter().flatten().find(|field| column["name"] == *field.name);
                 if let Some(field) = field {
-                    let labels: Vec<String> =
-                        field.categories.as_ref().unwrap().values().iter().map(ToString::to_string).collect();
+                    let labels: Vec<String> = field
+                        .categories
+                        .as_ref()
+                        .unwrap()
+                        .values()
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect();
                     assert_eq!(serde_json::json!(labels), column["categories"], "{name}");
                     assert_eq!(field.column.dtype().to_string(), codes["dtype"].as_str().unwrap());
                 }
@@ -53,7 +60,9 @@ fn bytes_that_are_missing_are_told() {
     let bytes = std::fs::read(folder("h5ad").join("plain.h5ad")).unwrap();
     let read = |bytes: Vec<u8>| {
         let input = Input::reader(std::io::Cursor::new(bytes));
-        read_input(input, &ReadOptions::default()).map(|all| all.rows).map_err(|error| error.class())
+        read_input(input, &ReadOptions::default())
+            .map(|all| all.rows)
+            .map_err(|error| error.class())
     };
     assert_eq!(read(bytes.clone()), Ok(40));
     assert_eq!(read(bytes[..bytes.len() / 2].to_vec()), Err(zvf_format::Class::Truncated));

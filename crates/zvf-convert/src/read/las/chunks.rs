@@ -45,7 +45,9 @@ impl Compression {
         let place = || Place::Named("VLR laszip encoded 22204".to_owned());
         let Some(record) = header.record("laszip encoded", 22204) else {
             let found = "compressed points without it";
-            return Err(source.bad(Class::NotFound, place(), "how points are compressed", found).into());
+            return Err(source
+                .bad(Class::NotFound, place(), "how points are compressed", found)
+                .into());
         };
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
@@ -60,14 +62,19 @@ impl Compression {
         let kind = Numbers(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
         let sizes = vlr.items().iter().fold(0_usize, |sum, item| sum.saturating_add(size(item)));
-        if sizes != record_bytes || vlr.items().iter().any(|item| size(item) != usize::from(item.size())) {
+        if sizes != record_bytes
+            || vlr.items().iter().any(|item| size(item) != usize::from(item.size()))
+        {
             let expected = format!("items of {record_bytes} bytes together");
-            return Err(source.bad(Class::CountMismatch, place(), expected, sizes.to_string()).into());
+            return Err(source
+                .bad(Class::CountMismatch, place(), expected, sizes.to_string())
+                .into());
         }
         let layered = vlr.items().iter().any(|item| item.version() > 2);
         let chunks = kind == 1 || vlr.chunk_size() > 0;
         if vlr.items().is_empty() || layered != (kind == 3) || !(1..=3).contains(&kind) || !chunks {
-            let found = format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
+            let found =
+                format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
             return Err(bad(found).into());
         }
         Ok(Self { vlr, kind, record_bytes })
@@ -100,12 +107,13 @@ impl Compression {
             let raw = source.read(end.saturating_sub(8), 8, "where the chunk table is")?;
             table_at = Numbers(&raw).i64(0);
         }
-        let inside = u64::try_from(table_at).ok().filter(|at| (first..=end.saturating_sub(8)).contains(at));
+        let inside =
+            u64::try_from(table_at).ok().filter(|at| (first..=end.saturating_sub(8)).contains(at));
         let Some(table_at) = inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
-            return Err(
-                source.bad(Class::Truncated, Place::Byte(start), expected, table_at.to_string()).into()
-            );
+            return Err(source
+                .bad(Class::Truncated, Place::Byte(start), expected, table_at.to_string())
+                .into());
         };
         self.read_table(header, source, first, table_at)
     }
@@ -124,7 +132,9 @@ impl Compression {
         let smallest = u64::from(header.record_bytes).max(1);
         if count > data.checked_div(smallest).unwrap_or(0) {
             let expected = format!("chunks in {data} bytes");
-            return Err(source.bad(Class::CountMismatch, place, expected, count.to_string()).into());
+            return Err(source
+                .bad(Class::CountMismatch, place, expected, count.to_string())
+                .into());
         }
         let left = source.len().saturating_sub(table_at);
         let size = count.saturating_mul(16).saturating_add(64).min(left);
@@ -196,7 +206,12 @@ impl Compression {
         Ok(Open { decoder, at: chunk.at, left: chunk.points, record_bytes: self.record_bytes })
     }
 
-    fn check_layers(&self, source: &Source, chunk: Chunk, n: Numbers<'_>) -> Result<(), ConvertError> {
+    fn check_layers(
+        &self,
+        source: &Source,
+        chunk: Chunk,
+        n: Numbers<'_>,
+    ) -> Result<(), ConvertError> {
         let bad = |class, expected: String, found: String| {
             Err(source.bad(class, Place::Byte(chunk.at), expected, found).into())
         };

@@ -73,7 +73,9 @@ impl Info {
         let good = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
         if !good || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
-            return Err(source.bad(Class::OutOfBounds, place(), "a cube and a spacing", found).into());
+            return Err(source
+                .bad(Class::OutOfBounds, place(), "a cube and a spacing", found)
+                .into());
         }
         let corner = centre.map(|x| x - half);
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
@@ -85,8 +87,12 @@ impl Info {
 
     /// The deepest level that is wanted.
     fn deepest(&self, options: &ReadOptions) -> i32 {
-        let Some(wanted) = options.resolution.filter(|wanted| *wanted > 0.0) else { return MAX_LEVEL };
-        (0..MAX_LEVEL).find(|level| self.spacing / 2_f64.powi(*level) <= wanted).unwrap_or(MAX_LEVEL)
+        let Some(wanted) = options.resolution.filter(|wanted| *wanted > 0.0) else {
+            return MAX_LEVEL;
+        };
+        (0..MAX_LEVEL)
+            .find(|level| self.spacing / 2_f64.powi(*level) <= wanted)
+            .unwrap_or(MAX_LEVEL)
     }
 
     fn is_wanted(&self, key: Key, deepest: i32, bounds: Option<&Bounds>) -> bool {
@@ -100,7 +106,11 @@ impl Info {
     }
 
     /// The nodes that are wanted, in the order in which they lie.
-    fn nodes(&self, source: &mut Source, options: &ReadOptions) -> Result<Vec<Chunk>, ConvertError> {
+    fn nodes(
+        &self,
+        source: &mut Source,
+        options: &ReadOptions,
+    ) -> Result<Vec<Chunk>, ConvertError> {
         let (mut pages, mut seen, mut keys) = (vec![self.root], HashSet::new(), HashSet::new());
         let mut nodes = Vec::new();
         let deepest = self.deepest(options);
@@ -110,10 +120,18 @@ impl Info {
                 ConvertError::from(source.bad(class, Place::Byte(at), expected, found))
             };
             if !seen.insert(at) {
-                return Err(bad(Class::Duplicate, "each page of the octree once".into(), "one twice".into()));
+                return Err(bad(
+                    Class::Duplicate,
+                    "each page of the octree once".into(),
+                    "one twice".into(),
+                ));
             }
             if at.checked_add(len).is_none_or(|end| end > source.len()) {
-                return Err(bad(Class::Truncated, format!("a page of {len} bytes"), "the end".into()));
+                return Err(bad(
+                    Class::Truncated,
+                    format!("a page of {len} bytes"),
+                    "the end".into(),
+                ));
             }
             if len % ENTRY_BYTES != 0 {
                 let expected = format!("a page of entries of {ENTRY_BYTES} bytes");
@@ -211,7 +229,10 @@ mod tests {
             let error = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
             let error = error.err().unwrap_or_else(|| panic!("{name} was read"));
             let class = error.class().to_string();
-            assert!(said["classes"].as_array().unwrap().iter().any(|one| *one == *class), "{name}: {error}");
+            assert!(
+                said["classes"].as_array().unwrap().iter().any(|one| *one == *class),
+                "{name}: {error}"
+            );
         }
     }
 

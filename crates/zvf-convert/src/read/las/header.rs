@@ -75,9 +75,9 @@ impl LasHeader {
         let size = u64::from(Numbers(&raw).u16(94));
         if size < needed {
             let expected = format!("a header of {needed} bytes or more");
-            return Err(
-                source.bad(Class::BadShape, Place::Byte(94), expected, size.to_string()).into()
-            );
+            return Err(source
+                .bad(Class::BadShape, Place::Byte(94), expected, size.to_string())
+                .into());
         }
         let raw = source.read(0, size, "the header")?;
         let n = Numbers(&raw);
@@ -131,7 +131,8 @@ impl LasHeader {
             return Err(source.bad(Class::Unsupported, Place::Byte(104), expected, found).into());
         }
         if self.record_bytes < *size {
-            let expected = format!("points of {size} bytes or more in format {}", self.point_format);
+            let expected =
+                format!("points of {size} bytes or more in format {}", self.point_format);
             let found = self.record_bytes.to_string();
             return Err(source.bad(Class::BadShape, Place::Byte(105), expected, found).into());
         }
@@ -178,7 +179,12 @@ impl LasHeader {
         Ok(())
     }
 
-    fn read_vlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<(), ConvertError> {
+    fn read_vlrs(
+        &mut self,
+        source: &mut Source,
+        mut at: u64,
+        count: u32,
+    ) -> Result<(), ConvertError> {
         let room = self.points_at.saturating_sub(at);
         if u64::from(count) > room.checked_div(VLR_BYTES).unwrap_or(0) {
             let expected = format!("records in {room} bytes before the points");
@@ -202,16 +208,21 @@ impl LasHeader {
         Ok(())
     }
 
-    fn read_evlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<(), ConvertError> {
+    fn read_evlrs(
+        &mut self,
+        source: &mut Source,
+        mut at: u64,
+        count: u32,
+    ) -> Result<(), ConvertError> {
         if count == 0 {
             return Ok(());
         }
         let room = source.len().saturating_sub(at);
         if at < self.points_at || at > source.len() {
             let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
-            return Err(
-                source.bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string()).into()
-            );
+            return Err(source
+                .bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
+                .into());
         }
         if u64::from(count) > room.checked_div(EVLR_BYTES).unwrap_or(0) {
             let expected = format!("EVLRs in {room} bytes");
@@ -246,7 +257,8 @@ impl LasHeader {
     ) -> Result<u64, ConvertError> {
         let next = record.at.checked_add(record.len);
         let Some(next) = next.filter(|next| *next <= end) else {
-            let expected = format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
+            let expected =
+                format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
             let found = format!("{} bytes from {}", record.len, record.at);
             return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
         };

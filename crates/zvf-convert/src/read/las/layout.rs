@@ -65,7 +65,15 @@ impl LasField {
 
     fn plain(name: &str, offset: usize, stored: Dtype) -> Self {
         let form = Form::Plain;
-        Self { name: name.to_owned(), offset, stored, width: 1, form, description: None, extra: false }
+        Self {
+            name: name.to_owned(),
+            offset,
+            stored,
+            width: 1,
+            form,
+            description: None,
+            extra: false,
+        }
     }
 
     fn bits(name: &str, offset: usize, shift: u8, bits: u8) -> Self {
@@ -154,7 +162,8 @@ pub(crate) fn read_fields(
         }
     }
     if let Some(rest) = u32::try_from(end.saturating_sub(at)).ok().filter(|rest| *rest > 0) {
-        let field = LasField { width: rest, extra: true, ..LasField::plain("ExtraBytes", at, UINT8) };
+        let field =
+            LasField { width: rest, extra: true, ..LasField::plain("ExtraBytes", at, UINT8) };
         fields.push(field);
     }
     for at in 0..fields.len() {
@@ -164,7 +173,10 @@ pub(crate) fn read_fields(
         if let Some(new) = free.filter(|_| taken(&field.name))
             && let Some(field) = fields.get_mut(at)
         {
-            notes.push(format!("extra bytes {:?} are called {new:?}: the name is taken", field.name));
+            notes.push(format!(
+                "extra bytes {:?} are called {new:?}: the name is taken",
+                field.name
+            ));
             field.name = new;
         }
     }
@@ -178,7 +190,15 @@ fn extra_field(n: Numbers<'_>, offset: usize) -> Option<LasField> {
     let field = |stored, width, form| {
         let name = n.text(4, 32);
         let name = if name.is_empty() { "ExtraBytes".to_owned() } else { name };
-        Some(LasField { name, offset, stored, width, form, description: description.clone(), extra: true })
+        Some(LasField {
+            name,
+            offset,
+            stored,
+            width,
+            form,
+            description: description.clone(),
+            extra: true,
+        })
     };
     if kind == 0 {
         return field(UINT8, u32::from(options), Form::Plain);

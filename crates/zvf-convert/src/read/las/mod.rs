@@ -28,11 +28,11 @@ use zvf_model::Kind;
 use self::header::LasHeader;
 use self::layout::{FLOAT64, LasField, read_fields};
 use self::points::{Points, Table, describe};
+use super::crs;
+use super::geojson::with_units;
 use super::input::Bytes;
 use super::record::block;
 use super::roles::{OBJECT, axes, point_kind};
-use super::crs;
-use super::geojson::with_units;
 use super::source::{Numbers, Source};
 use super::values::column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
@@ -80,7 +80,8 @@ impl Opened {
         let mut header = self.header;
         header.vertices = Some(count.unwrap_or(self.said.count)).filter(|_| filter.is_none());
         header.records.extend(record);
-        let (source, points, table, batch_rows) = (self.source, self.points, self.table, self.batch_rows);
+        let (source, points, table, batch_rows) =
+            (self.source, self.points, self.table, self.batch_rows);
         Reader::new(header, Pieces { source, points, table, filter, batch_rows })
     }
 }
@@ -106,18 +107,27 @@ fn choose(
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
             let place = Place::Named("the attributes of a point".to_owned());
-            source.bad(Class::InvalidArgument, place, format!("one called {name:?}"), names().join(", "))
+            source.bad(
+                Class::InvalidArgument,
+                place,
+                format!("one called {name:?}"),
+                names().join(", "),
+            )
         };
         fields.iter().find(|field| field.name == *name).cloned().ok_or_else(missing)
     };
     let wanted = &options.columns;
     let whole = |field: &&LasField| {
         let dtype = field.dtype();
-        field.extra && field.name == OBJECT && field.width == 1 && matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt)
+        field.extra
+            && field.name == OBJECT
+            && field.width == 1
+            && matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt)
     };
     let named = wanted.object.as_ref().map(find).transpose()?;
     let object = named.or_else(|| fields.iter().find(whole).cloned());
-    let is_object = |field: &LasField| object.as_ref().is_some_and(|object| object.name == field.name);
+    let is_object =
+        |field: &LasField| object.as_ref().is_some_and(|object| object.name == field.name);
     let chosen = match &wanted.fields {
         Some(names) => names.iter().map(find).collect::<Result<_, _>>()?,
         None => fields.iter().filter(|field| !is_object(field)).cloned().collect(),
@@ -145,9 +155,10 @@ fn describe_all(
     source: &mut Source,
     mut left_out: Vec<String>,
 ) -> Result<Header, ConvertError> {
-    let fields = table.fields.iter().map(|field| {
-        Ok(describe(field, column(field.dtype(), field.width, Vec::new())?))
-    });
+    let fields = table
+        .fields
+        .iter()
+        .map(|field| Ok(describe(field, column(field.dtype(), field.width, Vec::new())?)));
     let fields = fields.collect::<Result<_, ConvertError>>()?;
     if matches!(said.point_format, 4 | 5 | 9 | 10) {
         left_out.push("wave forms: points keep where theirs is".to_owned());
@@ -181,9 +192,14 @@ fn find_crs(
         return Ok(None);
     };
     let raw = source.read(at, len.min(MAX_CRS_BYTES), "the keys of GeoTIFF")?;
-    let keys = raw.chunks_exact(8).skip(1).map(|key| (Numbers(key).u16(0), Numbers(key).u16(2), Numbers(key).u16(6)));
+    let keys = raw
+        .chunks_exact(8)
+        .skip(1)
+        .map(|key| (Numbers(key).u16(0), Numbers(key).u16(2), Numbers(key).u16(6)));
     let codes = keys.filter(|(_, place, code)| *place == 0 && !matches!(code, 0 | 32767));
-    let mut codes: Vec<(u16, u16)> = codes.filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code))).collect();
+    let mut codes: Vec<(u16, u16)> = codes
+        .filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code)))
+        .collect();
     codes.sort_unstable();
     Ok(codes.last().map(|(_, code)| format!("EPSG:{code}").into()))
 }

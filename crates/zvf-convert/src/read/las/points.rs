@@ -14,11 +14,7 @@ use crate::read::values::{column, no_batch};
 /// Points that are still to come.
 pub(super) enum Points {
     /// Records one after the other.
-    Plain {
-        at: u64,
-        left: u64,
-        record_bytes: u64,
-    },
+    Plain { at: u64, left: u64, record_bytes: u64 },
     /// Chunks of compressed ones.
     Compressed { compression: Compression, chunks: std::vec::IntoIter<Chunk>, open: Option<Open> },
 }
@@ -41,7 +37,11 @@ impl Points {
     }
 
     /// The next records, at most `rows` of them; none at the end.
-    pub(super) fn read(&mut self, source: &mut Source, rows: usize) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read(
+        &mut self,
+        source: &mut Source,
+        rows: usize,
+    ) -> Result<Vec<u8>, ConvertError> {
         match self {
             Self::Plain { at, left, record_bytes } => {
                 let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(*left);
@@ -113,11 +113,13 @@ impl Table {
     fn field(&self, field: &LasField, records: &[u8]) -> Result<Field, ConvertError> {
         let records = records.chunks_exact(self.record_bytes.max(1));
         let (at, size) = (field.offset, field.size());
-        let slots = records.map(|record| record.get(at..at.saturating_add(size)).unwrap_or_default());
+        let slots =
+            records.map(|record| record.get(at..at.saturating_add(size)).unwrap_or_default());
         let bytes: Vec<u8> = match &field.form {
             Form::Plain => slots.flatten().copied().collect(),
             Form::Bits { shift, bits } => {
-                let mask = 1_u8.checked_shl(u32::from(*bits)).map_or(u8::MAX, |top| top.wrapping_sub(1));
+                let mask =
+                    1_u8.checked_shl(u32::from(*bits)).map_or(u8::MAX, |top| top.wrapping_sub(1));
                 let shift = u32::from(*shift);
                 slots.flatten().map(|byte| byte.checked_shr(shift).unwrap_or(0) & mask).collect()
             }
@@ -132,7 +134,10 @@ impl Table {
 
 /// The attribute of that description.
 pub(super) fn describe(field: &LasField, column: Column) -> Field {
-    Field { description: field.description.as_deref().map(Into::into), ..Field::new(&*field.name, column) }
+    Field {
+        description: field.description.as_deref().map(Into::into),
+        ..Field::new(&*field.name, column)
+    }
 }
 
 /// Stored numbers times their scales plus their offsets.
@@ -143,13 +148,17 @@ fn scale<'a>(
     offsets: &'a [f64; 3],
 ) -> impl Iterator<Item = f64> + 'a {
     let size = usize::try_from(stored.size).unwrap_or(1).max(1);
-    slot.chunks_exact(size).zip(scales.iter().zip(offsets)).map(move |(raw, (scale, offset))| {
-        float_of(stored, raw) * scale + offset
-    })
+    slot.chunks_exact(size)
+        .zip(scales.iter().zip(offsets))
+        .map(move |(raw, (scale, offset))| float_of(stored, raw) * scale + offset)
 }
 
 /// A little-endian number as `float64`.
-#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "scaled numbers are float64")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "scaled numbers are float64"
+)]
 pub(super) fn float_of(stored: Dtype, raw: &[u8]) -> f64 {
     let mut wide = [0; 8];
     for (to, from) in wide.iter_mut().zip(raw) {
@@ -159,7 +168,8 @@ pub(super) fn float_of(stored: Dtype, raw: &[u8]) -> f64 {
     let shift = u32::try_from(64_usize.saturating_sub(raw.len().saturating_mul(8))).unwrap_or(0);
     match stored.kind {
         DtypeKind::Int => {
-            bits.checked_shl(shift).unwrap_or(0).cast_signed().checked_shr(shift).unwrap_or(0) as f64
+            bits.checked_shl(shift).unwrap_or(0).cast_signed().checked_shr(shift).unwrap_or(0)
+                as f64
         }
         DtypeKind::Float if raw.len() == 4 => {
             f64::from(f32::from_bits(u32::try_from(bits).unwrap_or(0)))

@@ -25,7 +25,9 @@ pub(super) fn keep(
         }
         if record.len > room {
             let (user, id, len) = (&record.user, record.id, record.len);
-            left_out.push(format!("record {user:?} {id} of {len} bytes: kept are {MAX_RECORD_BYTES} together"));
+            left_out.push(format!(
+                "record {user:?} {id} of {len} bytes: kept are {MAX_RECORD_BYTES} together"
+            ));
             continue;
         }
         room = room.saturating_sub(record.len);
@@ -62,7 +64,10 @@ fn hex(bytes: &[u8]) -> String {
 pub(crate) fn bytes_of(text: &str) -> Vec<u8> {
     let digits = text.chars().map_while(|digit| digit.to_digit(16));
     let digits: Vec<u8> = digits.filter_map(|digit| u8::try_from(digit).ok()).collect();
-    digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+    digits
+        .chunks_exact(2)
+        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+        .collect()
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

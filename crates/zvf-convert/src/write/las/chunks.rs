@@ -1,7 +1,9 @@
 //! Points to the chunks of LAZ, and the table of them.
 
 use laz::laszip::{ChunkTable, ChunkTableEntry, LazItemRecordBuilder, LazVlr, LazVlrBuilder};
-use laz::record::{LayeredPointRecordCompressor, RecordCompressor, SequentialPointRecordCompressor};
+use laz::record::{
+    LayeredPointRecordCompressor, RecordCompressor, SequentialPointRecordCompressor,
+};
 
 use super::schema::{Schema, refuse};
 use crate::ConvertError;

@@ -55,7 +55,11 @@ impl Grid {
     }
 
     /// The stored number of a coordinate; none where it is out of reach.
-    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "compared with the bounds")]
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "compared with the bounds"
+    )]
     fn store(&self, axis: usize, value: f64) -> Option<(i32, f64)> {
         let (scale, offset) = (self.scales.get(axis)?, self.offsets.get(axis)?);
         let raw = ((value - offset) / scale).round();
@@ -77,7 +81,8 @@ fn fit_axis<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<(f64, f64
     for digits in 0..=12 {
         let scale: f64 = format!("1e-{digits}").parse().ok()?;
         let reach = f64::from(i32::MAX) * scale;
-        let offset = if largest <= reach { 0.0 } else { ((min + max) / 2.0 / 1000.0).round() * 1000.0 };
+        let offset =
+            if largest <= reach { 0.0 } else { ((min + max) / 2.0 / 1000.0).round() * 1000.0 };
         if (min - offset).abs() > reach || (max - offset).abs() > reach {
             break;
         }
@@ -226,7 +231,8 @@ fn put_whole(
     };
     let own = &slot.field;
     let size = own.size() / usize::try_from(own.width).unwrap_or(1).max(1);
-    let wide = bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
+    let wide =
+        bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
     let signed = own.stored.kind == zvf_metadata::DtypeKind::Int;
     let (low, high) = if signed {
         let half = 1_i128.checked_shl(wide.saturating_sub(1)).unwrap_or(0);

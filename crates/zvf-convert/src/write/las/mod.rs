@@ -127,7 +127,8 @@ impl<'a> LasWriter<'a> {
     fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
         let header = header_bytes(state.schema.minor);
-        let start = u64::from(header).saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
+        let start =
+            u64::from(header).saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
         state.points_at = start;
         self.put(&vec![0; usize::from(header)])?;
         self.put(&records)?;
@@ -160,7 +161,10 @@ impl<'a> LasWriter<'a> {
             if u64::try_from(tree.len()).is_ok_and(|len| len > self.options.memory) {
                 return Err(ConvertError::NoType {
                     format: "COPC",
-                    what: format!("more than {} bytes of points, all of which it sorts", self.options.memory),
+                    what: format!(
+                        "more than {} bytes of points, all of which it sorts",
+                        self.options.memory
+                    ),
                     advice: "raise --memory-limit, or write LAZ",
                 });
             }
@@ -275,7 +279,8 @@ impl Writer for LasWriter<'_> {
         } else {
             let bytes = batch.fields().iter().map(|field| field.column.bytes().len());
             let bytes = bytes.fold(batch.positions().bytes().len(), usize::saturating_add);
-            state.held_bytes = state.held_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+            state.held_bytes =
+                state.held_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
             state.held.push(batch);
             if state.held_bytes > self.options.memory / 2 {
                 self.release(&mut state)?;
@@ -307,7 +312,9 @@ impl State {
         let record = record_of(header);
         let extra = &options.extra;
         let version = |text: Option<&Json>| {
-            text.and_then(Json::as_str)?.strip_prefix("1.").and_then(|minor| minor.parse::<u8>().ok())
+            text.and_then(Json::as_str)?
+                .strip_prefix("1.")
+                .and_then(|minor| minor.parse::<u8>().ok())
         };
         let wanted = Wanted {
             point_format: number(extra.get("las.point_format"))
@@ -318,12 +325,19 @@ impl State {
             octree: form == Form::Octree,
         };
         let schema = Schema::new(header, wanted)?;
-        let chunks = (form != Form::Plain).then(|| Chunks::new(&schema, form == Form::Octree)).transpose()?;
+        let chunks = (form != Form::Plain)
+            .then(|| Chunks::new(&schema, form == Form::Octree))
+            .transpose()?;
         let (mut vlrs, mut evlrs, mut losses) = (Vec::new(), Vec::new(), Vec::new());
         if form == Form::Octree {
             vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
         }
-        for kept in record.and_then(|record| record.get("vlrs")).and_then(Json::as_array).into_iter().flatten() {
+        for kept in record
+            .and_then(|record| record.get("vlrs"))
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
             let (out, extended) = kept_record(kept);
             if extended && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
         }
@@ -334,7 +348,10 @@ impl State {
             .unwrap_or(u16::from(schema.point_format > 5) << 4);
         let has_crs = vlrs.iter().chain(&evlrs).any(|one| one.user == "LASF_Projection");
         if let Some(crs) = header.crs.as_ref().filter(|_| !has_crs) {
-            match crs.as_str().filter(|text| text.contains('[') && text.len() < usize::from(u16::MAX)) {
+            match crs
+                .as_str()
+                .filter(|text| text.contains('[') && text.len() < usize::from(u16::MAX))
+            {
                 Some(wkt) => {
                     let data = [wkt.as_bytes(), &[0]].concat();
                     vlrs.push(OutRecord::new("LASF_Projection", 2112, "WKT", data));
@@ -347,7 +364,12 @@ impl State {
             vlrs.push(OutRecord::new("LASF_Spec", 4, "Extra Bytes Record", schema.extra.clone()));
         }
         if let Some(chunks) = &chunks {
-            vlrs.push(OutRecord::new("laszip encoded", 22204, "https://laszip.org", chunks.record()?));
+            vlrs.push(OutRecord::new(
+                "laszip encoded",
+                22204,
+                "https://laszip.org",
+                chunks.record()?,
+            ));
         }
         Ok(Self {
             grid: given_grid(extra.get("las.scale"), record),

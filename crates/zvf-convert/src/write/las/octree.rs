@@ -55,7 +55,9 @@ fn truncate(x: f64) -> i32 {
 /// The position of a record.
 fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
     let mut position = [0.0; 3];
-    for (axis, ((to, scale), offset)) in position.iter_mut().zip(grid.scales).zip(grid.offsets).enumerate() {
+    for (axis, ((to, scale), offset)) in
+        position.iter_mut().zip(grid.scales).zip(grid.offsets).enumerate()
+    {
         *to = f64::from(Numbers(record).i32(axis * 4)) * scale + offset;
     }
     position
@@ -84,9 +86,10 @@ pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Ve
                 return true;
             }
             let child = cube.cell(at, cells * 2.0);
-            let index = child.iter().enumerate().fold(0, |index, (axis, cell)| {
-                index | usize::from(cell & 1 == 1) << axis
-            });
+            let index = child
+                .iter()
+                .enumerate()
+                .fold(0, |index, (axis, cell)| index | usize::from(cell & 1 == 1) << axis);
             if let Some(child) = down.get_mut(index) {
                 child.push(*row);
             }

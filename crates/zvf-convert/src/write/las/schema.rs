@@ -6,10 +6,8 @@ use zvf_model::Field;
 
 use crate::ConvertError;
 use crate::read::Header;
-use crate::read::las::layout::{
-    EXTRA_TYPES, Form, LasField, UINT8, has_colours, standard_fields,
-};
 use crate::read::las::header::RECORD_BYTES;
+use crate::read::las::layout::{EXTRA_TYPES, Form, LasField, UINT8, has_colours, standard_fields};
 
 /// The points of a file in the making.
 #[derive(Clone, Debug)]
@@ -85,7 +83,9 @@ impl Schema {
         let width = field.column.width();
         let description = field.description.as_deref().unwrap_or_default();
         let mut add = |name: &str, first: u32, width: u32| {
-            let kind = kind.saturating_add(u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10));
+            let kind = kind.saturating_add(
+                u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10),
+            );
             self.describe(name, description, kind);
             let own = LasField {
                 name: name.to_owned(),
@@ -148,7 +148,8 @@ fn choose_format(names: &[&str], wanted: Wanted) -> Result<u8, ConvertError> {
 /// Whether values of a column may go to a standard field: one integer to an integer, or the same type.
 fn fits(field: &Field, own: &LasField) -> bool {
     let dtype = field.column.dtype();
-    let whole = |dtype: Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool);
+    let whole =
+        |dtype: Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool);
     field.column.width() == 1 && (dtype == own.stored || (whole(dtype) && whole(own.stored)))
 }
 

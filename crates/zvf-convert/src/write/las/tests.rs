@@ -38,8 +38,24 @@ fn converted(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
 #[test]
 fn files_of_others_survive_the_way_there_and_back() {
     for name in [
-        "f0.las", "f1.las", "f2.las", "f3.laz", "f4.las", "f5.las", "f6.laz", "f7.las", "f8.laz", "f9.las",
-        "f10.laz", "extra3.las", "extra7.laz", "vlrs.las", "undocumented.las", "one.las", "empty.las", "chunks.laz",
+        "f0.las",
+        "f1.las",
+        "f2.las",
+        "f3.laz",
+        "f4.las",
+        "f5.las",
+        "f6.laz",
+        "f7.las",
+        "f8.laz",
+        "f9.las",
+        "f10.laz",
+        "extra3.las",
+        "extra7.laz",
+        "vlrs.las",
+        "undocumented.las",
+        "one.las",
+        "empty.las",
+        "chunks.laz",
     ] {
         let path = folder().join(name);
         let (header, wanted) = rows(Input::path(&path));
@@ -48,13 +64,20 @@ fn files_of_others_survive_the_way_there_and_back() {
             let (read, found) = rows(Input::reader(std::io::Cursor::new(bytes)));
             assert_eq!(found.len(), wanted.len(), "{name} as {format}");
             let names = |header: &Header| {
-                header.fields.iter().map(|field| (field.name.to_string(), field.column.width())).collect::<Vec<_>>()
+                header
+                    .fields
+                    .iter()
+                    .map(|field| (field.name.to_string(), field.column.width()))
+                    .collect::<Vec<_>>()
             };
             if names(&read) == names(&header) {
                 assert!(found == wanted, "{name} as {format}");
             } else {
                 // Formats 4 and 5 become 9 and 10; many values of one name become several names.
-                assert!(["f4.las", "f5.las", "undocumented.las"].contains(&name), "{name} as {format}");
+                assert!(
+                    ["f4.las", "f5.las", "undocumented.las"].contains(&name),
+                    "{name} as {format}"
+                );
             }
             assert_eq!(read.crs, header.crs);
         }
@@ -77,7 +100,10 @@ fn an_octree_has_the_same_points() {
 
 fn cloud(points: &[[f64; 3]]) -> Batch {
     let bytes: Vec<u8> = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
-    Batch::new(Kind::PointCloud, Column::new(Dtype::parse("float64").unwrap(), 3, bytes.into()).unwrap())
+    Batch::new(
+        Kind::PointCloud,
+        Column::new(Dtype::parse("float64").unwrap(), 3, bytes.into()).unwrap(),
+    )
 }
 
 fn written(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>), ConvertError> {
@@ -85,7 +111,11 @@ fn written(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String
     let header = Header {
         fields: batch.fields().iter().map(empty).collect(),
         objects: batch.vertex_objects().is_some(),
-        ..Header::new(batch.kind(), ["x", "y", "z"].map(str::to_owned).to_vec(), batch.positions().slice(0..0))
+        ..Header::new(
+            batch.kind(),
+            ["x", "y", "z"].map(str::to_owned).to_vec(),
+            batch.positions().slice(0..0),
+        )
     };
     let mut out = Vec::new();
     let mut writer = write::open(Format::Las, Target::stream(&mut out), options)?;
@@ -104,7 +134,8 @@ fn the_scale_keeps_decimals() {
         assert_eq!(row[..24], *point.map(f64::to_le_bytes).concat());
     }
     assert!(losses.is_empty(), "{losses:?}");
-    let (_, losses) = written(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
+    let (_, losses) =
+        written(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
     assert!(losses[0].starts_with("1 coordinates move by up to "), "{losses:?}");
 }
 
@@ -124,14 +155,16 @@ fn what_a_point_cannot_hold_is_refused() {
 
 #[test]
 fn objects_and_any_columns_are_extra_bytes() {
-    let ids = Column::new(Dtype::parse("uint16").unwrap(), 2, vec![1, 0, 2, 0, 3, 0, 4, 0].into()).unwrap();
+    let ids = Column::new(Dtype::parse("uint16").unwrap(), 2, vec![1, 0, 2, 0, 3, 0, 4, 0].into())
+        .unwrap();
     let batch = cloud(&[[0.0; 3], [1.0; 3]])
         .with_field(Field::new("pair of numbers", ids.clone()))
         .unwrap()
         .with_vertex_objects(vec![Some(ObjectId(1 << 40)), None])
         .unwrap();
     let (bytes, _) = written(&batch, &WriteOptions::default()).unwrap();
-    let reader = open(Input::reader(std::io::Cursor::new(bytes)), None, &ReadOptions::default()).unwrap();
+    let reader =
+        open(Input::reader(std::io::Cursor::new(bytes)), None, &ReadOptions::default()).unwrap();
     let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
     let [Piece::Vertices(read)] = &pieces[..] else { panic!() };
     assert_eq!(read.field("pair of numbers").unwrap().column, ids);

@@ -204,11 +204,11 @@ fn a_runtime_without_timers_waits_as_long_as_it_takes() {
             tokio::task::yield_now().await;
             Ok(7)
         };
-        let answer = tries.within(&remote.0, "answer", Duration::from_secs(1), slow).await;
+        let answer = tries.run_within(&remote.0, "answer", Duration::from_secs(1), slow).await;
         assert_eq!(answer.ok(), Some(7));
         // Without a clock there is no pause after which to try again.
         let miss = Miss::Late { what: "answer", after: Duration::ZERO };
-        assert_eq!(tries.again(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
+        assert_eq!(tries.retry_or_fail(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
     });
 }
 
@@ -392,10 +392,10 @@ async fn another_version_than_the_one_known_is_refused() {
     let store = stored().await;
     let remote = remote(&store, &OpenOptions::default());
     let known = one(&remote, Get::all(key("a"))).await.unwrap().unwrap().version;
-    let same = one(&remote, at(2, 3).of(known.clone())).await.unwrap().unwrap();
+    let same = one(&remote, at(2, 3).with_version(known.clone())).await.unwrap().unwrap();
     assert_eq!(same.bytes, "234");
     store.insert("root/a", b"9876543210").await;
-    let error = one(&remote, at(2, 3).of(known)).await.unwrap_err();
+    let error = one(&remote, at(2, 3).with_version(known)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "FileChanged in a at 2..5, the object was replaced while it was being read"

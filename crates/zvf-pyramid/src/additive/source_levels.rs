@@ -5,12 +5,12 @@
 //! which are made anew.
 
 use zvf_format::key::Delta;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Capability, LinksConvention};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
 use crate::PyramidError;
-use crate::num::to_u64;
 
 /// Refuses levels of which something would be lost.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
@@ -55,7 +55,7 @@ pub(super) fn one_kind(levels: &[LevelReader], kind: Kind) -> Result<(), Pyramid
         Err(PyramidError::unsupported("kinds of geometry", expected, found))
     };
     for level in levels {
-        if let Some(beside) = level.kinds_beside().next() {
+        if let Some(beside) = level.extra_kinds().next() {
             return refused("one, to be spread over levels", beside.to_string());
         }
         if level.kinds() != [kind] {
