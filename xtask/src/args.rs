@@ -31,7 +31,7 @@ impl Args {
 
     /// Whether `--help` is the first word: further back it belongs to the program started.
     pub(crate) fn asks_for_help(&self) -> bool {
-        self.words.first_bytes().is_some_and(|word| word == "--help" || word == "-h")
+        self.words.front().is_some_and(|word| word == "--help" || word == "-h")
     }
 
     /// Whether `name` is there.
@@ -63,7 +63,7 @@ impl Args {
 
     /// Refuses anything not taken.
     pub(crate) fn end(self) -> anyhow::Result<()> {
-        match self.words.first_bytes() {
+        match self.words.front() {
             Some(word) => bail!("unexpected argument {}", word.to_string_lossy()),
             None => Ok(()),
         }

@@ -291,8 +291,7 @@ fn is_well(row: &Row) -> bool {
     let peers = row.sides.iter().filter(|side| side.role == Role::Peer);
     let fastest =
         peers.filter_map(|side| Some(side.result.as_ref().ok()?.seconds)).reduce(f64::min);
-    let (rival, limit) =
-        (row.seconds(Role::Reference).merge_defaults(fastest), row.seconds(Role::Limit));
+    let (rival, limit) = (row.seconds(Role::Reference).or(fastest), row.seconds(Role::Limit));
     rival.is_some_and(|rival| rival >= 10.0 * ours)
         || limit.is_some_and(|limit| ours <= 2.0 * limit)
         || (rival.is_none() && limit.is_none())

@@ -93,7 +93,7 @@ mod zstd_frame {
         }
 
         pub(super) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
-            let state = self.with_dictionary.as_mut().merge_defaults(self.plain.as_mut())?;
+            let state = self.with_dictionary.as_mut().or(self.plain.as_mut())?;
             state.decompress_to_buffer(data, out).ok()
         }
     }

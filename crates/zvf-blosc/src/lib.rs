@@ -46,6 +46,7 @@ mod error;
 mod filter;
 mod layout;
 mod lz4;
+mod num;
 mod opened;
 mod stored;
 mod stream;

@@ -25,7 +25,7 @@ pub enum Undo {
 }
 
 pub(crate) fn journal(store: &Path) -> Result<Arc<Journal>> {
-    let journal = Arc::new(Journal::open_beside(store));
+    let journal = Arc::new(Journal::beside(store));
     match journal.store.exists("zarr.json") {
         true => Ok(journal),
         false => {
@@ -86,7 +86,7 @@ pub fn show(store: &Path, head: u64) -> Result<Json> {
 ///
 /// When something is committed that cannot be applied.
 pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
-    let journal = Journal::open_beside(store);
+    let journal = Journal::beside(store);
     if !journal.side.exists("log") {
         return Ok(None);
     }
@@ -191,7 +191,7 @@ pub(crate) fn back_to(
         if record.body["report"]["irreversible"] == true || !journal.keeps(&record) {
             return Err(gone());
         }
-        then.extend(journal.read_before(&record)?);
+        then.extend(journal.before(&record)?);
         written.extend(record.written());
         let report = &record.body["report"];
         let ids = |name: &str| -> BTreeSet<i64> {
@@ -258,7 +258,7 @@ const COUNTS: [(&str, &str); 7] = [
 
 /// The report of a command that failed.
 pub fn failure(store: &Path, error: &EditError) -> Json {
-    let journal = Journal::open_beside(store);
+    let journal = Journal::beside(store);
     let head = journal.head().unwrap_or(0); // the fault that hides it is the one reported
     report(&journal, head, false, &[], &[], Some(error))
 }

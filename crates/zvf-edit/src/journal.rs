@@ -102,7 +102,7 @@ pub struct Guard {
 
 impl Journal {
     /// The journal of the store in the folder `store`.
-    pub(crate) fn open_beside(store: &Path) -> Self {
+    pub(crate) fn beside(store: &Path) -> Self {
         let store = store.components().as_path().to_owned();
         let mut name = store.file_name().unwrap_or_default().to_owned();
         name.push(".zvf");
@@ -218,7 +218,7 @@ impl Journal {
     }
 
     /// What the keys of a record held before it.
-    pub(crate) fn read_before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
+    pub(crate) fn before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
         let staged = format!("txn/{}/old", record.txid());
         let gone = || {
             EditError::unsupported(format!(
@@ -367,7 +367,7 @@ impl Snapshot {
             return Ok(false);
         }
         let Some(record) = self.journal.record(next)? else { return Ok(false) };
-        let before = self.journal.read_before(&record)?;
+        let before = self.journal.before(&record)?;
         let mut later = self.later.borrow_mut();
         later.seen = next;
         for (key, bytes) in before {

@@ -63,7 +63,7 @@ impl Editor {
     ///
     /// When there is no store, or what is committed cannot be applied.
     pub fn open(store: &Path, folder: &Path, defaults: CommitOptions) -> Result<Self> {
-        let journal = Arc::new(Journal::open_beside(store));
+        let journal = Arc::new(Journal::beside(store));
         if !journal.store.exists("zarr.json") {
             return Err(EditError::new(
                 Class::NotFound,
@@ -123,7 +123,7 @@ impl Editor {
         let Some(own) = line.as_object() else { return Ok(Json::Null) };
         match line["op"].as_str() {
             Some("begin") => {
-                fields::refuse_unknown(own, &["message", "if_head", "bounds"])?;
+                fields::only(own, &["message", "if_head", "bounds"])?;
                 if self.explicit == Some(false) {
                     return Err(EditError::invalid(
                         "operations came before the first begin; put them into a transaction",
@@ -153,7 +153,7 @@ impl Editor {
                 Ok(json!({"head": head}))
             }
             Some("commit") => {
-                fields::refuse_unknown(own, &[])?;
+                fields::only(own, &[])?;
                 if self.open.is_none() || self.explicit != Some(true) {
                     return Err(EditError::invalid("there is no transaction to commit"));
                 }
@@ -305,7 +305,7 @@ pub(crate) fn commit(
         std::thread::sleep(Duration::from_millis(
             u64::from(attempt) * 3 + u64::from(std::process::id() % 7),
         ));
-        transaction = repeat_after_conflict(journal, &transaction, options, &folder)?;
+        transaction = again(journal, &transaction, options, &folder)?;
     }
     Err(EditError::conflict(
         format!("other writers were faster {TRIES} times; try again"),
@@ -395,7 +395,7 @@ pub(crate) fn record(
 }
 
 /// The same operations on the head as it is now, when nothing they need was changed meanwhile.
-fn repeat_after_conflict(
+fn again(
     journal: &Arc<Journal>,
     old: &Transaction,
     options: &CommitOptions,

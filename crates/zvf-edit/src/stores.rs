@@ -51,7 +51,7 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
 
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
 fn forget_journal(store: &Path) -> Result<()> {
-    let journal = Journal::open_beside(store);
+    let journal = Journal::beside(store);
     let text = journal
         .store
         .get("zarr.json")?
@@ -81,7 +81,7 @@ pub fn checkout(store: &Path, head: u64, out: &Path) -> Result<Json> {
     }
     let (changes, _, _) = back_to(&own, &snap, head)?;
     copy_store(store, out)?;
-    let copy = Journal::open_beside(out);
+    let copy = Journal::beside(out);
     for (key, bytes) in &changes {
         match bytes {
             Some(bytes) => copy.store.put(key, bytes)?,
@@ -188,7 +188,7 @@ pub fn split(
         if !dry_run {
             copy_store(store, &target)?;
             forget_journal(&target)?;
-            let copy = Arc::new(Journal::open_beside(&target));
+            let copy = Arc::new(Journal::beside(&target));
             let mut part = Transaction::begin(&copy, Path::new("."))?;
             part.keep_only(keep, half_open)?;
             commit(&copy, part, &CommitOptions::default())?;
@@ -309,7 +309,7 @@ pub fn merge(
             source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         target
             .take_in(&mut store, ids, by_source.then_some(name))
-            .map_err(|error| error.with_place(&source.to_string_lossy()))?;
+            .map_err(|error| error.within(&source.to_string_lossy()))?;
     }
     let names: Vec<String> = from.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];

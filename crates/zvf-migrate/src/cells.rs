@@ -6,12 +6,12 @@
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
+use crate::num::{to_u64, to_usize};
 use crate::run::{Migration, Progress};
 
 /// Where the cells of a level go.
@@ -121,9 +121,9 @@ pub(crate) async fn vertices(
     let raw = matches!(says.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let known = Vertices::new(target.reader.dtype(), Vec::new());
     says.zv_array = known.zv_array;
-    says.dtype = says.dtype.merge_defaults(known.dtype);
-    says.encoding = says.encoding.merge_defaults(known.encoding);
-    let stride = saturating_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
+    says.dtype = says.dtype.or(known.dtype);
+    says.encoding = says.encoding.or(known.encoding);
+    let stride = to_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
     let sink =
@@ -207,8 +207,8 @@ pub(crate) async fn column(
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
     let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     says.zv_array = known.zv_array;
-    says.name = says.name.merge_defaults(known.name);
-    says.dtype = says.dtype.merge_defaults(known.dtype);
+    says.name = says.name.or(known.name);
+    says.dtype = says.dtype.or(known.dtype);
     let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
         says.channel_names = known.channel_names;

@@ -47,6 +47,7 @@
 mod bridges;
 mod cells;
 mod links;
+mod num;
 mod objects;
 mod plan;
 mod rows;

@@ -227,7 +227,7 @@ async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<Strin
 }
 
 /// What the parts of something beside the levels are.
-async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
+async fn beside(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
     let step = |path: String, what| Step { path, what };
     let mut steps = Vec::new();
     match name {

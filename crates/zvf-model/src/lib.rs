@@ -16,6 +16,7 @@ mod kind;
 mod level;
 mod levels;
 mod links;
+mod num;
 mod objects;
 mod owners;
 mod parametric;

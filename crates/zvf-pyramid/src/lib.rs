@@ -17,6 +17,7 @@ mod ladder;
 mod levels;
 mod links;
 mod making;
+mod num;
 mod offload;
 mod options;
 mod reference;

@@ -179,12 +179,12 @@ impl Options {
     }
 
     /// The same for a store of one kind: what is said of it is said of all.
-    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
+    pub(crate) fn alone(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
-            method: own.method.merge_defaults(self.method),
-            size: own.size.merge_defaults(self.size),
-            keep: own.keep.merge_defaults(self.keep),
+            method: own.method.or(self.method),
+            size: own.size.or(self.size),
+            keep: own.keep.or(self.keep),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
             ..self.clone()
@@ -194,19 +194,19 @@ impl Options {
     /// What is said of one kind.
     pub(crate) fn said(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        own.fold(OfKind::default(), OfKind::merge_defaults)
+        own.fold(OfKind::default(), OfKind::or)
     }
 
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
-        let method = own.method.merge_defaults(self.method.filter(|method| method.fits(kind)));
-        let is = method.unwrap_or(Method::default_for(kind));
+        let method = own.method.or(self.method.filter(|method| method.fits(kind)));
+        let is = method.unwrap_or(Method::usual(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
-            size: own.size.merge_defaults(self.size.filter(|_| is.has_size())),
-            keep: own.keep.merge_defaults(self.keep.filter(|_| is.has_share())),
+            size: own.size.or(self.size.filter(|_| is.has_size())),
+            keep: own.keep.or(self.keep.filter(|_| is.has_share())),
             sparsity: own.sparsity.unwrap_or(self.sparsity),
             prune: self.prune.filter(|_| prunes),
             kinds: Vec::new(),
@@ -227,7 +227,7 @@ impl Options {
     /// Refuses settings that mean nothing for this kind; gives its method.
     fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
         self.check()?;
-        let method = self.method.unwrap_or(Method::default_for(kind));
+        let method = self.method.unwrap_or(Method::usual(kind));
         if !method.fits(kind) {
             return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
         }
@@ -310,12 +310,12 @@ pub struct OfKind {
 
 impl OfKind {
     /// These, and of others what these do not say.
-    fn merge_defaults(self, other: &Self) -> Self {
+    fn or(self, other: &Self) -> Self {
         Self {
-            method: self.method.merge_defaults(other.method),
-            size: self.size.merge_defaults(other.size),
-            keep: self.keep.merge_defaults(other.keep),
-            sparsity: self.sparsity.merge_defaults(other.sparsity),
+            method: self.method.or(other.method),
+            size: self.size.or(other.size),
+            keep: self.keep.or(other.keep),
+            sparsity: self.sparsity.or(other.sparsity),
         }
     }
 }
@@ -348,7 +348,7 @@ impl Method {
         (Self::Keep, "keep"),
     ];
 
-    pub(crate) fn default_for(kind: Kind) -> Self {
+    pub(crate) fn usual(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
         } else if kind.is_chain() || kind == Kind::Skeleton {
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_method_that_fits() {
         for kind in Kind::ALL {
-            assert!(Method::default_for(kind).fits(kind), "{kind}");
+            assert!(Method::usual(kind).fits(kind), "{kind}");
         }
     }
 

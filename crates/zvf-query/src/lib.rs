@@ -12,6 +12,7 @@
 mod answer;
 mod error;
 mod lineage;
+mod num;
 pub mod predicate;
 mod query;
 mod reader;

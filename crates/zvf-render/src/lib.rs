@@ -20,6 +20,7 @@ mod canvas;
 mod colour;
 mod error;
 mod ink;
+mod num;
 mod options;
 mod paint;
 mod picture;

@@ -49,6 +49,7 @@ mod lone;
 pub mod map;
 mod node;
 mod notice;
+mod num;
 mod open;
 mod options;
 mod shared;

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
@@ -16,6 +15,7 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::node::Opened;
 use crate::notice::Notices;
+use crate::num::to_u64;
 use crate::source::Source;
 
 /// One open store.

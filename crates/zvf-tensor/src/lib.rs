@@ -41,6 +41,7 @@ mod b2nd;
 mod convert;
 mod error;
 mod memory;
+mod num;
 mod pack;
 mod pause;
 mod publish;

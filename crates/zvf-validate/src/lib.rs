@@ -27,6 +27,7 @@ mod findings;
 mod geometry;
 mod level;
 mod links;
+mod num;
 mod objects;
 mod options;
 mod parametric;
@@ -37,7 +38,6 @@ mod report;
 mod rule;
 mod rules;
 mod run;
-mod splitmix;
 mod structure;
 mod unopened;
 

@@ -15,7 +15,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
         run.add(Finding::new(&P1, &level.name).with_details("levels", "one or more", "one"));
     }
     gaps(run, levels);
-    check_additive(run, levels);
+    alone(run, levels);
     for level in levels.iter().filter(|level| is_stale(level)) {
         let finding = Finding::new(&P13, level.path("zarr.json"));
         run.add(finding.with_details("zvf.stale", "a level as new as level 0", "edits since"));
@@ -101,7 +101,7 @@ fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let smaller = |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * NEARLY);
     let volumes = smaller(volume(fine).zip(volume(coarse)));
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
-    if let Some((fine, coarse_is)) = ratios.merge_defaults(volumes) {
+    if let Some((fine, coarse_is)) = ratios.or(volumes) {
         let finding = Finding::new(&P4, coarse.path("zarr.json"));
         run.add(finding.with_details("volume of a bin", format!("at least {fine}"), coarse_is));
     }
@@ -149,7 +149,7 @@ fn additions(run: &mut Validation, levels: &[&LevelState]) {
 }
 
 /// P12: where levels add to each other, one that does not is whole.
-fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
+fn alone(run: &mut Validation, levels: &[&LevelState]) {
     if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
         return;
     }

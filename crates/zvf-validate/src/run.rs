@@ -141,7 +141,7 @@ impl Validation {
                 composite::check(self, level).await?;
             }
         }
-        self.check_together(&levels);
+        self.together(&levels);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Validation {
         Ok(())
     }
 
-    fn check_together(&mut self, levels: &[LevelState]) {
+    fn together(&mut self, levels: &[LevelState]) {
         if self.options.level >= Depth::Geometry {
             geometry::check(self, levels);
         }

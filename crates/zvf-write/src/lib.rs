@@ -26,6 +26,7 @@ mod extent;
 mod ingest;
 mod kinds;
 mod link;
+mod num;
 mod objects;
 mod options;
 mod pairs;

@@ -116,7 +116,7 @@ impl Lineage {
                 let usage = Usage::new(format!("object {id} is a {own}, not a {kind}"));
                 return Err(usage.with_hint("ask for one kind at a time").into());
             }
-            kind = kind.merge_defaults(own);
+            kind = kind.or(own);
         }
         Ok(kind)
     }

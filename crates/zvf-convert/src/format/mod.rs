@@ -131,9 +131,9 @@ formats! {
     FlatGeobuf => flatgeobuf::SPEC, "Features with an index.";
     Xyz => text_points::XYZ, "Lines of coordinates.";
     Pts => text_points::PTS, "Lines of coordinates, counted.";
-    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
     GeoJson => geojson::SPEC, "A collection of features.";
     GeoJsonLines => geojson::LINES, "A feature a line.";
+    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
     Jsonl => jsonl::SPEC, "A JSON object a line.";
     #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
     #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";

@@ -133,7 +133,7 @@ impl Roles {
             return Err(bad.with_hint("say which columns are positions").into());
         }
         let usual = names.iter().position(|name| name == OBJECT);
-        let object = columns.object.as_ref().map(place).transpose()?.merge_defaults(usual);
+        let object = columns.object.as_ref().map(place).transpose()?.or(usual);
         let part = names.iter().position(|name| name == PART).filter(|_| object.is_some());
         let other = |at: &usize| !positions.contains(at) && object != Some(*at);
         let fields = match &columns.fields {

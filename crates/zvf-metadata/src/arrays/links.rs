@@ -122,7 +122,7 @@ impl LinksFamily {
             .opt("num_links", self.num_links)
             .opt("num_physical_records", self.num_physical_records)
             .opt("layout", self.layout.as_deref())
-            .with_extras(&self.extras)
+            .with(&self.extras)
     }
 }
 
@@ -216,7 +216,7 @@ impl LinkSegment {
             .opt("has_perm", self.has_perm)
             .opt("link_width", self.link_width)
             .opt("level_delta", self.level_delta)
-            .with_extras(&self.extras)
+            .with(&self.extras)
     }
 }
 
@@ -323,7 +323,7 @@ impl LinkAttribute {
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
-        let shape = self.row_shape.as_deref().merge_defaults(old).unwrap_or_default();
+        let shape = self.row_shape.as_deref().or(old).unwrap_or_default();
         shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
     }
 
@@ -340,6 +340,6 @@ impl LinkAttribute {
             .opt("num_links", self.num_links)
             .opt("row_shape", self.row_shape.clone())
             .opt("shape", self.shape.clone())
-            .with_extras(&self.extras)
+            .with(&self.extras)
     }
 }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
+use crate::num::to_u64;
 use crate::{Column, ModelError};
 
 impl LevelReader {
@@ -51,7 +51,7 @@ impl LevelReader {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         match self.vertex_rows() {
-            Ok(rows) => rows.read_ranges(asks).await,
+            Ok(rows) => rows.some(asks).await,
             Err(error) => asks.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -132,7 +132,7 @@ impl CellRows<'_> {
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
-    pub(crate) async fn read_ranges(
+    pub(crate) async fn some(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {

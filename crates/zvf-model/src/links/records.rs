@@ -2,7 +2,8 @@
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::LinkRecord;
-use zvf_format::num::to_u64;
+
+use crate::num::to_u64;
 
 /// The records of one cell, endpoints as they were given to the writer.
 ///

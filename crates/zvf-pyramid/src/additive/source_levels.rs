@@ -5,12 +5,12 @@
 //! which are made anew.
 
 use zvf_format::key::Delta;
-use zvf_format::num::to_u64;
 use zvf_metadata::{Capability, LinksConvention};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
 use crate::PyramidError;
+use crate::num::to_u64;
 
 /// Refuses levels of which something would be lost.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {

@@ -37,7 +37,7 @@ async fn mixture(folder: &Path) -> String {
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(3).unwrap(), chunk).unwrap();
     let others = [Kind::Polyline, Kind::Skeleton, Kind::Mesh];
-    let schema = others.into_iter().fold(schema, |schema, kind| schema.and_kind(kind).unwrap());
+    let schema = others.into_iter().fold(schema, |schema, kind| schema.and(kind).unwrap());
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = Writer::create(&address, schema, options).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_kind_of_which_there_is_nothing_stays_so() {
     let address = dir.path().join("store.zarrvectors").to_str().unwrap().to_owned();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::Graph, Axis::spatial(3).unwrap(), chunk).unwrap();
-    let schema = schema.and_kind(Kind::PointCloud).unwrap().and(Kind::Streamline).unwrap();
+    let schema = schema.and(Kind::PointCloud).unwrap().and(Kind::Streamline).unwrap();
     let mut writer = Writer::create(&address, schema, WriteOptions::default()).await.unwrap();
     writer.push(&points()).unwrap();
     writer.kind(Kind::Streamline).unwrap().declare_objects(&[ObjectId(3)]);

@@ -34,7 +34,7 @@ impl Prism {
             let mut piece = base.clone();
             let [a, b, c] = ear;
             for [p, q] in [[a, b], [b, c], [c, a]] {
-                piece = piece.with_half_space(left_of(p, q, on, limits.axes())?);
+                piece = piece.with(left_of(p, q, on, limits.axes())?);
             }
             pieces.push(piece);
         }
@@ -98,7 +98,7 @@ fn ears(outline: &[[f64; 2]]) -> Option<Vec<[[f64; 2]; 3]>> {
         };
         let flat = (0..n).find(|i| triangle(*i).is_some_and(|ear| turn(ear) == 0.0));
         let ear = (0..n).find(|i| triangle(*i).is_some_and(|ear| is_ear(ear, &left)));
-        let at = flat.merge_defaults(ear)?;
+        let at = flat.or(ear)?;
         if flat.is_none() {
             found.push(triangle(at)?);
         }

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
@@ -30,6 +29,7 @@ use super::zarr::{Place, Stored, ZarrArray};
 use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::num::{to_u64, to_usize};
 use crate::shared::{Caching, Shared};
 use crate::source::{Get, Source};
 
@@ -105,7 +105,7 @@ impl DenseCore {
         let grid = Grid { shape, chunk, width };
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
         let texts = (width != dtype.size).then(|| {
-            let stored = vec![0; saturating_usize(width)].into();
+            let stored = vec![0; to_usize(width)].into();
             std::mem::replace(&mut fill, stored)
         });
         if let Source::Pack(pack) = &shared.source {
@@ -168,7 +168,7 @@ impl DenseCore {
             attributes,
             dtype,
             grid: Grid { shape: shape.into(), chunk, width: dtype.size },
-            fill: vec![0; saturating_usize(dtype.size)].into(),
+            fill: vec![0; to_usize(dtype.size)].into(),
             texts: None,
             body: Body::Flat {
                 data: key.child("data")?,
@@ -250,7 +250,7 @@ impl DenseArray {
             return Ok(stored);
         }
         let row_items = self.core.grid.shape.get(1..).unwrap_or_default().iter().product();
-        widened(&stored, saturating_usize(self.core.grid.width))
+        widened(&stored, to_usize(self.core.grid.width))
             .map(Bytes::from)
             .map_err(|item| self.not_text(range.start, row_items, item))
     }
@@ -283,7 +283,7 @@ impl DenseArray {
         {
             return self.take_by_range(chunked, places, row).await;
         }
-        let mut out = Vec::with_capacity(saturating_usize(total.unwrap_or(0)));
+        let mut out = Vec::with_capacity(to_usize(total.unwrap_or(0)));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
         // The rows of a chunk, or as many of them as may be held at once.
         let most = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
@@ -299,9 +299,9 @@ impl DenseArray {
                     bytes
                 }
             };
-            let at = saturating_usize(place.saturating_sub(start).saturating_mul(row));
+            let at = to_usize(place.saturating_sub(start).saturating_mul(row));
             out.extend_from_slice(
-                bytes.get(at..at.saturating_add(saturating_usize(row))).unwrap_or_default(),
+                bytes.get(at..at.saturating_add(to_usize(row))).unwrap_or_default(),
             );
         }
         Ok(out.into())
@@ -411,8 +411,7 @@ impl DenseArray {
             Ok::<_, StoreError>(self.little(bytes, *big_endian))
         });
         let (whole, row) = (whole.await?, self.row_bytes()?);
-        let [start, end] =
-            [range.start, range.end].map(|at| saturating_usize(at.saturating_mul(row)));
+        let [start, end] = [range.start, range.end].map(|at| to_usize(at.saturating_mul(row)));
         Ok(whole.slice(start.min(whole.len())..end.min(whole.len())))
     }
 
@@ -449,13 +448,13 @@ impl DenseArray {
             let row = self.row_bytes()?;
             let first =
                 index.first().map_or(0, |index| index.saturating_mul(self.core.grid.chunk_rows()));
-            let start = saturating_usize(range.start.saturating_sub(first).saturating_mul(row));
-            return Ok(chunk.slice(start..start.saturating_add(saturating_usize(bytes))));
+            let start = to_usize(range.start.saturating_sub(first).saturating_mul(row));
+            return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
         }
         let mut out = filled(bytes, &self.core.fill);
         // Chunks may hold much beside the rows asked for.
         let most = self.shared.chunk_cap().checked_div(chunk_bytes).unwrap_or(u64::MAX);
-        for some in touched.chunks(saturating_usize(most).max(1)) {
+        for some in touched.chunks(to_usize(most).max(1)) {
             for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
                 if let Some(chunk) = chunk? {
                     self.core.grid.paste(&chunk, index, range, &mut out);
@@ -503,13 +502,13 @@ impl DenseArray {
             asked.push(chunk);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = Vec::with_capacity(places.len().saturating_mul(saturating_usize(row)));
+        let mut out = Vec::with_capacity(places.len().saturating_mul(to_usize(row)));
         for chunk in asked {
             let got = chunk.and_then(|chunk| Some((chunk, answers.next()?)));
             match got.map(|(chunk, got)| Ok::<_, StoreError>((chunk, got?))).transpose()? {
                 Some((chunk, Some(got))) => {
                     let expected = grid.chunk_bytes().unwrap_or(u64::MAX);
-                    self.check_len(&chunk.key, saturating_usize(chunk.total(&got)), expected)?;
+                    self.check_len(&chunk.key, to_usize(chunk.total(&got)), expected)?;
                     out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
                 }
                 Some((_, None)) | None => out.extend_from_slice(&filled(row, &self.core.fill)),
@@ -559,9 +558,8 @@ impl DenseArray {
         let bytes = match &chunked.order {
             None => bytes,
             Some(order) => {
-                let shape: Vec<usize> =
-                    self.core.grid.chunk.iter().map(|&n| saturating_usize(n)).collect();
-                untranspose(&bytes, &shape, order, saturating_usize(self.core.grid.width)).into()
+                let shape: Vec<usize> = self.core.grid.chunk.iter().map(|&n| to_usize(n)).collect();
+                untranspose(&bytes, &shape, order, to_usize(self.core.grid.width)).into()
             }
         };
         Ok(Some(self.little(bytes, chunked.big_endian)))
@@ -572,7 +570,7 @@ impl DenseArray {
         let unit = if self.core.dtype.kind == DtypeKind::Text {
             4
         } else {
-            saturating_usize(self.core.dtype.size)
+            to_usize(self.core.dtype.size)
         };
         if !big_endian || unit == 1 {
             return bytes;
@@ -610,14 +608,14 @@ impl DenseArray {
         let mut at = 0_usize;
         for (place, index) in places.into_iter().zip(touched) {
             let part = part(index);
-            let end = at.saturating_add(saturating_usize(part.end.saturating_sub(part.start)));
+            let end = at.saturating_add(to_usize(part.end.saturating_sub(part.start)));
             let got = if place.as_ref().is_ok_and(Option::is_some) {
                 answers.next().unwrap_or(Ok(None))?
             } else {
                 None
             };
             if let (Ok(Some(place)), Some(got)) = (place, got) {
-                self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
+                self.check_len(&place.key, to_usize(place.total(&got)), chunk_bytes)?;
                 let bytes = self.little(got.bytes, chunked.big_endian);
                 if let Some(to) = out.get_mut(at..end).filter(|to| to.len() == bytes.len()) {
                     to.copy_from_slice(&bytes);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use zvf_format::num::{saturating_usize, to_u64};
+use crate::num::{to_u64, to_usize};
 
 /// A regular grid of chunks over an array of items of one size.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Grid {
                 (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
             }
         };
-        let width = saturating_usize(self.width);
+        let width = to_usize(self.width);
         let len = run.count.saturating_mul(width);
         let mut at = vec![0_usize; outer.len()];
         loop {
@@ -135,11 +135,11 @@ impl AxisOverlap {
         let high = start.checked_add(chunk)?.min(target.end);
         let count = high.checked_sub(low)?;
         Some(Self {
-            from: saturating_usize(low.checked_sub(start)?),
-            to: saturating_usize(low.checked_sub(target.start)?),
-            count: saturating_usize(count),
-            chunk: saturating_usize(chunk),
-            target: saturating_usize(target.end.checked_sub(target.start)?),
+            from: to_usize(low.checked_sub(start)?),
+            to: to_usize(low.checked_sub(target.start)?),
+            count: to_usize(count),
+            chunk: to_usize(chunk),
+            target: to_usize(target.end.checked_sub(target.start)?),
         })
     }
 }
@@ -167,10 +167,10 @@ pub(crate) fn bytes_of(shape: &[u64], width: u64) -> Option<u64> {
 /// A buffer of `len` bytes that repeats `item`.
 pub(crate) fn filled(len: u64, item: &[u8]) -> Vec<u8> {
     if item.iter().all(|&byte| byte == 0) {
-        return vec![0; saturating_usize(len)];
+        return vec![0; to_usize(len)];
     }
     let items = len.checked_div(to_u64(item.len())).unwrap_or(0);
-    item.repeat(saturating_usize(items))
+    item.repeat(to_usize(items))
 }
 
 #[cfg(test)]

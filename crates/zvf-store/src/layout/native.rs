@@ -17,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
 use zvf_metadata::KeyList;
@@ -31,6 +30,7 @@ use crate::codec::Partial;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
+use crate::num::to_u64;
 use crate::shared::Shared;
 
 /// One chunk array.
@@ -153,7 +153,7 @@ impl Native {
                 .with_key(&self.key)
             })?;
             if key.rank() != rank {
-                other = other.merge_defaults(Some(key)); // refused once all are known to be keys
+                other = other.or(Some(key)); // refused once all are known to be keys
                 continue;
             }
             if !self.is_inside(key.components()) {

@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::{IdForm, ObjectIndex};
 use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
 use zvf_store::{Rows, StoreError};
 
 use super::dense::Table;
 use super::look::Entry;
-use crate::array::check_orphan_folders;
+use crate::array::lost;
 use crate::finding::Finding;
 use crate::level::LevelState;
+use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C24, C26};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::pyramid::P7;
@@ -76,7 +76,7 @@ pub(crate) async fn open(
         Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
     };
     let doc = match node.as_deref() {
-        None => return check_orphan_folders(run, &path).await.map(|()| None),
+        None => return lost(run, &path).await.map(|()| None),
         Some(Node::Array(_)) => {
             run.add(Finding::new(&S15, &path).with_details("node", "a group", "an array"));
             return Ok(None);
@@ -208,12 +208,12 @@ pub(crate) async fn ids(
             Ok(bytes) => bytes,
             Err(error) => return run.blame(&C2, &path, &error),
         };
-        for (row, id) in (at..).zip(i64s_from_le(&bytes)) {
+        for (row, id) in (at..).zip(int64s(&bytes)) {
             if last.is_some_and(|last| last > id) {
-                descends = descends.merge_defaults(Some(row));
+                descends = descends.or(Some(row));
             }
             if last == Some(id) {
-                twice = twice.merge_defaults(Some((row, id)));
+                twice = twice.or(Some((row, id)));
             }
             last = Some(id);
             if keeps {
@@ -238,7 +238,7 @@ pub(crate) async fn ids(
         let pair = sorted.windows(2).find(|pair| pair.first() == pair.last());
         let id = pair.and_then(|pair| pair.first().copied());
         let row = |id: i64| all.iter().rposition(|other| *other == id).map_or(0, to_u64);
-        twice = twice.merge_defaults(id.map(|id| (row(id), id)));
+        twice = twice.or(id.map(|id| (row(id), id)));
     }
     if let Some((row, id)) = twice {
         let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));

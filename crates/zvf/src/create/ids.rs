@@ -113,7 +113,7 @@ impl Numbering {
         let whole = one && high.is_none();
         let stays = self.keep || self.first;
         let by = if stays { 0 } else { self.next.saturating_sub(low) };
-        let last = high.merge_defaults(whole.then_some(0)).map(|high| high.saturating_add(by));
+        let last = high.or(whole.then_some(0)).map(|high| high.saturating_add(by));
         let after = last.map_or(self.next, |last| last.saturating_add(1));
         self.next = self.next.max(after).saturating_add(unsaid);
         self.first = false;

@@ -82,11 +82,11 @@ impl Layout {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::starting_at_id(files, recipe, 0, progress)
+        Self::after(files, recipe, 0, progress)
     }
 
     /// The same, where ids below `next` are those of files of other kinds.
-    pub(super) fn starting_at_id(
+    pub(super) fn after(
         files: &[PathBuf],
         recipe: &Recipe,
         next: i64,

@@ -59,7 +59,7 @@ impl Source {
         let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
-            let (bytes, modified) = fingerprint(&path)?;
+            let (bytes, modified) = about(&path)?;
             Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
         Ok(Self {
@@ -139,7 +139,7 @@ impl Source {
     /// One of the files, as long as it is what it was.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
         let Some(known) = self.files.get(number) else { return Ok(None) };
-        let (bytes, modified) = fingerprint(&known.path)?;
+        let (bytes, modified) = about(&known.path)?;
         if (bytes, &modified) != (known.bytes, &known.modified) {
             return Err(Error::not_as_planned(&known.path.display().to_string()));
         }
@@ -147,7 +147,7 @@ impl Source {
     }
 
     /// Vertices of the files before one of them.
-    pub(super) fn count_before(&self, number: usize) -> u64 {
+    pub(super) fn before(&self, number: usize) -> u64 {
         self.files.get(number).map_or(0, |known| known.before)
     }
 
@@ -174,7 +174,7 @@ pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
 }
 
 /// How long a file is, and when it was changed.
-fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
+fn about(path: &Path) -> Result<(u64, String), Error> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok((about.len(), modified.map_or_else(String::new, |at| at.as_nanos().to_string())))

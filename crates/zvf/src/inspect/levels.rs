@@ -225,9 +225,7 @@ impl LevelSummary {
             .and_then(|doc| doc.shape.get(1).copied());
         Ok(AttributeSummary {
             scope,
-            dtype: text("dtype")
-                .or_else(|| declared.map(|d| d.dtype.clone()))
-                .merge_defaults(own_type),
+            dtype: text("dtype").or_else(|| declared.map(|d| d.dtype.clone())).or(own_type),
             width: width.or_else(|| declared.map(|declared| declared.channels)).unwrap_or(1),
             categories: said.and_then(|said| said.get("categories")?.as_array()).map(Vec::len),
             unit: text("unit").or_else(|| declared?.unit.clone()),

@@ -109,7 +109,7 @@ fn whole_numbers_are_never_rounded() {
     let told = |text: &str, stated: Option<&str>| {
         let types = stated.map(|dtype| ("id".to_owned(), Dtype::parse(dtype).unwrap()));
         let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
-        told(Format::Csv, text.as_bytes(), &options(columns))
+        dump(Format::Csv, text.as_bytes(), &options(columns))
     };
     for (text, stated, wanted) in [
         ("x,id\n1,9007199254740993\n", None, "id int64\nx,id\n1,9007199254740993\n"),

@@ -266,10 +266,7 @@ impl Arrays {
             }
             let object =
                 owners.as_ref().map(|owners| owner(owners, row, kind, "npz")).transpose()?;
-            self.vertices.end_row(
-                object.flatten().merge_defaults(kind.is_chain().then_some(ObjectId(0))),
-                0,
-            );
+            self.vertices.end_row(object.flatten().or(kind.is_chain().then_some(ObjectId(0))), 0);
         }
         self.vertices.take().map(Some)
     }
