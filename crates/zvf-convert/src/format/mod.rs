@@ -22,7 +22,12 @@ mod freesurfer;
 mod gifti;
 mod gltf;
 mod graph;
+mod flatgeobuf;
+mod geojson;
+#[cfg(feature = "h5ad")]
+mod h5ad;
 mod jsonl;
+mod las;
 mod npy;
 mod obj;
 mod ply;
@@ -30,6 +35,7 @@ mod precomputed;
 mod stl;
 mod swc;
 mod tck;
+mod text_points;
 mod trk;
 mod trx;
 mod vtk;
@@ -37,7 +43,7 @@ mod vtk;
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, NOTHING, TABLE};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, NOTHING, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 
 use crate::ConvertError;
@@ -156,9 +162,20 @@ formats! {
     Swc => swc::SPEC, "Trees of neurons.";
     Csv => csv::SPEC, "Text with commas.";
     Tsv => csv::TSV, "Text with tabs.";
+    Copc => las::COPC, "Points of laser scanners in an octree.";
+    Laz => las::LAZ, "Points of laser scanners, compressed.";
+    Las => las::LAS, "Points of laser scanners.";
+    FlatGeobuf => flatgeobuf::SPEC, "Features with an index.";
+    Xyz => text_points::XYZ, "Lines of coordinates.";
+    Pts => text_points::PTS, "Lines of coordinates, counted.";
+    GeoJson => geojson::SPEC, "A collection of features.";
+    GeoJsonLines => geojson::LINES, "A feature a line.";
+    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
     Jsonl => jsonl::SPEC, "A JSON object a line.";
     #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
     #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoArrow => arrow_files::GEOARROW, "Features in a file of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoParquet => arrow_files::GEOPARQUET, "Features in a Parquet file.";
     #[cfg(feature = "arrow")] Parquet => arrow_files::PARQUET, "A Parquet file.";
 }
 

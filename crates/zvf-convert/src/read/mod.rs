@@ -19,6 +19,9 @@
 //!
 //! Not here: chunks and stores; what to do with the geometry.
 
+#[cfg(feature = "arrow")]
+pub(crate) mod arrow;
+pub(crate) mod crs;
 pub(crate) mod csv;
 pub(crate) mod drc;
 mod geometry;
@@ -29,6 +32,13 @@ pub(crate) mod graph;
 mod input;
 mod join;
 pub(crate) mod jsonl;
+pub(crate) mod features;
+pub(crate) mod flatgeobuf;
+pub(crate) mod geojson;
+mod golden;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
+pub(crate) mod las;
 mod lines;
 pub(crate) mod npy;
 pub(crate) mod npz;
@@ -45,6 +55,8 @@ pub(crate) mod surface;
 pub(crate) mod swc;
 pub(crate) mod precomputed;
 pub(crate) mod tck;
+pub(crate) mod source;
+pub(crate) mod text_points;
 pub(crate) mod trk;
 pub(crate) mod trx;
 mod values;
@@ -61,10 +73,10 @@ pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
-pub use options::{ColumnRoles, Polygons, ReadOptions, TextOptions};
-pub use options::{ColumnRoles, Polygons, ReadOptions};
 pub(crate) use packed::encode_base64;
+pub use options::{Bounds, ColumnRoles, Polygons, ReadOptions, TextOptions};
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
+pub(crate) use values::no_column;
 
 pub use crate::format::Format;
 
@@ -99,7 +111,7 @@ pub fn open(
     let mut bytes = input.begin()?;
     let known = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
-    let Some(format) = format.or(known).or_else(by_name) else {
+    let Some(format) = format.merge_defaults(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
     bytes.is(format);

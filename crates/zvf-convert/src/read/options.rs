@@ -41,6 +41,42 @@ pub struct ReadOptions {
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
     /// types of columns are told from, the nodes of a tree.
     pub memory: u64,
+    /// Only what lies in this box, where the format can find it without the rest.
+    pub bounds: Option<Bounds>,
+    /// No finer than points this far apart, where the format has levels of them.
+    pub resolution: Option<f64>,
+}
+
+/// A box: the least and the largest coordinate of each axis.
+///
+/// ```
+/// use zvf_convert::read::Bounds;
+///
+/// let bounds = Bounds { min: vec![0.0, 0.0], max: vec![1.0, 2.0] };
+/// assert!(bounds.contains(&[1.0, 2.0, 7.0]) && !bounds.contains(&[1.0, 2.5]));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// The least of each axis.
+    pub min: Vec<f64>,
+    /// The largest of each axis.
+    pub max: Vec<f64>,
+}
+
+impl Bounds {
+    /// Whether a position lies in it; axes it does not name are free.
+    #[must_use]
+    pub fn contains(&self, position: &[f64]) -> bool {
+        let mut bounds = self.min.iter().zip(&self.max).zip(position);
+        bounds.all(|((min, max), x)| min <= x && x <= max)
+    }
+
+    /// Whether it has a place in common with the cube of that corner and side.
+    #[must_use]
+    pub(crate) fn meets_cube(&self, corner: [f64; 3], side: f64) -> bool {
+        let mut bounds = self.min.iter().zip(&self.max).zip(corner);
+        bounds.all(|((min, max), low)| *min <= low + side && low <= *max)
+    }
 }
 
 impl Default for ReadOptions {
@@ -55,6 +91,8 @@ impl Default for ReadOptions {
             weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,
+            bounds: None,
+            resolution: None,
         }
     }
 }
@@ -136,4 +174,6 @@ pub enum Polygons {
     Same,
     /// A fan of triangles for each.
     Triangles,
+    /// Their rings as closed polylines, in formats of features.
+    Rings,
 }

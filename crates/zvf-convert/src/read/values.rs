@@ -95,7 +95,7 @@ pub(super) fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column,
     Column::new(dtype, width, bytes.into()).map_err(no_column)
 }
 
-pub(super) fn no_column(error: BadColumn) -> ConvertError {
+pub(crate) fn no_column(error: BadColumn) -> ConvertError {
     let advice = "choose fewer columns";
     ConvertError::NoType { format: "a column", what: error.to_string(), advice }
 }

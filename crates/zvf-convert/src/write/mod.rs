@@ -33,6 +33,14 @@ pub(crate) mod glb;
 pub(crate) mod graphml;
 pub(crate) mod jsonl;
 mod image;
+mod features;
+pub(crate) mod flatgeobuf;
+pub(crate) mod geojson;
+#[cfg(feature = "arrow")]
+pub(crate) mod geoparquet;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
+pub(crate) mod las;
 mod loss;
 pub(crate) mod npy;
 pub(crate) mod npz;
@@ -52,6 +60,7 @@ mod surfaces;
 pub(crate) mod swc;
 pub(crate) mod vtp;
 mod whole;
+pub(crate) mod text_points;
 
 pub use collect::Collected;
 pub use loss::{Loss, find_losses};

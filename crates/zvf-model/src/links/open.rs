@@ -50,7 +50,7 @@ async fn with_streams(
     };
     if policy.link_width() != FACE_CORNERS {
         let expected = Expected::Exactly(3);
-        let found = crate::num::to_u64(policy.link_width());
+        let found = zvf_format::num::to_u64(policy.link_width());
         return Err(ModelError::refused(Class::BadShape, "corners of a face", expected, found));
     }
     let none = vec![0; policy.sid_ndim()];

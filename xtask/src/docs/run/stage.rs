@@ -199,7 +199,13 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
 ];
 
 /// Files of other formats, and what pages call them.
-const FORMAT_FILES: [(&str, &str); 13] = [
+const FORMAT_FILES: [(&str, &str); 19] = [
+    ("las/f7.las", "scan.las"),
+    ("geojson/points.geojson", "places.geojson"),
+    ("geoparquet/points.parquet", "points.parquet"),
+    ("flatgeobuf/lines.fgb", "places.fgb"),
+    ("text_points/scan.pts", "scan.pts"),
+    ("h5ad/plain.h5ad", "cells.h5ad"),
     ("tck/plain.tck", "tracts.tck"),
     ("trx/full.trx", "full.trx"),
     ("existing/box.obj", "box.obj"),
