@@ -42,7 +42,7 @@ pub fn read(input: Input, format: Format) {
                     assert_eq!(field.column.len(), rows.len(), "rows of a column");
                 }
             }
-            Ok(Piece::Objects { .. }) => {}
+            Ok(Piece::Objects { .. } | Piece::Groups { .. }) => {}
         }
         assert!(vertices < 1 << 32, "more than any input has");
     }

@@ -49,12 +49,27 @@ pub enum ConvertError {
     Read(#[source] io::Error),
     /// Neither the name nor the first bytes of a file tell what it is.
     #[error(
-        "cannot tell the format of {}: name it, or end its name with npy, npz, csv, tsv, ply, obj, swc or trk",
-        .path.as_ref().map_or_else(|| "the stream".to_owned(), |path| path.display().to_string())
+        "cannot tell the format of {}: name it with --format, or end its name with one of {}",
+        .path.as_ref().map_or_else(|| "the stream".to_owned(), |path| path.display().to_string()),
+        crate::Format::readable()
     )]
     NoFormat {
         /// The file, where it is one.
         path: Option<PathBuf>,
+    },
+    /// A format that can be written and not read.
+    #[error("{format} is written and not read: the formats that are read are {}", crate::Format::readable())]
+    NotRead {
+        /// The format.
+        format: &'static str,
+    },
+    /// A format that can be read and not written.
+    #[error("{format} is read and not written: the formats that are written are {known}")]
+    NotWritten {
+        /// The format.
+        format: &'static str,
+        /// Those that are written.
+        known: String,
     },
     /// A file that is not what it claims to be, or holds what geometry does not.
     #[error(transparent)]
@@ -72,7 +87,9 @@ impl ConvertError {
             }
             Self::Io(_) => Class::Io,
             Self::Category { .. } => Class::OutOfBounds,
-            Self::NoType { .. } => Class::Unsupported,
+            Self::NoType { .. } | Self::NotRead { .. } | Self::NotWritten { .. } => {
+                Class::Unsupported
+            }
             Self::Columns { .. } | Self::NoFormat { .. } => Class::InvalidArgument,
             Self::Read(error) => {
                 let known = READ_FAULTS.iter().find(|(kind, _)| *kind == error.kind());

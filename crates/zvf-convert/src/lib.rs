@@ -11,26 +11,26 @@
 //! Each writer takes batches one after the other, so that an answer larger than memory can be written
 //! while it is read. What a format cannot hold is refused with the reason, never changed silently.
 //!
-//! [`read`] has the other direction: npy, CSV, PLY, OBJ, SWC and TRK to batches, in bounded memory.
+//! [`mod@format`] is the table of all formats, [`read`] opens a file of any, [`write`] makes one of any: a reader
+//! yields a header and pieces, and a writer takes them, so that each format meets all others.
 //!
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
 
 #[cfg(feature = "arrow")]
 mod arrow;
-mod csv;
 mod elements;
 mod error;
-mod jsonl;
-mod npy;
-mod ply;
+pub mod format;
 pub mod read;
 mod table;
+pub mod write;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
-pub use csv::CsvWriter;
 pub use elements::elements_as_rows;
 pub use error::{BadInput, ConvertError, Place};
-pub use jsonl::JsonlWriter;
-pub use npy::NpyWriter;
-pub use ply::write_ply;
+pub use format::Format;
+pub use write::csv::CsvWriter;
+pub use write::jsonl::JsonlWriter;
+pub use write::npy::NpyWriter;
+pub use write::ply::write_ply;

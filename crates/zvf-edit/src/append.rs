@@ -79,8 +79,7 @@ impl Transaction {
         }
         let format = fields::text(fields, "format")?;
         let format = format.map(|name| {
-            let found =
-                Format::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, format)| format);
+            let found = Format::from_token(&name);
             found.ok_or_else(|| EditError::invalid(format!("format: {name:?} is not known")))
         });
         let words = |name: &str| -> Result<Option<Vec<String>>> {
@@ -185,6 +184,10 @@ impl Transaction {
                             fields.iter().map(|field| (field.name.to_string(), row(field, n))),
                         );
                     }
+                }
+                Piece::Groups { .. } => {
+                    let what = format!("{file}: groups of a file cannot be appended: convert it to a table");
+                    return Err(EditError::invalid(what));
                 }
             }
         }

@@ -122,7 +122,7 @@ fn unvalidated(axes: &[String]) -> Option<String> {
 }
 
 pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
-    let Header { kind, axes, unit, positions, fields, object_fields, left_out, .. } =
+    let Header { kind, axes, positions, fields, object_fields, left_out, .. } =
         &layout.header;
     let columns = |fields: &[zvf::Field]| {
         let column = |field: &zvf::Field| {
@@ -134,7 +134,7 @@ pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
     json!({
         "kind": kind.to_string(),
         "axes": axes,
-        "unit": unit,
+        "unit": layout.header.unit(),
         "dtype": positions.dtype().to_string(),
         "vertices": layout.vertices,
         "elements": layout.elements,

@@ -153,9 +153,9 @@ fn length(text: &str) -> Result<f64, String> {
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    let known = Format::ALL.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-    known.map(|(_, format)| format).ok_or_else(|| {
-        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
+    Format::from_token(text).filter(|format| format.is_read()).ok_or_else(|| {
+        let known = Format::ALL.iter().filter(|format| format.is_read());
+        let names: Vec<&str> = known.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
 }

@@ -24,7 +24,7 @@ use super::{Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-pub(super) fn open(
+pub(crate) fn open(
     bytes: Bytes,
     options: &ReadOptions,
     delimiter: u8,

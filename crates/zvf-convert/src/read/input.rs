@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
 
-use super::Format;
+use crate::format::{Format, Start};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
@@ -42,7 +42,7 @@ impl Input {
         Self(Source::Stream(Box::new(reader)))
     }
 
-    pub(super) fn begin(self) -> Result<Bytes, ConvertError> {
+    pub(crate) fn begin(self) -> Result<Bytes, ConvertError> {
         match self.0 {
             Source::Path(path) => Bytes::of(&path),
             Source::Stream(stream) => Ok(Bytes::new(stream, None)),
@@ -60,27 +60,72 @@ impl std::fmt::Debug for Input {
 }
 
 /// Bytes in order.
-pub(super) struct Bytes {
+pub(crate) struct Bytes {
     stream: BufReader<Box<dyn Read + Send>>,
     path: Option<PathBuf>,
     format: Format,
     at: u64, // bytes taken
+    len: Option<u64>,
+    is_folder: bool,
 }
 
 impl Bytes {
-    pub(super) fn new(stream: Box<dyn Read + Send>, path: Option<PathBuf>) -> Self {
+    pub(crate) fn new(stream: Box<dyn Read + Send>, path: Option<PathBuf>) -> Self {
         let stream = BufReader::with_capacity(BUFFER, stream);
-        Self { stream, path, format: Format::Csv, at: 0 }
+        Self { stream, path, format: Format::Csv, at: 0, len: None, is_folder: false }
+    }
+
+    /// What is seen of it before it is read.
+    pub(crate) fn start(&mut self) -> Result<Start<'_>, ConvertError> {
+        self.peek()?;
+        Ok(Start {
+            bytes: self.stream.buffer(),
+            path: self.path.as_deref(),
+            len: self.len,
+            is_folder: self.is_folder,
+        })
+    }
+
+    /// Whether it is a folder, whose bytes are none.
+    pub(crate) const fn is_folder(&self) -> bool {
+        self.is_folder
+    }
+
+    /// How long the file is; not known of a stream.
+    pub(crate) const fn len(&self) -> Option<u64> {
+        self.len
+    }
+
+    /// All bytes that are left, at most so many: for formats that are not read from front to back.
+    pub(crate) fn read_all(&mut self, max_bytes: u64) -> Result<Vec<u8>, ConvertError> {
+        let mut all = Vec::new();
+        let limit = max_bytes.saturating_add(1);
+        (&mut self.stream).take(limit).read_to_end(&mut all).map_err(ConvertError::Read)?;
+        let found = u64::try_from(all.len()).unwrap_or(u64::MAX);
+        let start = self.at;
+        self.at = self.at.saturating_add(found);
+        if found > max_bytes {
+            let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
+            let bad = self.bad(Class::LimitExceeded, Place::Byte(start), expected, "more");
+            return Err(bad.with_hint("raise --memory-limit").into());
+        }
+        Ok(all)
     }
 
     /// The file at `path`, from its start.
-    pub(super) fn of(path: &Path) -> Result<Self, ConvertError> {
+    pub(crate) fn of(path: &Path) -> Result<Self, ConvertError> {
         let file = File::open(path).map_err(ConvertError::Read)?;
-        Ok(Self::new(Box::new(file), Some(path.to_owned())))
+        let about = file.metadata().map_err(ConvertError::Read)?;
+        if about.is_dir() {
+            let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
+            return Ok(Self { is_folder: true, ..none });
+        }
+        let len = about.is_file().then(|| about.len());
+        Ok(Self { len, ..Self::new(Box::new(file), Some(path.to_owned())) })
     }
 
     /// Bytes of the npy file at `path`, from so many bytes after its start.
-    pub(super) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
+    pub(crate) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
         let bytes = Self::new(Box::new(file), Some(path.to_owned()));
@@ -88,7 +133,7 @@ impl Bytes {
     }
 
     /// Passes over the next `n` bytes.
-    pub(super) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
+    pub(crate) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
         while n > 0 {
             let shown = self.peek()?.len();
             if shown == 0 {
@@ -102,30 +147,30 @@ impl Bytes {
     }
 
     /// The same as a stream, which may not be opened again.
-    pub(super) fn without_path(self) -> Self {
+    pub(crate) fn without_path(self) -> Self {
         Self { path: None, ..self }
     }
 
     /// Says what it is, for messages.
-    pub(super) const fn is(&mut self, format: Format) {
+    pub(crate) const fn is(&mut self, format: Format) {
         self.format = format;
     }
 
-    pub(super) const fn format(&self) -> Format {
+    pub(crate) const fn format(&self) -> Format {
         self.format
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Bytes taken so far.
-    pub(super) const fn at(&self) -> u64 {
+    pub(crate) const fn at(&self) -> u64 {
         self.at
     }
 
     /// The next bytes, some of them; none at the end.
-    pub(super) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+    pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         loop {
             match self.stream.fill_buf() {
                 Ok(_) => break,
@@ -137,13 +182,13 @@ impl Bytes {
     }
 
     /// Takes `n` of the bytes that were shown.
-    pub(super) fn take(&mut self, n: usize) {
+    pub(crate) fn take(&mut self, n: usize) {
         self.stream.consume(n);
         self.at = self.at.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
     }
 
     /// As many bytes as there are, at most those of `into`; how many.
-    pub(super) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, ConvertError> {
+    pub(crate) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, ConvertError> {
         let mut read = 0_usize;
         while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
             match self.stream.read(rest) {
@@ -158,7 +203,7 @@ impl Bytes {
     }
 
     /// Exactly the bytes of `into`, which are part of `what`.
-    pub(super) fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), ConvertError> {
+    pub(crate) fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), ConvertError> {
         let start = self.at;
         let read = self.read_up_to(into)?;
         if read == into.len() {
@@ -169,14 +214,14 @@ impl Bytes {
     }
 
     /// The next `N` bytes.
-    pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], ConvertError> {
+    pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], ConvertError> {
         let mut bytes = [0; N];
         self.read(&mut bytes, what)?;
         Ok(bytes)
     }
 
     /// A fault in these bytes.
-    pub(super) fn bad(
+    pub(crate) fn bad(
         &self,
         class: Class,
         place: Place,

@@ -19,122 +19,37 @@
 //!
 //! Not here: chunks and stores; what to do with the geometry.
 
-mod csv;
+pub(crate) mod csv;
 mod input;
 mod lines;
-mod npy;
-mod npz;
-mod obj;
+pub(crate) mod npy;
+pub(crate) mod npz;
+pub(crate) mod obj;
 mod options;
 mod piece;
-mod ply;
+pub(crate) mod ply;
 mod polygon;
 mod record;
 mod roles;
-mod swc;
-mod trk;
+pub(crate) mod swc;
+pub(crate) mod trk;
 mod values;
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
 
+pub(crate) use input::Bytes;
 pub use input::Input;
 pub use options::{ColumnRoles, Polygons, ReadOptions};
-pub use piece::{ElementHeader, Header, Piece};
+pub use piece::{ElementHeader, Group, Header, Piece, Space};
+
+pub use crate::format::Format;
+
+use zvf_format::Class;
 
 use crate::ConvertError;
-
-/// A format that can be read.
-///
-/// ```
-/// use zvf_convert::read::Format;
-///
-/// assert_eq!(Format::of_bytes(b"\x93NUMPY\x01\0"), Some(Format::Npy));
-/// assert_eq!(Format::Trk.to_string(), "TRK");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// An array of NumPy.
-    Npy,
-    /// Arrays of NumPy, by name.
-    Npz,
-    /// Text with commas.
-    Csv,
-    /// Text with tabs.
-    Tsv,
-    /// The polygon file format.
-    Ply,
-    /// Wavefront OBJ.
-    Obj,
-    /// Trees of neurons.
-    Swc,
-    /// Streamlines of `TrackVis`.
-    Trk,
-}
-
-impl Format {
-    /// Every format, by the extension of its files.
-    pub const ALL: [(&'static str, Self); 8] = [
-        ("npy", Self::Npy),
-        ("npz", Self::Npz),
-        ("csv", Self::Csv),
-        ("tsv", Self::Tsv),
-        ("ply", Self::Ply),
-        ("obj", Self::Obj),
-        ("swc", Self::Swc),
-        ("trk", Self::Trk),
-    ];
-
-    /// The format that the name of a file ends with.
-    ///
-    /// ```
-    /// use zvf_convert::read::Format;
-    ///
-    /// assert_eq!(Format::of("cells/7.SWC".as_ref()), Some(Format::Swc));
-    /// assert_eq!(Format::of("notes.txt".as_ref()), None);
-    /// ```
-    #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        Self::ALL.into_iter().find(|(known, _)| *known == extension).map(|(_, format)| format)
-    }
-
-    /// The format that a file with these first bytes is certainly of.
-    #[must_use]
-    pub fn of_bytes(start: &[u8]) -> Option<Self> {
-        let known: [(&[u8], Self); 5] = [
-            (b"\x93NUMPY", Self::Npy),
-            (b"PK\x03\x04", Self::Npz),
-            (b"ply\n", Self::Ply),
-            (b"ply\r", Self::Ply),
-            (b"TRACK\0", Self::Trk),
-        ];
-        known.into_iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, format)| format)
-    }
-
-    /// Its name in messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Npy => "npy",
-            Self::Npz => "npz",
-            Self::Csv => "CSV",
-            Self::Tsv => "TSV",
-            Self::Ply => "PLY",
-            Self::Obj => "OBJ",
-            Self::Swc => "SWC",
-            Self::Trk => "TRK",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::error::Place;
 
 /// Begins to read `input` as `format`, or as what its first bytes and its name tell.
 ///
@@ -160,22 +75,21 @@ pub fn open(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let mut bytes = input.begin()?;
-    let known = Format::of_bytes(bytes.peek()?);
-    let by_name = || bytes.path().and_then(Format::of);
+    let known = Format::detect(&bytes.start()?);
+    let by_name = || bytes.path().and_then(Format::from_extension);
     let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
     bytes.is(format);
-    match format {
-        Format::Npy => npy::open(bytes, options),
-        Format::Npz => npz::open(bytes, options),
-        Format::Csv => csv::open(bytes, options, b','),
-        Format::Tsv => csv::open(bytes, options, b'\t'),
-        Format::Ply => ply::open(bytes, options),
-        Format::Obj => obj::open(bytes, options),
-        Format::Swc => swc::open(bytes, options),
-        Format::Trk => trk::open(bytes, options),
+    let Some(open) = format.spec().read else {
+        return Err(ConvertError::NotRead { format: format.name() });
+    };
+    if bytes.is_folder() && !format.capabilities().is_folder {
+        let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
+        let place = Place::Named(path);
+        return Err(bytes.bad(Class::InvalidArgument, place, "a file", "a folder").into());
     }
+    open(bytes, options)
 }
 
 /// What a file holds, and then its pieces in order. Nothing follows an error.
@@ -197,7 +111,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    fn new(
+    pub(crate) fn new(
         header: Header,
         pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {

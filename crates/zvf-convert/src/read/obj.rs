@@ -27,7 +27,7 @@ use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let place = Place::Named("the stream".to_owned());
         let bad = bytes.bad(Class::Unsupported, place, "a file, which is read twice", "a stream");

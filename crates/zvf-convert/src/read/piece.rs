@@ -1,6 +1,10 @@
 //! What a reader yields, and what it says before.
 
-use zvf_model::{Batch, Column, Field, Kind, ObjectId};
+use serde_json::Value as Json;
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
+
+use super::values::no_batch;
+use crate::ConvertError;
 
 /// What a file holds.
 ///
@@ -12,7 +16,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 /// let tree: &[u8] = b"1 1 0 0 0 2.5 -1\n2 3 0 0 9 1 1\n";
 /// let reader = read::open(Input::reader(tree), Some(Format::Swc), &ReadOptions::default())?;
 /// let header = reader.header();
-/// assert_eq!((header.kind, header.unit), (zvf_model::Kind::Skeleton, Some("micrometer")));
+/// assert_eq!((header.kind, header.unit()), (zvf_model::Kind::Skeleton, Some("micrometer")));
 /// assert_eq!(header.fields.iter().map(|field| &*field.name).collect::<Vec<_>>(), ["radius", "type"]);
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
@@ -22,8 +26,14 @@ pub struct Header {
     pub kind: Kind,
     /// The names of the axes.
     pub axes: Vec<String>,
-    /// The unit of all axes, where the format has one.
-    pub unit: Option<&'static str>,
+    /// The unit of each axis, where the format states them; empty when it states none.
+    pub units: Vec<Option<String>>,
+    /// What the file says of the space that positions are in.
+    pub space: Option<Space>,
+    /// The coordinate reference system, as the format has it: PROJJSON, or text.
+    pub crs: Option<Json>,
+    /// What the way back needs and geometry has no place for, by the name of a format: `headers/NAME` of a store.
+    pub records: Vec<(String, Json)>,
     /// The type of positions, as wide as there are axes.
     pub positions: Column,
     /// The attributes of vertices.
@@ -32,6 +42,16 @@ pub struct Header {
     pub objects: bool,
     /// The attributes of objects.
     pub object_fields: Vec<Field>,
+    /// The attribute of objects that is their own id (`segment_id`), where that is not the number of the object.
+    pub id_field: Option<String>,
+    /// Whether there are groups of objects.
+    pub groups: bool,
+    /// The attributes of groups.
+    pub group_fields: Vec<Field>,
+    /// Other kinds in the same file: each is read by opening it again with [`ReadOptions::kind`].
+    ///
+    /// [`ReadOptions::kind`]: super::ReadOptions::kind
+    pub other_kinds: Vec<Kind>,
     /// Edges or faces, where there are any.
     pub elements: Option<ElementHeader>,
     /// How many vertices the file claims to hold, where it does.
@@ -42,20 +62,72 @@ pub struct Header {
 
 impl Header {
     /// Vertices of `kind` and nothing else.
-    pub(super) const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
+    pub(crate) const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
         Self {
             kind,
             axes,
-            unit: None,
+            units: Vec::new(),
+            space: None,
+            crs: None,
+            records: Vec::new(),
             positions,
             fields: Vec::new(),
             objects: false,
             object_fields: Vec::new(),
+            id_field: None,
+            groups: false,
+            group_fields: Vec::new(),
+            other_kinds: Vec::new(),
             elements: None,
             vertices: None,
             left_out: Vec::new(),
         }
     }
+
+    /// The same, all axes in this unit.
+    #[must_use]
+    pub fn with_unit(mut self, unit: &str) -> Self {
+        self.units = vec![Some(unit.to_owned()); self.axes.len()];
+        self
+    }
+
+    /// The unit, where all axes have the same one.
+    #[must_use]
+    pub fn unit(&self) -> Option<&str> {
+        let first = self.units.first()?.as_deref()?;
+        self.units.iter().all(|unit| unit.as_deref() == Some(first)).then_some(first)
+    }
+
+    /// A batch without rows that has these columns.
+    pub(crate) fn empty_batch(&self) -> Result<Batch, ConvertError> {
+        let fields = self.fields.iter().cloned();
+        let batch = Batch::new(self.kind, self.positions.clone());
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        if !self.objects {
+            return Ok(batch);
+        }
+        if self.kind.is_chain() {
+            let parts = Parts::new(vec![0], Vec::new()).map_err(no_batch)?;
+            return batch.with_parts(parts).map_err(no_batch);
+        }
+        batch.with_vertex_objects(Vec::new()).map_err(no_batch)
+    }
+}
+
+/// What a file says of the space that positions are in.
+///
+/// ```
+/// let space = zvf_convert::read::Space { name: Some("scanner".into()), ..Default::default() };
+/// assert!(space.affine.is_none());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Space {
+    /// Its name, such as `scanner`, `tkr`, `talairach`.
+    pub name: Option<String>,
+    /// A matrix of four rows that the file holds, in the direction that the format says.
+    pub affine: Option<[[f64; 4]; 4]>,
+    /// Whether positions were multiplied by it while they were read.
+    pub is_applied: bool,
 }
 
 /// Edges or faces to come.
@@ -107,4 +179,28 @@ pub enum Piece {
         /// Their attributes, one row an object.
         fields: Vec<Field>,
     },
+    /// Groups of objects, each once, in their order.
+    Groups {
+        /// The groups.
+        groups: Vec<Group>,
+        /// Their attributes, one row a group.
+        fields: Vec<Field>,
+    },
+}
+
+/// Objects that belong together.
+///
+/// ```
+/// use zvf_convert::read::Group;
+/// use zvf_model::ObjectId;
+///
+/// let left = Group { name: Some("left".into()), members: vec![ObjectId(3), ObjectId(7)] };
+/// assert_eq!(left.members.len(), 2);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Its objects.
+    pub members: Vec<ObjectId>,
 }

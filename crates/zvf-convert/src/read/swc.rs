@@ -25,7 +25,7 @@ use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
     let said = |class, expected, found: String| {
         BadInput::new(class, "SWC", Place::Named("the file".to_owned()), expected, found)
@@ -53,12 +53,11 @@ pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let none = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
         fields: fields.iter().map(none).collect(),
-        unit: Some("micrometer"),
         objects: true,
         elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
         vertices: u64::try_from(positions.len()).ok(),
         left_out: nodes.left_out(),
-        ..Header::new(kind, axes(3), positions.slice(0..0))
+        ..Header::new(kind, axes(3), positions.slice(0..0)).with_unit("micrometer")
     };
     let cuts = cuts(&owners);
     let batch_rows = options.batch_rows.max(1);

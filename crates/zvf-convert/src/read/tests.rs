@@ -63,6 +63,12 @@ fn all(reader: Result<Reader, ConvertError>) -> Result<String, String> {
                 let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
                 text.push_str(&rows(&batch, &["id".to_owned()]));
             }
+            Piece::Groups { groups, .. } => {
+                for group in groups {
+                    let members: Vec<i64> = group.members.iter().map(|id| id.0).collect();
+                    text.push_str(&format!("group {:?} {members:?}\n", group.name));
+                }
+            }
         }
     }
     Ok(text)
@@ -95,9 +101,10 @@ fn rows(batch: &Batch, axes: &[String]) -> String {
 
 #[test]
 fn formats_by_name_and_by_bytes() {
-    for (extension, format) in Format::ALL {
-        assert_eq!(Format::of(format!("a.{extension}").as_ref()), Some(format));
-        assert_eq!(Format::of(extension.as_ref()), None);
+    let all = Format::ALL.iter().flat_map(|f| f.extensions().iter().map(move |e| (*e, *f)));
+    for (extension, format) in all {
+        assert_eq!(Format::from_extension(format!("a.{extension}").as_ref()), Some(format));
+        assert_eq!(Format::from_extension(extension.as_ref()), None);
     }
     for (bytes, format) in [
         (&b"\x93NUMPY\x01\0"[..], Some(Format::Npy)),
@@ -108,7 +115,7 @@ fn formats_by_name_and_by_bytes() {
         (b"plywood", None),
         (b"", None),
     ] {
-        assert_eq!(Format::of_bytes(bytes), format);
+        assert_eq!(Format::from_bytes(bytes), format);
     }
 }
 
@@ -133,19 +140,19 @@ fn what_is_not_there_or_not_known() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
-    assert_eq!(error.class(), zvf_format::Class::NotFound);
+    assert_eq!(error.class(), Class::NotFound);
     assert_eq!(error.to_string(), "cannot read: No such file or directory (os error 2)");
     std::fs::write(&path, "x\n7\n").unwrap();
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot tell the format of {}: name it, or end its name with npy, npz, csv, tsv, ply, obj, \
-             swc or trk",
-            path.display()
+            "cannot tell the format of {}: name it with --format, or end its name with one of {}",
+            path.display(),
+            Format::readable()
         )
     );
-    assert_eq!(error.class(), zvf_format::Class::InvalidArgument);
+    assert_eq!(error.class(), Class::InvalidArgument);
 }
 
 #[test]
@@ -171,6 +178,7 @@ fn start(format: Format) -> &'static [u8] {
         Format::Obj => b"v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 3\n",
         Format::Swc => b"1 1 0 0 0 1 -1\n2 3 1 0 0 1 1\n",
         Format::Trk => b"TRACK\0",
+        _ => b"",
     }
 }
 
@@ -198,7 +206,7 @@ proptest! {
         text in "[0-9 .,/#\"efvlnp\n-]{0,120}",
         words: bool,
     ) {
-        let (_, format) = Format::ALL[which];
+        let format = Format::ALL[which];
         let mut bytes = match (started, format) {
             (true, Format::Trk) => trk_header(),
             (true, format) => start(format).to_vec(),
@@ -217,7 +225,7 @@ proptest! {
     /// One wrong byte of a good file is read or refused as well.
     #[test]
     fn one_byte_off(which in 0..Format::ALL.len(), at: prop::sample::Index, byte: u8) {
-        let (_, format) = Format::ALL[which];
+        let format = Format::ALL[which];
         let mut bytes = match format {
             Format::Trk => [trk_header(), vec![1, 0, 0, 0], vec![0; 12]].concat(),
             Format::Npy => [start(format), &[0; 72]].concat(),

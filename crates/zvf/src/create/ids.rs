@@ -35,6 +35,12 @@ impl Shift {
             Piece::Objects { ids, fields } => {
                 Ok(Piece::Objects { ids: ids.into_iter().map(|id| self.id(id)).collect(), fields })
             }
+            Piece::Groups { mut groups, fields } => {
+                for id in groups.iter_mut().flat_map(|group| &mut group.members) {
+                    *id = self.id(*id);
+                }
+                Ok(Piece::Groups { groups, fields })
+            }
             elements @ Piece::Elements { .. } => Ok(elements),
         }
     }
@@ -97,7 +103,7 @@ impl Numbering {
                 }
             }
             Piece::Objects { ids, .. } => self.file.named(ids.iter().copied()),
-            Piece::Elements { .. } => {}
+            Piece::Elements { .. } | Piece::Groups { .. } => {}
         }
     }
 
@@ -166,7 +172,7 @@ mod tests {
                 None => batch.parts().objects().iter().map(|id| id.0).collect(),
             },
             Piece::Objects { ids, .. } => ids.iter().map(|id| id.0).collect(),
-            Piece::Elements { .. } => Vec::new(),
+            Piece::Elements { .. } | Piece::Groups { .. } => Vec::new(),
         }
     }
 

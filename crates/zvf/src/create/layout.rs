@@ -158,7 +158,7 @@ impl Layout {
                     Piece::Elements { rows, .. } => {
                         elements = elements.saturating_add(wide(rows.len()))
                     }
-                    Piece::Objects { .. } => {}
+                    Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
                 go(progress, Stage::Look, vertices)?;
             }
@@ -234,8 +234,8 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Header { kind, axes, unit, positions, fields, object_fields, .. } = &self.header;
-        let unit = unit.map(|unit| format!(" in {unit}")).unwrap_or_default();
+        let Header { kind, axes, positions, fields, object_fields, .. } = &self.header;
+        let unit = self.header.unit().map(|unit| format!(" in {unit}")).unwrap_or_default();
         writeln!(f, "kind        {kind}")?;
         writeln!(f, "axes        {}{unit}, {}", axes.join(", "), positions.dtype())?;
         writeln!(f, "vertices    {}", self.vertices)?;

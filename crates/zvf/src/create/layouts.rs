@@ -13,7 +13,7 @@ use zvf_model::Kind;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::{
-    Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed, schema,
+    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed, schema,
 };
 use crate::Error;
 
@@ -113,12 +113,15 @@ impl Layouts {
         }
         let mut writer = Writer::create(address, whole, recipe.write.clone()).await?;
         let mut total = 0_u64;
+        let mut beside = Beside::default();
         for (files, layout) in &self.each {
             let mut own = writer.kind(layout.header.kind)?;
             for (file, shift) in files.iter().zip(&layout.shifts) {
                 let before = own.vertices();
-                for piece in open(file, recipe)? {
-                    push(&mut own, shift.apply(piece?)?, before)?;
+                let reader = open(file, recipe)?;
+                beside.take_records(reader.header());
+                for piece in reader {
+                    push(&mut own, shift.apply(piece?)?, before, &mut beside)?;
                     go(progress, Stage::Read, total.saturating_add(own.vertices()))?;
                 }
             }
@@ -129,6 +132,7 @@ impl Layouts {
             total = total.saturating_add(own.vertices());
         }
         go(progress, Stage::Write, total)?;
+        beside.give(&mut writer);
         Ok(writer.finish().await?)
     }
 
@@ -151,19 +155,26 @@ impl Layouts {
         let vertices = all().map(|layout| layout.vertices).fold(0, u64::saturating_add);
         let bytes = all().map(|layout| layout.bytes).fold(0, u64::saturating_add);
         let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(union);
-        let mut units: Vec<&'static str> = all().filter_map(|layout| layout.header.unit).collect();
+        let mut units: Vec<Vec<Option<String>>> =
+            all().map(|layout| layout.header.units.clone()).collect();
+        units.retain(|units| !units.is_empty());
         units.sort_unstable();
         units.dedup();
         for (_, layout) in &mut self.each {
             layout.settle(bounds.as_ref(), (vertices, bytes), recipe);
-            layout.header.unit = None;
+            layout.header.units = Vec::new();
         }
         if let Some((_, first)) = self.each.first_mut() {
             match units.as_slice() {
-                [only] => first.header.unit = Some(only),
+                [only] => first.header.units.clone_from(only),
                 [] => {}
                 several => {
-                    let several = several.join(" and ");
+                    let named = several.iter().map(|units| {
+                        let mut units: Vec<_> = units.iter().flatten().cloned().collect();
+                        units.dedup();
+                        units.join(", ")
+                    });
+                    let several = named.collect::<Vec<_>>().join(" and ");
                     let note = format!("units, {several}: numbers are kept as they are");
                     first.header.left_out.push(note);
                 }
@@ -183,7 +194,12 @@ impl fmt::Display for Layouts {
     }
 }
 
-fn push(writer: &mut KindWriter<'_>, piece: Piece, before: u64) -> Result<(), Error> {
+fn push(
+    writer: &mut KindWriter<'_>,
+    piece: Piece,
+    before: u64,
+    beside: &mut Beside,
+) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
@@ -191,6 +207,7 @@ fn push(writer: &mut KindWriter<'_>, piece: Piece, before: u64) -> Result<(), Er
         }
         Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
         Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
+        Piece::Groups { groups, fields } => beside.take_groups(groups, fields)?,
     }
     Ok(())
 }
@@ -219,12 +236,13 @@ mod tests {
         let mut layouts = Layouts::of(&[points, tree], &recipe, go).unwrap();
         let of = |layouts: &Layouts| {
             let first = layouts.iter().next().unwrap();
-            (first.header.unit, first.header.left_out.clone())
+            (first.header.unit().map(str::to_owned), first.header.left_out.clone())
         };
-        assert_eq!(of(&layouts), (Some("micrometer"), Vec::new()));
+        assert_eq!(of(&layouts), (Some("micrometer".to_owned()), Vec::new()));
         let chunks: Vec<&[f64]> = layouts.iter().map(|layout| &*layout.chunk).collect();
         assert_eq!(chunks[0], chunks[1], "kinds share their chunks");
-        layouts.each[1].1.header.unit = Some("millimeter");
+        let header = layouts.each[1].1.header.clone();
+        layouts.each[1].1.header = header.with_unit("millimeter");
         layouts.agree(&recipe).unwrap();
         let note = "units, micrometer and millimeter: numbers are kept as they are";
         assert_eq!(of(&layouts), (None, vec![note.to_owned()]));

@@ -16,6 +16,7 @@
 //!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
+mod beside;
 mod ids;
 mod layout;
 mod layouts;
@@ -34,6 +35,7 @@ use zvf_model::{Column, Kind};
 use zvf_store::{Build, Codecs};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
+use beside::Beside;
 pub(crate) use ids::Shift;
 pub use layout::Layout;
 pub use layouts::Layouts;
@@ -195,7 +197,9 @@ pub async fn create_all(
         Some(folder) if folder.exists() => published(address, folder, recipe).await?,
         _ => false,
     };
-    let (Some(folder), true) = (&folder, layout.slices.len() > 1) else {
+    // Groups and records of formats are of the whole store: one process writes it.
+    let is_planned = layout.slices.len() > 1 && !Beside::is_in(&layout.header);
+    let (Some(folder), true) = (&folder, is_planned) else {
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
         drop(lock);
@@ -234,12 +238,15 @@ async fn at_once(
 ) -> Result<Report, Error> {
     let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
+    let mut beside = Beside::default();
     for (file, shift) in files.iter().zip(&layout.shifts) {
         let before = writer.vertices();
         let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
-        for piece in open(file, recipe).map_err(in_file)? {
+        let reader = open(file, recipe).map_err(in_file)?;
+        beside.take_records(reader.header());
+        for piece in reader {
             let piece = piece.map_err(|error| in_file(error.into()))?;
-            push(&mut writer, shift.apply(piece)?, before).map_err(in_file)?;
+            push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
             go(progress, Stage::Read, writer.vertices())?;
         }
     }
@@ -249,6 +256,7 @@ async fn at_once(
         return Err(Error::changed(&files.join(", "), expected, found));
     }
     go(progress, Stage::Write, writer.vertices())?;
+    beside.give(&mut writer);
     Ok(writer.finish().await?)
 }
 
@@ -304,7 +312,12 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-fn push(writer: &mut Writer, piece: Piece, before: u64) -> Result<(), Error> {
+fn push(
+    writer: &mut Writer,
+    piece: Piece,
+    before: u64,
+    beside: &mut Beside,
+) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
@@ -312,6 +325,7 @@ fn push(writer: &mut Writer, piece: Piece, before: u64) -> Result<(), Error> {
         }
         Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
         Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
+        Piece::Groups { groups, fields } => beside.take_groups(groups, fields)?,
     }
     Ok(())
 }
@@ -332,7 +346,10 @@ pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {
 pub(crate) struct Shape {
     kind: String,
     axes: Vec<String>,
-    unit: Option<String>,
+    #[serde(default)]
+    units: Vec<Option<String>>,
+    #[serde(default)]
+    crs: Option<serde_json::Value>,
     chunk: Vec<f64>,
     shard: Option<Vec<u64>>,
     #[serde(default)]
@@ -345,7 +362,8 @@ impl Shape {
         Self {
             kind: layout.header.kind.token().to_owned(),
             axes: layout.header.axes.clone(),
-            unit: layout.header.unit.map(str::to_owned),
+            units: layout.header.units.clone(),
+            crs: layout.header.crs.clone(),
             chunk: layout.chunk.clone(),
             shard: layout.shard.clone(),
             shard_bytes: layout.shard_bytes,
@@ -355,8 +373,8 @@ impl Shape {
 
 /// What the store will hold.
 pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Result<Schema, Error> {
-    let axes = shape.axes.iter().map(|name| Axis {
-        unit: shape.unit.clone(),
+    let axes = shape.axes.iter().enumerate().map(|(at, name)| Axis {
+        unit: shape.units.get(at).cloned().flatten(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),
         ..Axis::space(name)
     });
@@ -366,6 +384,9 @@ pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Res
     }
     let chunk = ChunkShape::new(&shape.chunk)?;
     let mut schema = Schema::new(shape.kind.parse::<Kind>()?, axes.collect(), chunk)?;
+    if let Some(crs) = &shape.crs {
+        schema = schema.with_crs(crs.clone());
+    }
     if let Some(bins) = bins {
         schema = schema.with_bins(bins)?;
     }

@@ -64,7 +64,7 @@ impl Slicer {
             Piece::Elements { rows, .. } => {
                 slice.elements = slice.elements.saturating_add(wide(rows.len()));
             }
-            Piece::Objects { .. } => {}
+            Piece::Objects { .. } | Piece::Groups { .. } => {}
         }
     }
 
@@ -111,6 +111,10 @@ fn weight(piece: &Piece) -> u64 {
         }
         Piece::Objects { ids, fields } => {
             wide(ids.len()).saturating_mul(24).saturating_add(columns(fields).saturating_mul(2))
+        }
+        Piece::Groups { groups, fields } => {
+            let members = groups.iter().map(|group| wide(group.members.len()).saturating_mul(8));
+            members.fold(columns(fields), u64::saturating_add)
         }
     }
 }

@@ -316,6 +316,10 @@ impl Ingest {
                 }
                 Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
                 Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
+                Piece::Groups { .. } => {
+                    let expected = "a format without groups: use `zvf create`";
+                    return Err(Error::bad_request("the input", expected, "groups"));
+                }
             }
             go(progress, Stage::Read, router.vertices())?;
         }

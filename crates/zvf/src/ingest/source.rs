@@ -62,12 +62,11 @@ impl Source {
             let (bytes, modified) = about(&path)?;
             Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
-        let format = Format::ALL.into_iter().find(|(_, format)| Some(*format) == recipe.format);
         Ok(Self {
             store: url(address),
             files: known.collect::<Result<_, Error>>()?,
             shape: Shape::of(layout),
-            format: format.map(|(name, _)| name.to_owned()),
+            format: recipe.format.map(|format| format.token().to_owned()),
             kind: kind.map(|kind| kind.token().to_owned()),
             positions: columns.positions.clone(),
             object: columns.object.clone(),
@@ -107,7 +106,6 @@ impl Source {
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
         write.compat = self.compat;
         write.build.replace = self.replace;
-        let format = Format::ALL.into_iter().find(|(n, _)| Some(*n) == self.format.as_deref());
         let types = self.types.iter().map(|(name, dtype)| Ok((name.clone(), Dtype::parse(dtype)?)));
         let columns = ColumnRoles {
             positions: self.positions.clone(),
@@ -124,7 +122,7 @@ impl Source {
             memory: self.read_memory,
         };
         Ok(Recipe {
-            format: format.map(|(_, format)| format),
+            format: self.format.as_deref().and_then(Format::from_token),
             read,
             bins: self.bins.clone(),
             codecs: self.codecs()?,

@@ -21,7 +21,7 @@ use super::roles::{RecordTable, point_kind};
 use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let path = bytes.path().map(Path::to_owned);
     let array = match path.as_deref() {
         Some(path) => Array::open(bytes, Some(&|at| Bytes::from(path, at)))?,

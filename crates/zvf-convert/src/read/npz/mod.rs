@@ -32,7 +32,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use zip::Archive;
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
         let bad = bad(Class::Unsupported, "the archive", "a file", "a stream");

@@ -24,7 +24,7 @@ use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::Place;
 
-pub(super) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let path = bytes.path().map(std::path::Path::to_owned);
     let mut lines = Lines::lenient(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;

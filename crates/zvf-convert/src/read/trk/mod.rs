@@ -27,7 +27,7 @@ use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::Place;
 
-pub(super) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let said = TrkHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
@@ -55,10 +55,9 @@ pub(super) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         left_out.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
     }
     let header = Header {
-        unit: Some("millimeter"),
         object_fields: empty_all(&properties)?,
         left_out,
-        ..vertices.header(axes(3))?
+        ..vertices.header(axes(3))?.with_unit("millimeter")
     };
     let widths = |names: &[(String, u32)]| {
         let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));

@@ -13,9 +13,52 @@ use std::io::Write;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
+use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
+use crate::read::{Header, Piece};
 use crate::elements::elements_as_rows;
 use crate::table::{Scalar, Source, Table};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("PLY")?;
+    Ok(Box::new(PlyWriter { out, memory: options.memory, begun: false, collected: None }))
+}
+
+/// Holds all there is, because the header counts.
+struct PlyWriter<'a> {
+    out: Target<'a>,
+    memory: u64,
+    begun: bool,
+    collected: Option<Collected>,
+}
+
+impl Writer for PlyWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "PLY")?;
+        self.collected = Some(Collected::new(header, self.memory, "PLY"));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let batch = collected.take_batch()?;
+        write_ply(&batch, &collected.header.axes, &mut self.out)?;
+        self.out.flush()?;
+        let count = |n| u64::try_from(n).unwrap_or(u64::MAX);
+        Ok(Report {
+            vertices: count(batch.len()),
+            elements: count(batch.elements().map_or(0, zvf_model::Elements::len)),
+            ..Report::default()
+        })
+    }
+}
 
 /// Writes one batch, its axes called `axes` past the third.
 ///

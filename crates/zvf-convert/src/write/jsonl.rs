@@ -14,8 +14,48 @@ use std::io::Write;
 use serde_json::{Map, Number, Value as Json};
 use zvf_model::{Batch, Column, Field, Part, Value};
 
+use super::rows::{BatchWriter, Rows};
+use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::read::Piece;
 use crate::table::{Table, shortest};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    _options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("JSON lines")?;
+    Ok(Box::new(Rows::new(JsonlWriter::new(out), true)))
+}
+
+impl<W: Write> BatchWriter for JsonlWriter<W> {
+    const NAME: &'static str = "JSON lines";
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        self.write(batch)
+    }
+
+    fn write_elements(&mut self, piece: &Piece) -> Result<bool, ConvertError> {
+        let Piece::Elements { rows, fields } = piece else { return Ok(false) };
+        let width = usize::try_from(rows.width()).unwrap_or(1).max(1);
+        let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
+        for (at, vertices) in numbers.chunks(width).enumerate() {
+            let mut line = Map::new();
+            line.insert("element".into(), self.elements.into());
+            line.insert("vertices".into(), vertices.into());
+            for field in fields {
+                line.insert(field.name.to_string(), entry(field, at)?);
+            }
+            self.line(line)?;
+            self.elements = self.elements.saturating_add(1);
+        }
+        Ok(true)
+    }
+
+    fn end(self) -> Result<(), ConvertError> {
+        self.finish().map(drop)
+    }
+}
 
 /// Writes batches as lines.
 ///

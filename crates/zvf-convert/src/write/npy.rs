@@ -19,8 +19,30 @@ use std::io::{Seek, SeekFrom, Write};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Batch;
 
+use super::rows::{BatchWriter, Rows};
+use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::table::Table;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("npy")?;
+    Ok(Box::new(Rows::new(NpyWriter::new(out).calling(options.first_column), false)))
+}
+
+impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
+    const NAME: &'static str = "npy";
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        self.write(batch)
+    }
+
+    fn end(self) -> Result<(), ConvertError> {
+        self.finish().map(drop)
+    }
+}
 
 /// Writes batches as one array of records.
 ///

@@ -7,8 +7,37 @@ use std::io::Write;
 
 use zvf_model::{Batch, Value};
 
+use super::rows::{BatchWriter, Rows};
+use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::read::Header;
 use crate::table::Table;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    _options: &WriteOptions,
+    separator: u8,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("CSV")?;
+    let writer = CsvWriter { separator: char::from(separator), ..CsvWriter::new(out, &[]) };
+    Ok(Box::new(Rows::new(writer, false)))
+}
+
+impl<W: Write> BatchWriter for CsvWriter<W> {
+    const NAME: &'static str = "CSV";
+
+    fn name_axes(&mut self, header: &Header) {
+        self.axes.clone_from(&header.axes);
+    }
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        self.write(batch)
+    }
+
+    fn end(self) -> Result<(), ConvertError> {
+        self.finish().map(drop)
+    }
+}
 
 /// Writes batches as one table.
 ///
@@ -29,12 +58,13 @@ pub struct CsvWriter<W> {
     out: W,
     axes: Vec<String>,
     header: Option<String>,
+    separator: char,
 }
 
 impl<W: Write> CsvWriter<W> {
     /// A writer to `out`, the axes called `axes`.
     pub fn new(out: W, axes: &[String]) -> Self {
-        Self { out, axes: axes.to_vec(), header: None }
+        Self { out, axes: axes.to_vec(), header: None, separator: ',' }
     }
 
     /// Adds the vertices of a batch.
@@ -44,8 +74,8 @@ impl<W: Write> CsvWriter<W> {
     /// When writing fails, a code stands for nothing, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let table = Table::new(batch, &self.axes);
-        let names: Vec<String> = table.names().into_iter().map(quoted).collect();
-        let header = names.join(",");
+        let names: Vec<String> = table.names().into_iter().map(|name| quoted(name, self.separator)).collect();
+        let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
             Some(wanted) if *wanted != header => {
                 return Err(ConvertError::Columns { wanted: wanted.clone(), found: header });
@@ -59,11 +89,11 @@ impl<W: Write> CsvWriter<W> {
         for row in 0..batch.len() {
             for (at, column) in table.columns().iter().enumerate() {
                 if at > 0 {
-                    self.out.write_all(b",")?;
+                    write!(self.out, "{}", self.separator)?;
                 }
                 match table.written(column, row)? {
                     Value::Null => {}
-                    Value::Text(text) => self.out.write_all(quoted(&text).as_bytes())?,
+                    Value::Text(text) => self.out.write_all(quoted(&text, self.separator).as_bytes())?,
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
                         write!(self.out, "{value}")?;
                     }
@@ -85,8 +115,8 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
+fn quoted(text: &str, separator: char) -> String {
+    if text.contains([separator, '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()

@@ -1,0 +1,14 @@
+//! JSON lines in the table of formats.
+
+use super::{Attributes, Capabilities, Spec, TABLE, never};
+use crate::write;
+
+pub(super) const SPEC: Spec = Spec {
+    token: "jsonl",
+    name: "JSON lines",
+    extensions: &["jsonl", "ndjson", "json"],
+    recognizes: never,
+    read: None,
+    write: Some(write::jsonl::open),
+    can: Capabilities { elements: true, element_attributes: Attributes::All, ..TABLE },
+};

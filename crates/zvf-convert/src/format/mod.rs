@@ -1,0 +1,236 @@
+//! The table of formats: names, how a file is recognised, who reads and who writes it, what it can hold.
+//!
+//! ```text
+//! format/mod.rs        one line a format: a variant of `Format` and the `Spec` behind it
+//! format/NAME.rs       the `Spec`: token, extensions, magic, reader, writer, capabilities
+//! read/NAME.rs         the reader: bytes -> `Header` and `Piece`s
+//! write/NAME.rs        the writer: `Header` and `Piece`s -> bytes
+//! ```
+//!
+//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of [`formats!`]. Everything
+//! else (`create`, `query -o`, `convert`, `formats`) takes it from the table. Content decides before the name:
+//! [`Format::detect`] asks every `recognizes` in the order of the table, so a format whose magic is contained
+//! in that of another (COPC in LAZ in LAS) stands before it.
+//!
+//! Not here: what the losses of one conversion are ([`crate::write::find_losses`]).
+
+mod arrow_files;
+mod capabilities;
+mod csv;
+mod jsonl;
+mod npy;
+mod obj;
+mod ply;
+mod swc;
+mod trk;
+
+use std::fmt;
+use std::path::Path;
+
+pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, NOTHING, TABLE};
+
+use crate::ConvertError;
+use crate::read::{Bytes, ReadOptions, Reader};
+use crate::write::{Target, WriteOptions, Writer};
+
+/// What the table knows of a format.
+pub(crate) struct Spec {
+    /// Its name in commands: lower case, unique.
+    pub(crate) token: &'static str,
+    /// Its name in messages.
+    pub(crate) name: &'static str,
+    /// What the names of its files end with, without the first dot; the longest match of all formats wins.
+    pub(crate) extensions: &'static [&'static str],
+    /// Whether these first bytes (or this folder) are certainly of it.
+    pub(crate) recognizes: fn(&Start<'_>) -> bool,
+    /// Begins to read; a folder comes as empty bytes with a path.
+    pub(crate) read: Option<ReadFn>,
+    /// Begins to write.
+    pub(crate) write: Option<WriteFn>,
+    /// What it can hold.
+    pub(crate) can: Capabilities,
+}
+
+pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader, ConvertError>;
+pub(crate) type WriteFn =
+    for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>;
+
+/// What is seen of an input before it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'a> {
+    /// The first bytes: up to 128 KiB of a file, fewer of a stream; none of a folder.
+    pub(crate) bytes: &'a [u8],
+    /// Where it is, unless it is a stream.
+    pub(crate) path: Option<&'a Path>,
+    /// How long it is, of a file.
+    pub(crate) len: Option<u64>,
+    /// Whether it is a folder.
+    pub(crate) is_folder: bool,
+}
+
+impl Start<'_> {
+    /// Whether it is a folder with a file of this name in it.
+    pub(crate) fn has_member(&self, name: &str) -> bool {
+        self.is_folder && self.path.is_some_and(|folder| folder.join(name).is_file())
+    }
+}
+
+/// The `recognizes` of formats that have no magic.
+pub(crate) const fn never(_start: &Start<'_>) -> bool {
+    false
+}
+
+macro_rules! formats {
+    ($($(#[$cfg:meta])* $variant:ident => $spec:path, $doc:literal;)*) => {
+        /// A format that can be read, written or both.
+        ///
+        /// ```
+        /// use zvf_convert::Format;
+        ///
+        /// assert_eq!(Format::from_bytes(b"\x93NUMPY\x01\0"), Some(Format::Npy));
+        /// assert_eq!((Format::Trk.to_string().as_str(), Format::Trk.token()), ("TRK", "trk"));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[$cfg])* #[doc = $doc] $variant,)*
+        }
+
+        impl Format {
+            /// Every format of this build.
+            pub const ALL: &'static [Self] = &[$($(#[$cfg])* Self::$variant,)*];
+
+            pub(crate) const fn spec(self) -> &'static Spec {
+                match self {
+                    $($(#[$cfg])* Self::$variant => &$spec,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    Npy => npy::SPEC, "An array of NumPy.";
+    Npz => npy::NPZ, "Arrays of NumPy, by name.";
+    Ply => ply::SPEC, "The polygon file format.";
+    Trk => trk::SPEC, "Streamlines of `TrackVis`.";
+    Obj => obj::SPEC, "Wavefront OBJ.";
+    Swc => swc::SPEC, "Trees of neurons.";
+    Csv => csv::SPEC, "Text with commas.";
+    Tsv => csv::TSV, "Text with tabs.";
+    Jsonl => jsonl::SPEC, "A JSON object a line.";
+    #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
+    #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";
+    #[cfg(feature = "arrow")] Parquet => arrow_files::PARQUET, "A Parquet file.";
+}
+
+impl Format {
+    /// The format of this name in commands.
+    ///
+    /// ```
+    /// assert_eq!(zvf_convert::Format::from_token("SWC"), Some(zvf_convert::Format::Swc));
+    /// ```
+    #[must_use]
+    pub fn from_token(token: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.token().eq_ignore_ascii_case(token))
+    }
+
+    /// The format that the name of a file ends with.
+    ///
+    /// ```
+    /// use zvf_convert::Format;
+    ///
+    /// assert_eq!(Format::from_extension("cells/7.SWC".as_ref()), Some(Format::Swc));
+    /// assert_eq!(Format::from_extension("notes.txt".as_ref()), None);
+    /// ```
+    #[must_use]
+    pub fn from_extension(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let ends = |extension: &str| {
+            name.strip_suffix(extension).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'))
+        };
+        let all = Self::ALL.iter().flat_map(|format| {
+            format.spec().extensions.iter().map(move |extension| (*extension, *format))
+        });
+        let matching = all.filter(|(extension, _)| ends(extension));
+        matching.max_by_key(|(extension, _)| extension.len()).map(|(_, format)| format)
+    }
+
+    /// The format that a file with these first bytes is certainly of.
+    #[must_use]
+    pub fn from_bytes(start: &[u8]) -> Option<Self> {
+        Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
+    }
+
+    pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| (format.spec().recognizes)(start))
+    }
+
+    /// Its name in commands.
+    #[must_use]
+    pub const fn token(self) -> &'static str {
+        self.spec().token
+    }
+
+    /// Its name in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// What the names of its files end with.
+    #[must_use]
+    pub const fn extensions(self) -> &'static [&'static str] {
+        self.spec().extensions
+    }
+
+    /// Whether it can be read.
+    #[must_use]
+    pub const fn is_read(self) -> bool {
+        self.spec().read.is_some()
+    }
+
+    /// Whether it can be written.
+    #[must_use]
+    pub const fn is_written(self) -> bool {
+        self.spec().write.is_some()
+    }
+
+    /// What it can hold.
+    #[must_use]
+    pub const fn capabilities(self) -> &'static Capabilities {
+        &self.spec().can
+    }
+
+    /// The names of all formats that can be read, for messages.
+    pub(crate) fn readable() -> String {
+        let tokens: Vec<_> = Self::ALL.iter().filter(|f| f.is_read()).map(|f| f.token()).collect();
+        tokens.join(", ")
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_back() {
+        for (at, format) in Format::ALL.iter().enumerate() {
+            assert_eq!(Format::from_token(format.token()), Some(*format));
+            assert!(format.is_read() || format.is_written(), "{format}");
+            for other in &Format::ALL[at + 1..] {
+                assert_ne!(format.token(), other.token());
+            }
+        }
+        assert_eq!(Format::from_extension("a.JSON".as_ref()), Some(Format::Jsonl));
+        assert_eq!(Format::from_extension(".csv".as_ref()), None);
+        assert_eq!(Format::from_extension("csv".as_ref()), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! TRK in the table of formats.
+
+use super::{Attributes, CHAINS, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use crate::read;
+
+pub(super) const SPEC: Spec = Spec {
+    token: "trk",
+    name: "TRK",
+    extensions: &["trk"],
+    recognizes: |start| start.bytes.starts_with(b"TRACK\0"),
+    read: Some(read::trk::open),
+    write: None,
+    can: Capabilities {
+        kinds: CHAINS,
+        axes: (3, 3),
+        positions: Attributes::Types(&["float32"]),
+        vertex_attributes: Attributes::Types(&["float32"]),
+        object_attributes: Attributes::Types(&["float32"]),
+        ids: IdSupport::Order,
+        units: UnitSupport::Fixed("millimeter"),
+        ..NOTHING
+    },
+};

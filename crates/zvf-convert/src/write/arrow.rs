@@ -1,0 +1,56 @@
+//! Batches to files of Arrow and Parquet.
+
+use zvf_model::Batch;
+
+use super::rows::{BatchWriter, Rows};
+use super::{Target, WriteOptions, Writer};
+use crate::arrow::{ArrowWriter, ParquetWriter};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("Arrow")?;
+    Ok(Box::new(Rows::new(ArrowWriter::file(out, options.first_column), false)))
+}
+
+pub(crate) fn open_stream<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("Arrow")?;
+    Ok(Box::new(Rows::new(ArrowWriter::stream(out, options.first_column), false)))
+}
+
+pub(crate) fn open_parquet<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("Parquet")?;
+    Ok(Box::new(Rows::new(ParquetWriter::new(out, options.first_column), false)))
+}
+
+impl<W: std::io::Write> BatchWriter for ArrowWriter<W> {
+    const NAME: &'static str = "Arrow";
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        self.write(batch)
+    }
+
+    fn end(self) -> Result<(), ConvertError> {
+        self.finish().map(drop)
+    }
+}
+
+impl<W: std::io::Write> BatchWriter for ParquetWriter<W> {
+    const NAME: &'static str = "Parquet";
+
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        self.write(batch)
+    }
+
+    fn end(self) -> Result<(), ConvertError> {
+        self.finish().map(drop)
+    }
+}

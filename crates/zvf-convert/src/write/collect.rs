@@ -1,0 +1,257 @@
+//! All pieces of one kind in memory, for formats that count before they begin.
+
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
+
+use crate::ConvertError;
+use crate::read::{Group, Header, Piece};
+
+/// All that was written of one kind.
+///
+/// Vertices are one batch: `parts` or owners of all pieces one after another. Edges that came inside of batches
+/// and those of [`Piece::Elements`] are one table, over all vertices. Attributes of objects are in the order in
+/// which they came: [`object_row`](Self::object_row) finds those of one.
+#[derive(Debug)]
+pub struct Collected {
+    /// What was promised.
+    pub header: Header,
+    positions: ColumnBuilder,
+    fields: Vec<(Field, ColumnBuilder)>,
+    owners: Vec<Option<ObjectId>>,
+    offsets: Vec<usize>,
+    part_objects: Vec<ObjectId>,
+    has_parts: bool,
+    has_owners: bool,
+    width: usize,
+    elements: Vec<usize>,
+    element_fields: Vec<(Field, ColumnBuilder)>,
+    /// The objects that something was said of, in the order in which they came.
+    pub objects: Vec<ObjectId>,
+    object_fields: Vec<(Field, ColumnBuilder)>,
+    /// All groups.
+    pub groups: Vec<Group>,
+    group_fields: Vec<(Field, ColumnBuilder)>,
+    bytes: u64,
+    max_bytes: u64,
+    format: &'static str,
+}
+
+impl Collected {
+    /// Nothing so far of what `header` promises; at most so many bytes of it.
+    #[must_use]
+    pub fn new(header: &Header, max_bytes: u64, format: &'static str) -> Self {
+        let builders = |fields: &[Field]| -> Vec<(Field, ColumnBuilder)> {
+            fields.iter().map(|f| (f.clone(), ColumnBuilder::like(&f.column))).collect()
+        };
+        let elements = header.elements.as_ref();
+        Self {
+            header: header.clone(),
+            positions: ColumnBuilder::like(&header.positions),
+            fields: builders(&header.fields),
+            owners: Vec::new(),
+            offsets: vec![0],
+            part_objects: Vec::new(),
+            has_parts: false,
+            has_owners: false,
+            width: 0,
+            elements: Vec::new(),
+            element_fields: elements.map_or_else(Vec::new, |e| builders(&e.fields)),
+            objects: Vec::new(),
+            object_fields: builders(&header.object_fields),
+            groups: Vec::new(),
+            group_fields: builders(&header.group_fields),
+            bytes: 0,
+            max_bytes,
+            format,
+        }
+    }
+
+    /// Adds a piece.
+    ///
+    /// # Errors
+    ///
+    /// When memory is used up, or the piece has other columns than the header says.
+    pub fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match piece {
+            Piece::Vertices(batch) => self.push_batch(&batch),
+            Piece::Elements { rows, fields } => {
+                self.take_room(rows.bytes().len())?;
+                let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
+                let numbers: Option<Vec<usize>> =
+                    numbers.iter().map(|row| usize::try_from(*row).ok()).collect();
+                let Some(numbers) = numbers else { return Err(self.other("negative vertices")) };
+                self.set_width(usize::try_from(rows.width()).unwrap_or(0))?;
+                self.elements.extend(numbers);
+                let room = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
+                let room = room.map_err(|what| self.other(what))?;
+                self.take_room(room)
+            }
+            Piece::Objects { ids, fields } => {
+                self.take_room(ids.len().saturating_mul(8))?;
+                self.objects.extend(ids);
+                let room = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
+                let room = room.map_err(|what| self.other(what))?;
+                self.take_room(room)
+            }
+            Piece::Groups { groups, fields } => {
+                let members: usize = groups.iter().map(|group| group.members.len()).sum();
+                self.take_room(members.saturating_mul(8))?;
+                self.groups.extend(groups);
+                let room = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
+                let room = room.map_err(|what| self.other(what))?;
+                self.take_room(room)
+            }
+        }
+    }
+
+    fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let before = self.positions.len();
+        let positions = batch.positions();
+        if positions.stride() != self.header.positions.stride() {
+            return Err(self.other("positions"));
+        }
+        self.take_room(positions.bytes().len())?;
+        self.positions.push_rows(positions, 0..batch.len());
+        let room = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
+        let room = room.map_err(|what| self.other(what))?;
+        self.take_room(room)?;
+        match batch.vertex_objects() {
+            Some(owners) => {
+                self.has_owners = true;
+                self.owners.resize(before, None);
+                self.owners.extend_from_slice(owners);
+            }
+            None if self.has_owners => self.owners.resize(before + batch.len(), None),
+            None => {}
+        }
+        if !batch.parts().offsets().is_empty() {
+            self.has_parts = true;
+            for part in batch.parts().iter() {
+                self.offsets.push(before + part.rows.end);
+                self.part_objects.push(part.object);
+            }
+        }
+        if let Some(elements) = batch.elements() {
+            self.take_room(elements.rows().len().saturating_mul(8))?;
+            self.set_width(elements.width())?;
+            self.elements.extend(elements.rows().iter().map(|row| row + before));
+            let room = push_fields(&mut self.element_fields, elements.fields());
+            let room = room.ok_or("element columns").map_err(|what| self.other(what))?;
+            self.take_room(room)?;
+        }
+        Ok(())
+    }
+
+    fn set_width(&mut self, width: usize) -> Result<(), ConvertError> {
+        if self.width != 0 && self.width != width {
+            return Err(self.other("elements of two widths"));
+        }
+        self.width = width;
+        Ok(())
+    }
+
+    fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if self.bytes <= self.max_bytes {
+            return Ok(());
+        }
+        let what = format!("more than {} bytes of geometry at once", self.max_bytes);
+        let advice = "raise --memory-limit, or narrow what is written";
+        Err(ConvertError::NoType { format: self.format, what, advice })
+    }
+
+    fn other(&self, what: &str) -> ConvertError {
+        let found = format!("{what} that the header does not name");
+        ConvertError::Columns { wanted: "those of the header".to_owned(), found }
+    }
+
+    /// How many vertices there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The attributes of objects, in the order of [`objects`](Self::objects).
+    #[must_use]
+    pub fn take_object_fields(&mut self) -> Vec<Field> {
+        finish_fields(&mut self.object_fields)
+    }
+
+    /// The attributes of groups, in their order.
+    #[must_use]
+    pub fn take_group_fields(&mut self) -> Vec<Field> {
+        finish_fields(&mut self.group_fields)
+    }
+
+    /// All vertices with their parts or owners, and all elements.
+    ///
+    /// # Errors
+    ///
+    /// When an element names a vertex that is not there.
+    pub fn take_batch(&mut self) -> Result<Batch, ConvertError> {
+        let empty = ColumnBuilder::like(&self.header.positions);
+        let positions = std::mem::replace(&mut self.positions, empty).finish();
+        let mut batch = Batch::new(self.header.kind, positions);
+        for field in finish_fields(&mut self.fields) {
+            batch = batch.with_field(field).map_err(no_batch)?;
+        }
+        if self.has_parts {
+            let offsets = std::mem::take(&mut self.offsets);
+            let objects = std::mem::take(&mut self.part_objects);
+            let parts = Parts::new(offsets, objects).map_err(no_batch)?;
+            batch = batch.with_parts(parts).map_err(no_batch)?;
+        }
+        if self.has_owners {
+            let owners = std::mem::take(&mut self.owners);
+            batch = batch.with_vertex_objects(owners).map_err(no_batch)?;
+        }
+        if self.width > 0 {
+            let rows = std::mem::take(&mut self.elements);
+            let mut elements = Elements::new(self.width, rows).map_err(no_batch)?;
+            for field in finish_fields(&mut self.element_fields) {
+                elements = elements.with_field(field).map_err(no_batch)?;
+            }
+            batch = batch.with_elements(elements).map_err(no_batch)?;
+        }
+        Ok(batch)
+    }
+}
+
+/// Adds rows to columns of the same names and types; the bytes they take. `None` when they are others.
+fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usize> {
+    if to.len() != from.len() {
+        return None;
+    }
+    let mut bytes = 0;
+    for ((like, builder), field) in to.iter_mut().zip(from) {
+        let (own, other) = (&like.column, &field.column);
+        if like.name != field.name || (own.dtype(), own.width()) != (other.dtype(), other.width()) {
+            return None;
+        }
+        if like.categories != field.categories {
+            like.categories.clone_from(&field.categories);
+        }
+        builder.push_rows(other, 0..other.len());
+        bytes += other.bytes().len();
+    }
+    Some(bytes)
+}
+
+fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
+    let finish = |(field, builder): &mut (Field, ColumnBuilder)| {
+        let empty = ColumnBuilder::like(&field.column);
+        let column: Column = std::mem::replace(builder, empty).finish();
+        field.with_column(column)
+    };
+    fields.iter_mut().map(finish).collect()
+}
+
+fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
+    let advice = "the input contradicts itself";
+    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+}

@@ -1,0 +1,143 @@
+//! What a format cannot hold of some geometry.
+
+use std::fmt;
+
+use zvf_model::{Field, Kind};
+
+use crate::ConvertError;
+use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
+use crate::read::Header;
+
+/// Something that is not in the file as it was in the input.
+///
+/// ```
+/// use zvf_convert::write::Loss;
+///
+/// let loss = Loss::new("groups are dropped: TCK holds none");
+/// assert_eq!(loss.to_string(), "groups are dropped: TCK holds none");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss(String);
+
+impl Loss {
+    /// A loss in words: what is lost, and why.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What `format` cannot hold of what `header` promises.
+///
+/// # Errors
+///
+/// When it cannot hold the kind or the axes at all.
+pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, ConvertError> {
+    let (can, name) = (format.capabilities(), format.name());
+    if !can.kinds.contains(&header.kind) {
+        let what = format!("a {}", header.kind);
+        let advice = "write another format: zvf formats lists what each holds";
+        return Err(ConvertError::NoType { format: name, what, advice });
+    }
+    let axes = u32::try_from(header.axes.len()).unwrap_or(u32::MAX);
+    if axes < can.axes.0 || axes > can.axes.1 {
+        let what = format!("{axes} axes");
+        let advice = "choose other columns of positions, or write CSV or npy";
+        return Err(ConvertError::NoType { format: name, what, advice });
+    }
+    let mut losses = Vec::new();
+    let positions = header.positions.dtype();
+    if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
+        losses.push(Loss(format!(
+            "positions of {positions} become {}: {name} has no {positions}",
+            last(can.positions)
+        )));
+    }
+    for (scope, fields, can) in [
+        ("vertex", &header.fields, can.vertex_attributes),
+        ("object", &header.object_fields, can.object_attributes),
+    ] {
+        losses.extend(fields.iter().filter_map(|field| attribute(scope, field, can, name)));
+    }
+    if let Some(elements) = &header.elements {
+        if !can.elements {
+            let what = if header.kind == Kind::Mesh { "faces" } else { "edges" };
+            losses.push(Loss(format!("{what} are dropped: {name} holds none")));
+        } else {
+            let fields = elements.fields.iter();
+            let kept = can.element_attributes;
+            losses.extend(fields.filter_map(|field| attribute("element", field, kept, name)));
+            if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
+                losses.push(Loss(format!(
+                    "faces of {width} corners are divided: {name} has at most {}",
+                    can.corners
+                )));
+            }
+        }
+    }
+    if header.objects {
+        match can.ids {
+            IdSupport::None => losses.push(Loss(format!("objects are joined: {name} has none"))),
+            IdSupport::Order if header.id_field.is_some() => losses.push(Loss(format!(
+                "ids of objects are dropped: in {name} they are numbered from 0"
+            ))),
+            IdSupport::Order | IdSupport::Bits(_) => {}
+        }
+    }
+    if header.groups {
+        match can.groups {
+            GroupSupport::None => {
+                losses.push(Loss(format!("groups are dropped: {name} holds none")));
+            }
+            GroupSupport::Members if !header.group_fields.is_empty() => {
+                losses.push(Loss(format!("attributes of groups are dropped: {name} holds none")));
+            }
+            GroupSupport::Members | GroupSupport::Attributes => {}
+        }
+    }
+    if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {
+        losses.push(Loss(format!("the unit {unit} is not stated: {name} has no place for it")));
+    }
+    Ok(losses)
+}
+
+/// Half precision widens without a loss wherever there are floats.
+fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
+    (dtype.kind, dtype.size) == (zvf_metadata::DtypeKind::Float, 2)
+        && match can {
+            Attributes::Types(names) => names.iter().any(|name| name.starts_with("float")),
+            Attributes::None | Attributes::Numbers | Attributes::All => true,
+        }
+}
+
+fn attribute(scope: &str, field: &Field, can: Attributes, name: &str) -> Option<Loss> {
+    let (column, dtype) = (&field.name, field.column.dtype());
+    if can == Attributes::None {
+        return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds none")));
+    }
+    if can.drops(field) {
+        return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds no text")));
+    }
+    if field.categories.is_some() && can != Attributes::All {
+        return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));
+    }
+    (!can.keeps(dtype) && !is_half(dtype, can)).then(|| {
+        Loss(format!(
+            "{scope} attribute {column:?} of {dtype} becomes {}: {name} has no {dtype}",
+            last(can)
+        ))
+    })
+}
+
+fn last(can: Attributes) -> &'static str {
+    match can {
+        Attributes::Types(names) => names.last().copied().unwrap_or("nothing"),
+        Attributes::None | Attributes::Numbers | Attributes::All => "a number",
+    }
+}

@@ -1,0 +1,165 @@
+//! Geometry to files of other formats.
+//!
+//! ```text
+//! let losses = find_losses(&header, format)?;        before the first byte; --strict refuses here
+//! let mut writer = write::open(format, target, &options)?;
+//! writer.begin(&header)?;                            once a kind
+//! writer.write(piece)?; …                            the pieces of that kind, in the order of a reader
+//! let report = writer.finish()?;                     what was written, and losses that only values show
+//! ```
+//!
+//! A writer takes what a [`Reader`](crate::read::Reader) yields. Pieces of objects and groups may come before,
+//! between or after those of vertices, but vertices before the elements that name them. A format that counts
+//! before it begins, or needs all of an object at once, keeps the pieces in a [`Collected`] until `finish`,
+//! under [`WriteOptions::memory`]; all others stream.
+//!
+//! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Writer`], and
+//! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>`
+//! that its `Spec` in `format/NAME.rs` names. A folder format writes below [`Target::into_folder`].
+//!
+//! Not here: where the bytes go, and that a file appears whole or not at all: the target is a file in the making
+//! of the caller.
+
+#[cfg(feature = "arrow")]
+pub(crate) mod arrow;
+mod collect;
+pub(crate) mod csv;
+pub(crate) mod jsonl;
+mod loss;
+pub(crate) mod npy;
+pub(crate) mod ply;
+mod rows;
+mod target;
+
+pub use collect::Collected;
+pub use loss::{Loss, find_losses};
+pub use target::{SeekWrite, Target};
+
+use serde_json::{Map, Value as Json};
+
+use crate::ConvertError;
+use crate::format::Format;
+use crate::read::{Header, Piece, Reader};
+
+/// What writes one file, or one folder, of a format.
+pub trait Writer {
+    /// Begins a kind of geometry: what it holds, before its first piece.
+    ///
+    /// # Errors
+    ///
+    /// When the format cannot hold it, another kind was begun in a format of one kind, or writing fails.
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError>;
+
+    /// Adds a piece of the kind that was begun last.
+    ///
+    /// # Errors
+    ///
+    /// When the format cannot hold it, it does not fit the header, or writing fails.
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError>;
+
+    /// Ends the file. The target is whole after it, and what the caller does with it is his.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, or something is missing that was promised.
+    fn finish(self: Box<Self>) -> Result<Report, ConvertError>;
+}
+
+/// How to write a file.
+///
+/// ```
+/// let options = zvf_convert::write::WriteOptions::default();
+/// assert_eq!((options.first_column, options.memory), ("position", 256 << 20));
+/// ```
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// What positions are called in tables that have one column of them: `vertices` in a table of elements.
+    pub first_column: &'static str,
+    /// Bytes that a writer may hold at once, where the format makes it hold anything.
+    pub memory: u64,
+    /// What only one format understands, by name: `las.version`, `sharding.bits`. A writer ignores the names of others.
+    pub extra: Map<String, Json>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { first_column: "position", memory: 256 << 20, extra: Map::new() }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Vertices.
+    pub vertices: u64,
+    /// Objects, where the format has them.
+    pub objects: u64,
+    /// Edges or faces.
+    pub elements: u64,
+    /// What was lost and is only known from the values.
+    pub losses: Vec<Loss>,
+}
+
+/// Begins to write a file of `format`.
+///
+/// ```
+/// use zvf_convert::Format;
+/// use zvf_convert::read::{self, Input, ReadOptions};
+/// use zvf_convert::write::{self, Target, WriteOptions};
+///
+/// let tree: &[u8] = b"1 1 0 0 0 2.5 -1\n2 3 0 0 9 1 1\n";
+/// let reader = read::open(Input::reader(tree), Some(Format::Swc), &ReadOptions::default())?;
+/// let losses = write::find_losses(reader.header(), Format::Csv)?;
+/// assert_eq!(losses[0].to_string(), "edges are dropped: CSV holds none");
+/// let mut text = Vec::new();
+/// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &WriteOptions::default())?;
+/// writer.begin(&reader.header().clone())?;
+/// for piece in reader {
+///     writer.write(piece?)?;
+/// }
+/// assert_eq!(writer.finish()?.vertices, 2);
+/// assert!(text.starts_with(b"x,y,z,radius,type\n0,0,0,2.5,1\n"));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+///
+/// # Errors
+///
+/// When the format is not written, or the target is not one for it.
+pub fn open<'a>(
+    format: Format,
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let Some(open) = format.spec().write else {
+        let names: Vec<_> = Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
+        return Err(ConvertError::NotWritten { format: format.name(), known: names.join(", ") });
+    };
+    open(target, options)
+}
+
+/// Copies all that `reader` yields; the caller listed the losses before.
+///
+/// # Errors
+///
+/// When reading or writing fails.
+pub fn copy(
+    reader: Reader,
+    mut writer: Box<dyn Writer + '_>,
+) -> Result<Report, ConvertError> {
+    let header = reader.header().clone();
+    writer.begin(&header)?;
+    for piece in reader {
+        writer.write(piece?)?;
+    }
+    writer.finish()
+}
+
+/// Refuses a second kind where a file holds one.
+pub(crate) fn begin_once(begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
+    if std::mem::replace(begun, true) {
+        let advice = "write each kind to a file of its own, with --kind";
+        return Err(ConvertError::NoType { format, what: "several kinds".to_owned(), advice });
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What the writers of tables share: batches go through, and all else is counted.
+
+use zvf_model::Batch;
+
+use super::{Report, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Header, Piece};
+
+/// A writer of batches.
+pub(crate) trait BatchWriter {
+    /// Its name in messages.
+    const NAME: &'static str;
+    /// Says what the axes are called, where names are written.
+    fn name_axes(&mut self, _header: &Header) {}
+    /// Adds a batch.
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError>;
+    /// Adds edges or faces that name vertices of any batch; whether there is a place for them.
+    fn write_elements(&mut self, _piece: &Piece) -> Result<bool, ConvertError> {
+        Ok(false)
+    }
+    /// Ends the file.
+    fn end(self) -> Result<(), ConvertError>;
+}
+
+/// A table of vertices, written batch by batch.
+pub(crate) struct Rows<W> {
+    writer: W,
+    begun: bool,
+    header: Option<Header>,
+    holds_elements: bool,
+    report: Report,
+}
+
+impl<W: BatchWriter> Rows<W> {
+    pub(crate) fn new(writer: W, holds_elements: bool) -> Self {
+        Self { writer, begun: false, header: None, holds_elements, report: Report::default() }
+    }
+}
+
+impl<W: BatchWriter> Writer for Rows<W> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        self.writer.name_axes(header);
+        self.header = Some(header.clone());
+        begin_once(&mut self.begun, W::NAME)
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match &piece {
+            Piece::Vertices(batch) => {
+                self.header = None;
+                let rows = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+                self.report.vertices = self.report.vertices.saturating_add(rows);
+                let own = batch.elements().map_or(0, zvf_model::Elements::len);
+                let own = u64::try_from(own).unwrap_or(u64::MAX);
+                if self.holds_elements {
+                    self.report.elements = self.report.elements.saturating_add(own);
+                }
+                self.writer.write_batch(batch)
+            }
+            Piece::Elements { rows, .. } => {
+                if self.writer.write_elements(&piece)? {
+                    let rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+                    self.report.elements = self.report.elements.saturating_add(rows);
+                }
+                Ok(())
+            }
+            Piece::Objects { .. } | Piece::Groups { .. } => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        if let Some(header) = self.header.take() {
+            // No vertex came: the names of the columns are still written.
+            self.writer.write_batch(&header.empty_batch()?)?;
+        }
+        self.writer.end()?;
+        Ok(self.report)
+    }
+}
