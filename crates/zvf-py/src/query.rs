@@ -62,7 +62,8 @@ impl Query {
                 "object_ids" if value.is_truthy()? => query.with_owners(),
                 "increment_only" if value.is_truthy()? => query.own_level_only(),
                 "uncached" if value.is_truthy()? => query.uncached(),
-                "allow_missing" | "object_ids" | "increment_only" | "uncached" => query,
+                "places" if value.is_truthy()? => query.with_places(),
+                "places" | "allow_missing" | "object_ids" | "increment_only" | "uncached" => query,
                 other => return Err(value_error(format!("a query has no {other:?}"))),
             };
         }

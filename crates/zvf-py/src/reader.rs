@@ -179,16 +179,23 @@ impl Reader {
         })
     }
 
-    /// The ids of the rows of the object index of a level.
-    fn object_ids(&self, level: u32) -> PyResult<Job> {
+    /// The ids of the rows of the object index of a level; where `present`, of those that have geometry.
+    fn object_ids(&self, level: u32, present: bool) -> PyResult<Job> {
         let reader = self.0.clone();
         start(move |control| {
             let ids = control.wait(async {
                 let level = reader.level(Level(level)).await?;
-                match level.objects().await? {
-                    Some(index) => Ok::<_, zvf::Error>(index.ids(0..index.slots()).await?),
-                    None => Ok(Vec::new()),
+                let Some(index) = level.objects().await? else {
+                    return Ok::<_, zvf::Error>(Vec::new());
+                };
+                let mut ids = index.ids(0..index.slots()).await?;
+                if present {
+                    let rows: Vec<u64> = (0..index.slots()).collect();
+                    let manifests = index.manifests(&rows).await?;
+                    let mut there = manifests.iter().map(|manifest| !manifest.is_empty());
+                    ids.retain(|_| there.next().unwrap_or(true));
                 }
+                Ok(ids)
             })?;
             let ids = Buffer::of_numbers(ids.into_iter().map(|id| id.0));
             Ok(object(ids))
@@ -204,6 +211,24 @@ impl Reader {
                 GroupView::of(&level, None, members).await
             })?;
             text(&found)
+        })
+    }
+
+    /// Objects that are coefficients of an equation: type, number of the type, coefficients, their names, name.
+    fn parametric(&self) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let shapes = control.wait(async {
+                match zvf::model::Parametric::open(reader.store()).await? {
+                    Some(parametric) => Ok::<_, zvf::Error>(parametric.shapes().await?),
+                    None => Ok(Vec::new()),
+                }
+            })?;
+            let rows: Vec<_> = shapes
+                .into_iter()
+                .map(|s| (s.type_name, s.type_id, s.coefficients, s.coefficient_names, s.name))
+                .collect();
+            Ok(Box::new(move |py: Python<'_>| Ok(rows.into_pyobject(py)?.into_any().unbind())))
         })
     }
 

@@ -85,9 +85,16 @@ def column(name: str, value: Any, rows: int | None, unit: str | None = None, des
     else:
         array = np.asarray(value)
         if array.dtype.kind in "UST" or (array.dtype.kind == "O" and _is_text(array)):
-            words, codes = np.unique(array.astype(str), return_inverse=True)
+            missing = np.array([word is None for word in array.ravel()]) if array.dtype.kind == "O" else None
+            plain = np.where(np.equal(array, None), "", array).astype(str) if missing is not None and missing.any() else array.astype(str)
+            words, codes = np.unique(plain.ravel(), return_inverse=True)
+            codes = codes.reshape(-1).astype(np.int32)
+            if missing is not None and missing.any():
+                present = np.unique(codes[~missing])  # the text that stands for nothing is no category
+                codes = np.where(missing, -1, np.searchsorted(present, codes)).astype(np.int32)
+                words = words[present]
             categories = [str(word) for word in words]
-            array = np.ascontiguousarray(codes.reshape(array.shape), dtype=np.int32)
+            array = np.ascontiguousarray(codes.reshape(array.shape))
         else:
             array = numbers(array, f"column {name!r}")
     if array.ndim == 0:
@@ -106,7 +113,8 @@ def column(name: str, value: Any, rows: int | None, unit: str | None = None, des
 
 
 def _is_text(array: np.ndarray) -> bool:
-    return array.size > 0 and all(isinstance(word, str) for word in array.flat)
+    words = [word for word in array.flat if word is not None]
+    return bool(words) and all(isinstance(word, str) for word in words)
 
 
 def columns(attributes: Mapping[str, Any] | None, rows: int | None) -> list[dict[str, Any]]:

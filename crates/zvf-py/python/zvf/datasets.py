@@ -179,8 +179,8 @@ class Dataset:
         return await self.select(**words).aread()
 
     def object_ids(self, level: int = 0) -> np.ndarray:
-        """The ids of the objects of a level, in the order of its index."""
-        return np.asarray(self._native.object_ids(level).wait())
+        """The ids of the objects of a level that have geometry, in the order of its index."""
+        return np.asarray(self._native.object_ids(level, True).wait())
 
     def objects(self, ids: Sequence[int] | None = None, level: int = 0) -> list[dict[str, Any]]:
         """Objects without their vertices: bounds, counts, attributes."""
@@ -450,6 +450,7 @@ _WORDS = (
     "object_ids",
     "increment_only",
     "uncached",
+    "places",
 )
 
 

@@ -249,6 +249,7 @@ class Level:
         box = _box_of(selection)
         if self._is_empty(selection, box):
             return self._empty(kind, names)
+        chunked = self._chunk_attribute() if selection.where else None
         words: dict[str, Any] = {"level": self._index, "attributes": names, "unknown_objects": "skip"}
         if box is not None:
             words["box"] = box
@@ -258,12 +259,18 @@ class Level:
         if selection.groups is not None:
             words["groups"] = [int(g) for g in selection.groups]
         if selection.where:
-            words["where"] = condition(selection.where)
+            if chunked is not None and set(selection.where) == {chunked}:
+                words["places"] = True
+            else:
+                words["where"] = condition(selection.where)
         dataset = self._dataset.store._shared.dataset()
         if selection.cells is not None and kind in (c.GEOM_POINT_CLOUD,):
             result = self._read_cells(dataset, words, selection, names)
         else:
-            result = to_result(dataset.select(**words).read(), kind, names, by_id=selection.objects is not None)
+            answer = dataset.select(**words).read()
+            result = to_result(answer, kind, names, by_id=selection.objects is not None)
+            if "places" in words:
+                result = result.restrict(self._with_value(answer.codes("zvf.place"), chunked, selection.where))
             if selection.cells is not None:
                 result = self._in_cells(result, selection)
         if selection.near is not None and result.vertex_count:
@@ -291,6 +298,22 @@ class Level:
             faces=np.zeros((0, 3), dtype=np.int64) if kind == c.GEOM_MESH else None,
             attributes=Attributes({}),
         )
+
+    def _chunk_attribute(self) -> str | None:
+        """The attribute whose values give chunks, of a store that is cut so."""
+        entries = self._dataset.store._shared.dataset().info()["levels"]
+        return next(e for e in entries if e["level"] == self._index).get("chunk_attribute")
+
+    def _with_value(self, places: npt.NDArray[Any], name: str | None, where: Any) -> npt.NDArray[np.bool_]:
+        """Whether each vertex lies in a chunk of the value that is asked for."""
+        block = self.store.attrs.to_dict().get("zarr_vectors_level", {})
+        values = list(block.get("chunk_attribute_values") or [])
+        wanted = where[name].item() if isinstance(where[name], np.generic) else where[name]
+        if wanted not in values:
+            return np.zeros(len(places), dtype=bool)
+        keys = np.array(self._dataset.store._shared.dataset()._native.chunks(self._index).wait(), dtype=np.int64)
+        chunk = (places.astype(np.uint64) >> np.uint64(32)).astype(np.int64)
+        return keys[chunk, 0] == values.index(wanted)
 
     def _cell_coords(self, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.floor(positions.astype(np.float64) / np.asarray(self.scale)).astype(np.int64)
@@ -407,15 +430,16 @@ def to_result(answer: zvf.Answer, kind: str, names: Sequence[str], *, by_id: boo
         edges=edges,
         faces=faces,
         attributes=Attributes(attributes),
+        attributes_read=bool(attributes) or kind not in (c.GEOM_MESH, c.GEOM_GRAPH, c.GEOM_SKELETON),
         truncated=answer.truncated,
     )
 
 
 def _decoded(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Text as NumPy has it, where categories were decoded."""
-    if values.dtype.kind != "O":
+    """Text as NumPy has it, where categories were decoded; as Python objects where some are missing."""
+    if values.dtype.kind != "O" or any(v is None for v in values.ravel()):
         return values
-    return np.array(["" if v is None else v for v in values.ravel()]).reshape(values.shape)
+    return np.array(list(values.ravel())).reshape(values.shape)
 
 
 def joined(results: Sequence[ReadResult]) -> ReadResult:

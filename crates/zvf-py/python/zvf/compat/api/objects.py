@@ -57,12 +57,12 @@ class ObjectCatalog:
         """The ids, those with geometry unless said."""
         if not self._level.vertex_count:
             return np.zeros(0, dtype=np.int64)
-        every = np.asarray(self._level.dataset.store._shared.dataset()._native.object_ids(self._level.index).wait())
-        return every[self.present_mask()] if present else every
+        native = self._level.dataset.store._shared.dataset()._native
+        return np.asarray(native.object_ids(self._level.index, bool(present)).wait())
 
     def present_mask(self) -> npt.NDArray[Any]:
         """Whether each id has geometry."""
-        return np.array([view["fragments"] > 0 for view in self._views()], dtype=bool)
+        return np.isin(self.ids(present=False), self.ids())
 
     def manifests(self, ids: Sequence[int] | None = None) -> dict[int, list[tuple[tuple[int, ...], int]]]:
         """The fragments of each object: chunk and number; unknown ids are left out."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..exceptions import MetadataError
+
 
 @dataclass
 class NgffAxis:
@@ -31,6 +33,20 @@ class RootMetadata:
     links_convention: str | None = None
     object_index_convention: str | None = None
     cross_chunk_strategy: str | None = None
+
+    @property
+    def bins_per_chunk(self) -> tuple[int, ...]:
+        """How many bins a chunk has on each axis."""
+        bins = self.base_bin_shape or self.chunk_shape
+        return tuple(round(c / b) for c, b in zip(self.chunk_shape, bins))
+
+    def validate(self) -> None:
+        """Fails when what is said contradicts itself."""
+        if self.bounds is not None and any(a > b for a, b in zip(*self.bounds)):
+            raise MetadataError(f"bounds: the first corner must be the lower one, found {self.bounds}")
+        for chunk, size in zip(self.chunk_shape, self.base_bin_shape or self.chunk_shape):
+            if size <= 0 or abs(chunk / size - round(chunk / size)) > 1e-9:
+                raise MetadataError(f"base_bin_shape must divide chunk_shape: {self.base_bin_shape} and {self.chunk_shape}")
 
     @property
     def sid_ndim(self) -> int:
@@ -73,6 +89,11 @@ class LevelMetadata:
     parent_level: int | None = None
     chunk_attribute: str | None = None
 
+    def validate(self) -> None:
+        """Fails when what is said makes no sense."""
+        if not 0.0 < self.object_sparsity <= 1.0:
+            raise MetadataError(f"object_sparsity: expected a share above 0 and at most 1, found {self.object_sparsity}")
+
     @classmethod
     def from_attrs(cls, attrs: Mapping[str, Any]) -> LevelMetadata:
         """From the attributes of a level."""
@@ -88,7 +109,5 @@ class LevelMetadata:
             object_sparsity=float(block.get("object_sparsity", 1.0)),
             coarsening_method=str(block.get("coarsening_method", "none")),
             parent_level=block.get("parent_level"),
-            chunk_attribute=block.get("chunk_attribute") or (block.get("chunk_attributes") or [None])[0]
-            if not isinstance(block.get("chunk_attributes"), dict)
-            else None,
+            chunk_attribute=block.get("chunk_attribute_name"),
         )

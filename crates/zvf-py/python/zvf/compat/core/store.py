@@ -11,10 +11,12 @@ import numpy as np
 
 from ..constants import DEFAULT_AXES_NAMES, DEFAULT_BOUNDS_SIDE, FORMAT_VERSION, VALID_GEOMETRY_TYPES
 from ..exceptions import ExistingStoreError, LevelError, MetadataError, MissingStoreError
+from .backends import detect_scheme
 from .group import Group, Shared, shared_for, write_json
 from .metadata import LevelMetadata, RootMetadata
 
 FsGroup = Group
+_detect_scheme = detect_scheme
 
 
 def open_store(

@@ -7,6 +7,7 @@ from typing import Any
 
 from zvf._jobs import command
 
+from ..api.dataset import Dataset
 from ..core.group import Group, shared_for
 from ..core.store import list_resolution_levels, read_level_metadata
 from ..exceptions import CoarseningError, translating
@@ -47,7 +48,14 @@ def build_pyramid(
     for (bins, objects), level in zip(pairs, levels):
         meta = read_level_metadata(group, level)
         specs.append(
-            {"level": level, "vertex_count": meta.vertex_count, "coarsen_factor": bins, "sparsity_factor": objects, "bin_shape": meta.bin_shape}
+            {
+                "level": level,
+                "objects_kept": len(Dataset(Group(group._shared)).level(level).objects.ids()),
+                "vertex_count": meta.vertex_count,
+                "coarsen_factor": bins,
+                "sparsity_factor": objects,
+                "bin_shape": meta.bin_shape,
+            }
         )
     return {
         "levels_created": len(levels),
@@ -56,6 +64,15 @@ def build_pyramid(
         "cross_level_depth": 1 if cross_level_depth is None else int(cross_level_depth),
         "cross_level_storage": cross_level_storage or "explicit",
     }
+
+
+def coarsen_level(store_path: Any, source_level: int = 0, target_level: int = 1, *, coarsen_factor: float = 2.0, sparsity_factor: float = 1.0, **words: Any) -> dict[str, Any]:
+    """Build one level from the one before it; levels in between must be there."""
+    group = Group(shared_for(store_path, "r+"))
+    if target_level != source_level + 1 or source_level != 0:
+        raise CoarseningError("one level is built from level 0 as level 1; see build_pyramid for more")
+    report = build_pyramid(group, factors=[(coarsen_factor, sparsity_factor)], **words)
+    return dict(report["level_specs"][0])
 
 
 def _number(value: float) -> str:

@@ -87,8 +87,6 @@ def _per_vertex(name: str, value: Any, count: int) -> np.ndarray:
         return array.reshape(2 * count, *array.shape[2:])
     if array.ndim and len(array) == 2 * count:
         return array
-    if array.ndim and len(array) == count:
-        return np.repeat(array, 2, axis=0)
     raise ArrayError(f"attribute {name!r}: expected two rows a line, found the shape {array.shape}")
 
 

@@ -15,6 +15,7 @@ from ._common import (
     check_bounds,
     check_filter,
     check_policy,
+    chunk_of,
     finish,
     merged,
     open_level,
@@ -79,7 +80,10 @@ def write_points(
         try:
             if ids is not None and target.before is not None:
                 raise ArrayError("points with objects cannot be added to a store that has points: write them at once")
-            writer.push(all_points, attributes=columns, object_ids=ids)
+            if fragment_attributes:
+                _push_fragments(writer, all_points, columns, ids, target.chunk_shape, fragment_attributes)
+            else:
+                writer.push(all_points, attributes=columns, object_ids=ids)
             if object_attributes:
                 unique = np.unique(ids) if ids is not None else np.zeros(0, dtype=np.int64)
                 writer.objects(unique, {k: _rows(k, v, unique) for k, v in object_attributes.items()})
@@ -95,6 +99,34 @@ def write_points(
         "group_count": group_count,
         "bins_per_chunk": bins_per_chunk(target),
     }
+
+
+def _push_fragments(
+    writer: Any, points: np.ndarray, columns: dict[str, Any], ids: Any, chunk_shape: Any, given: dict[str, Any]
+) -> None:
+    """Pushes points sorted by chunk and object, each such run a fragment with the values that are given for it."""
+    chunks = chunk_of(points, chunk_shape)
+    own = ids if ids is not None else np.zeros(len(points), dtype=np.int64)
+    order = np.lexsort((own, *chunks.T[::-1]))
+    key = np.column_stack([chunks, own])[order]
+    starts = np.concatenate([[0], np.flatnonzero((key[1:] != key[:-1]).any(axis=1)) + 1])
+    offsets = np.concatenate([starts, [len(points)]])
+    runs = [tuple(int(c) for c in row[:-1]) for row in key[starts]]
+    parts: dict[str, Any] = {}
+    for name, by_chunk in given.items():
+        values = {tuple(int(c) for c in chunk): np.asarray(v) for chunk, v in by_chunk.items()}
+        for chunk in set(runs):
+            if chunk not in values or len(values[chunk]) != runs.count(chunk):
+                found = len(values[chunk]) if chunk in values else 0
+                raise ArrayError(f"fragment attribute {name!r}: chunk {chunk} has {runs.count(chunk)} fragments, {found} rows were given")
+        seen: dict[tuple[int, ...], int] = {}
+        rows = []
+        for chunk in runs:
+            rows.append(values[chunk][seen.get(chunk, 0)])
+            seen[chunk] = seen.get(chunk, 0) + 1
+        parts[name] = np.array(rows)
+    sorted_columns = {k: np.asarray(v)[order] for k, v in columns.items()}
+    writer.push(points[order], attributes=sorted_columns, offsets=offsets, part_ids=own[order][starts], part_attributes=parts)
 
 
 def _rows(name: str, value: Any, ids: np.ndarray) -> np.ndarray:
