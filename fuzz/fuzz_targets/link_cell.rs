@@ -3,14 +3,14 @@
 
 use hostile::Kind;
 use libfuzzer_sys::fuzz_target;
-use zvf_format::link::{Body, Element, LinkCell, RowShape, encode};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape, encode};
 
 fuzz_target!(|blob: &[u8]| {
     let shapes = [
-        (Element::I64, 2, true),
-        (Element::I64, 3, true),
-        (Element::I32, 2, false),
-        (Element::U8, 8, true),
+        (LinkInteger::I64, 2, true),
+        (LinkInteger::I64, 3, true),
+        (LinkInteger::I32, 2, false),
+        (LinkInteger::U8, 8, true),
     ];
     for (element, width, has_perm) in shapes {
         let shape = RowShape::new(element, width, has_perm).unwrap();

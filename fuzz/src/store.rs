@@ -14,7 +14,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use tokio::runtime::Builder;
-use zvf_model::{Bounds, Level, ObjectId};
+use zvf_model::{Bounds, LevelId, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
@@ -76,6 +76,6 @@ async fn ask_everything(reader: &Reader) {
         let mut batches = reader.stream(query);
         while let Some(Ok(_)) = batches.next().await {}
     }
-    drop(reader.statistics(Level(0), None).await);
-    drop(reader.rows_of(Level(0), ObjectId(0)).await);
+    drop(reader.statistics(LevelId(0), None).await);
+    drop(reader.rows_of(LevelId(0), ObjectId(0)).await);
 }

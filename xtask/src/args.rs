@@ -20,7 +20,7 @@ impl Args {
     }
 
     /// Arguments typed into this program.
-    pub(crate) fn of(words: &[&str]) -> Self {
+    pub(crate) fn from_words(words: &[&str]) -> Self {
         Self::new(words.iter().map(OsString::from))
     }
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn takes_what_it_knows_and_keeps_the_rest() {
-        let mut args = Args::of(&["frag", "--seconds", "9", "--check", "-x"]);
+        let mut args = Args::from_words(&["frag", "--seconds", "9", "--check", "-x"]);
         assert!(args.peek("--check") && !args.peek("-y"));
         assert!(args.flag("--check") && !args.flag("--check"));
         assert_eq!(args.number("--seconds").unwrap(), Some(9));
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let text = |result: anyhow::Result<()>| format!("{:#}", result.unwrap_err());
-        assert_eq!(text(Args::of(&["-x"]).end()), "unexpected argument -x");
-        let number = |words: &[&str]| Args::of(words).number("-n").map(|_| ());
+        assert_eq!(text(Args::from_words(&["-x"]).end()), "unexpected argument -x");
+        let number = |words: &[&str]| Args::from_words(words).number("-n").map(|_| ());
         assert_eq!(text(number(&["-n"])), "-n needs a number");
         assert!(text(number(&["-n", "many"])).starts_with("-n many: not a number"));
     }

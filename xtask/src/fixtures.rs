@@ -8,11 +8,11 @@ use std::fs;
 use anyhow::{Context, ensure};
 use zvf_b2nd::{Metalayer, Partition};
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_format::link::{self, Body, Element, LinkRecord, Permutation, RowShape};
+use zvf_format::link::{self, Body, LinkInteger, LinkRecord, Permutation, RowShape};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{ragged, shard, vlen};
 use zvf_tet as tet;
-use zvf_tet::{Codec, DatasetSpec, Geometry, Layout, MemoryBudget};
+use zvf_tet::{DatasetSpec, Layout, MemoryBudget, TensorCodec, TileGeometry};
 
 use crate::Command;
 use crate::args::Args;
@@ -29,7 +29,7 @@ usage: cargo xtask fixtures [--check]
 };
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
-    let mode = Mode::of(&mut args);
+    let mode = Mode::from_args(&mut args);
     args.end()?;
     for (name, bytes) in fixtures()? {
         settle(house, mode, &format!("testdata/fixtures/{name}"), &bytes, "fixtures")?;
@@ -46,7 +46,7 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// `--check` compares.
-    pub(crate) fn of(args: &mut Args) -> Self {
+    pub(crate) fn from_args(args: &mut Args) -> Self {
         if args.flag("--check") { Self::Check } else { Self::Write }
     }
 }
@@ -116,7 +116,7 @@ fn manifest() -> anyhow::Result<Vec<u8>> {
 
 /// Two writes of faces that lie in more than one chunk.
 fn link_cell() -> anyhow::Result<Vec<u8>> {
-    let shape = RowShape::new(Element::I64, 3, true)?;
+    let shape = RowShape::new(LinkInteger::I64, 3, true)?;
     let face = |order: &[u8], rows: &[u64]| {
         let order = Permutation::new(order).context("not a permutation")?;
         anyhow::Ok(LinkRecord::new(rows, Some(order))?)
@@ -128,11 +128,12 @@ fn link_cell() -> anyhow::Result<Vec<u8>> {
 
 /// Five numbers in two chunks.
 fn tensor() -> anyhow::Result<Vec<u8>> {
-    let geometry = Geometry::new(tet::Element::U16, &[5], &[3]).context("not a geometry")?;
+    let geometry =
+        TileGeometry::new(tet::TensorDtype::U16, &[5], &[3]).context("not a geometry")?;
     let mut layout = Layout::new(&[DatasetSpec::new("numbers", geometry)], MemoryBudget::DEFAULT)?;
     let mut file = vec![0; usize::try_from(layout.prefix_len())?];
     for payload in [b"\x01\0\x02\0\x03\0".as_slice(), b"\x04\0\x05\0"] {
-        let at = layout.place(Codec::Raw, u64::try_from(payload.len())?)?;
+        let at = layout.place(TensorCodec::Raw, u64::try_from(payload.len())?)?;
         file.resize(usize::try_from(at)?, 0);
         file.extend_from_slice(payload);
     }
@@ -148,6 +149,6 @@ mod tests {
 
     #[test]
     fn fixtures_are_up_to_date() {
-        run(&House::find().unwrap(), Args::of(&["--check"])).unwrap();
+        run(&House::find().unwrap(), Args::from_words(&["--check"])).unwrap();
     }
 }

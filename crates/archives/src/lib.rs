@@ -167,7 +167,7 @@ impl Unpacked {
     }
 
     /// A store of these files.
-    pub fn of(files: &[(String, Vec<u8>)]) -> Self {
+    pub fn from_files(files: &[(String, Vec<u8>)]) -> Self {
         Self::named("store", files)
     }
 

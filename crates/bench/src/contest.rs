@@ -67,7 +67,7 @@ impl Cost {
 
 impl Turn {
     /// A turn of which only the time is known.
-    pub(crate) const fn of(seconds: f64) -> Self {
+    pub(crate) const fn from_seconds(seconds: f64) -> Self {
         let cost = Cost { requests: None, bytes: None, memory: None };
         Self { seconds, count: None, cost }
     }
@@ -255,13 +255,13 @@ mod tests {
     use super::*;
 
     fn counting(name: &str, role: Role, count: u64) -> Contender<'_> {
-        Contender::new(name, role, move || Ok(Turn::of(1.0).counting(count)))
+        Contender::new(name, role, move || Ok(Turn::from_seconds(1.0).counting(count)))
     }
 
     /// A turn that says what it held, so that nobody starts a process to know.
     fn turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
         let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory) };
-        Turn { cost, ..Turn::of(seconds) }
+        Turn { cost, ..Turn::from_seconds(seconds) }
     }
 
     #[test]

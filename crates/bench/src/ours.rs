@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use futures_executor::block_on;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Bounds, Level, LevelReader, ObjectId};
+use zvf_model::{Bounds, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
@@ -68,7 +68,7 @@ impl Ours {
     /// The files of the cells that the work touches: what must be read whatever one does with it.
     pub(crate) fn files(&self, work: &Work) -> anyhow::Result<Vec<PathBuf>> {
         let (store, _) = self.open(work)?;
-        let level = block_on(LevelReader::open(store, Level(0)))?;
+        let level = block_on(LevelReader::open(store, LevelId(0)))?;
         let folder = self.stores.join(format!("{}.zarrvectors/0", work.store));
         let chunks: Vec<ChunkKey> = match &work.ask {
             Ask::Objects(ids) => {

@@ -48,7 +48,7 @@ pub(crate) struct Amount {
 
 impl Amount {
     /// So many elements in a folder.
-    pub(crate) fn of(elements: u64, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
         let files = crate::limit::files(folder)?;
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
         Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
@@ -165,7 +165,7 @@ impl Page {
     fn behind(&self) -> String {
         let mut text = String::from(BEHIND);
         for row in self.rows.iter().filter(|row| !is_well(row)) {
-            let why = reasons::of(row.part, &row.work).unwrap_or("not looked into yet");
+            let why = reasons::find(row.part, &row.work).unwrap_or("not looked into yet");
             let _ = writeln!(text, "| {} | {} | {why} |", row.part, line(row));
         }
         text
@@ -394,7 +394,7 @@ mod tests {
         for elements in [1, 10, 100_u64] {
             let amount = Amount { elements, files: Some(7), bytes: Some(2048) };
             let cost = Cost { memory: Some(3 << 20), ..Cost::default() };
-            let turn = Turn { cost, ..Turn::of(3e-3 * (elements as f64).powf(1.5)) };
+            let turn = Turn { cost, ..Turn::from_seconds(3e-3 * (elements as f64).powf(1.5)) };
             let side = Side { name: "zvf".into(), role: Role::Zvf, result: Ok(turn) };
             let limit = Side { role: Role::Limit, ..side.clone() };
             let (work, sides) = (format!("a box of {elements}"), vec![side, limit]);
@@ -428,7 +428,7 @@ mod tests {
                 .map(|(role, seconds)| Side {
                     name: format!("{role:?}"),
                     role: *role,
-                    result: Ok(Turn::of(*seconds)),
+                    result: Ok(Turn::from_seconds(*seconds)),
                 })
                 .collect(),
         };
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_line_for_each_contender() {
-        let turn = |seconds| Ok(Turn::of(seconds).counting(5));
+        let turn = |seconds| Ok(Turn::from_seconds(seconds).counting(5));
         let side = |name: &str, role, result| Side { name: name.into(), role, result };
         let sides = vec![
             side("zvf", Role::Zvf, turn(0.001)),

@@ -29,11 +29,11 @@ pub(crate) struct Environment {
 impl Environment {
     /// Installs the reference below `folder`, unless it is there.
     pub(crate) fn installed(folder: &Path) -> anyhow::Result<Self> {
-        Self::of(folder, "reference", &[PACKAGE, HTTP])
+        Self::install(folder, "reference", &[PACKAGE, HTTP])
     }
 
     /// Installs packages below `folder`, unless they are there.
-    pub(crate) fn of(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
         let environment = folder.join(name);
         let python = environment.join("bin/python");
         let (ready, failed) = (environment.join("ready"), environment.join("failed"));
@@ -94,7 +94,7 @@ type Shared = Rc<RefCell<Result<Peer, String>>>;
 
 impl Reference {
     /// That of a run.
-    pub(crate) fn of(bench: &Bench) -> Self {
+    pub(crate) fn for_bench(bench: &Bench) -> Self {
         let start = || Peer::start(&Environment::installed(&bench.folder)?, &bench.folder);
         Self { peer: shared(bench, start) }
     }
@@ -143,7 +143,7 @@ impl Other {
         folder: &Path,
     ) -> Self {
         let start = || -> anyhow::Result<Peer> {
-            let environment = Environment::of(&bench.folder, script, packages)?;
+            let environment = Environment::install(&bench.folder, script, packages)?;
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
             ensure!(path.exists(), "nobody wrote how to ask it");
             Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
@@ -287,7 +287,8 @@ mod tests {
         std::fs::create_dir(&elsewhere).unwrap();
         std::fs::write(elsewhere.join("kept"), "1").unwrap();
         std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
-        let error = Environment::of(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
+        let error =
+            Environment::install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();
         assert!(error.contains("peer is a symbolic link: expected a folder"), "{error}");
         assert!(elsewhere.join("kept").exists());
     }

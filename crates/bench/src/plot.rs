@@ -155,7 +155,7 @@ mod tests {
         let side = |name: &str, role, seconds| Side {
             name: name.into(),
             role,
-            result: Ok(Turn::of(seconds)),
+            result: Ok(Turn::from_seconds(seconds)),
         };
         let sides = vec![
             side("zvf", Role::Zvf, 0.001),

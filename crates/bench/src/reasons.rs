@@ -9,7 +9,7 @@ struct Reason {
 }
 
 /// What was written down of a work.
-pub(crate) fn of(part: &str, work: &str) -> Option<&'static str> {
+pub(crate) fn find(part: &str, work: &str) -> Option<&'static str> {
     let told = |reason: &&Reason| reason.part == part && work.contains(reason.work);
     TOLD.iter().find(told).map(|reason| reason.why)
 }
@@ -185,8 +185,10 @@ mod tests {
 
     #[test]
     fn a_work_is_found_by_a_part_of_its_name() {
-        assert!(of("ask", "2000 objects").is_some() && of("ask", "2000 objects more").is_some());
-        assert_eq!((of("ask", "one more"), of("points", "2000 objects")), (None, None));
+        assert!(
+            find("ask", "2000 objects").is_some() && find("ask", "2000 objects more").is_some()
+        );
+        assert_eq!((find("ask", "one more"), find("points", "2000 objects")), (None, None));
     }
 
     /// A row for a part that is gone, or behind one that says the same for more, is never seen.
@@ -195,7 +197,7 @@ mod tests {
         for reason in TOLD {
             let known = ALL.iter().any(|part| part.name == reason.part);
             assert!(known || reason.part == "remote", "{}", reason.part);
-            assert_eq!(of(reason.part, reason.work), Some(reason.why), "{}", reason.work);
+            assert_eq!(find(reason.part, reason.work), Some(reason.why), "{}", reason.work);
         }
     }
 }

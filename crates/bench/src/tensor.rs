@@ -21,9 +21,9 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
 use zvf_tensor::{
-    BlockArray, Compression, Memory, NewFile, NewTensor, Slice, TensorFile, TetWriter,
+    AtomicTensorFile, BlockArray, Compression, Memory, NewTensor, Slice, TensorFile, TetWriter,
 };
-use zvf_tet::Element;
+use zvf_tet::TensorDtype;
 
 use crate::clock::{ENOUGH, repeated};
 use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
@@ -97,7 +97,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                         count = ours.run()?.0;
                         Ok(())
                     })?;
-                    Ok(Turn::of(seconds).counting(count as u64))
+                    Ok(Turn::from_seconds(seconds).counting(count as u64))
                 })
             }),
             theirs,
@@ -105,7 +105,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if size > 0 {
             let bytes = vec![1_u8; size];
             contenders.push(Contender::new("memcpy of the slice", Role::Limit, move || {
-                Ok(Turn::of(repeated(|| {
+                Ok(Turn::from_seconds(repeated(|| {
                     std::hint::black_box(bytes.clone());
                     Ok(())
                 })?))
@@ -227,10 +227,10 @@ fn files(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let made = |name: &str, element, shape: u64, chunk: [u64; 2], zstd| {
         tet_file(&folder.join(format!("{name}-{shape}.tet")), element, shape, chunk, zstd)
     };
-    let many = made("many", Element::F32, tiny, [16, 16], false)?;
-    let row = made("rows", Element::F32, rows, [1, rows], false)?;
-    let packed = made("zstd", Element::F32, large, [256, 256], true)?;
-    let whole = made("whole", Element::I32, large, [512, 512], false)?;
+    let many = made("many", TensorDtype::F32, tiny, [16, 16], false)?;
+    let row = made("rows", TensorDtype::F32, rows, [1, rows], false)?;
+    let packed = made("zstd", TensorDtype::F32, large, [256, 256], true)?;
+    let whole = made("whole", TensorDtype::I32, large, [512, 512], false)?;
     let all = |side: u64| What::Tet(vec![0, 0], vec![side, side]);
     let corner = |at: u64| What::Tet(vec![at, at], vec![at + 64, at + 64]);
     let work = |name, file: &Path, what, bar| Work { name, file: file.to_owned(), what, bar };
@@ -272,7 +272,7 @@ fn frame(folder: &Path, side: u64) -> PathBuf {
 /// A square of smooth numbers, unless it is there.
 fn tet_file(
     path: &Path,
-    element: Element,
+    element: TensorDtype,
     side: u64,
     chunk: [u64; 2],
     zstd: bool,
@@ -283,14 +283,14 @@ fn tet_file(
     let value = |at: u64| {
         let (x, y) = ((at / side) as f32 / 50.0, (at % side) as f32 / 70.0);
         match element {
-            Element::I32 => ((x.sin() * y.cos() * 1e6) as i32).to_le_bytes(),
+            TensorDtype::I32 => ((x.sin() * y.cos() * 1e6) as i32).to_le_bytes(),
             _ => (((x.sin() * y.cos() * 1e3) as i32) as f32).to_le_bytes(),
         }
     };
     let items: Vec<u8> = (0..side * side).flat_map(value).collect();
     let compression = if zstd { Compression::Zstd(3) } else { Compression::None };
     let tensor = NewTensor::new("a", element, &[side, side], &chunk)?.compressed(compression);
-    let mut new = NewFile::create(path, false)?;
+    let mut new = AtomicTensorFile::create(path, false)?;
     let mut writer = TetWriter::new(new.file(), vec![tensor], Default::default())?;
     writer.put_tensor(&items)?;
     writer.finish(None)?;

@@ -23,7 +23,7 @@ use crate::peer::{Environment, Reference};
 use crate::report::median;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     for (name, path) in stores(bench)? {
         let work = format!("{name}, levels 1 to 5");
         if !bench.wants(&work) {
@@ -45,11 +45,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     ensure!(report.is_clean(), "{name}: {:?}", report.findings);
                     Ok(())
                 })?;
-                Ok(Turn { cost, ..Turn::of(seconds).counting(1) })
+                Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(1) })
             }),
             reference.contender(json!({"work": "validate", "path": path, "level": 5})),
             Contender::new("reading all files", Role::Limit, || {
-                Ok(Turn { cost: all, ..Turn::of(limit::read(&files)?) })
+                Ok(Turn { cost: all, ..Turn::from_seconds(limit::read(&files)?) })
             }),
         ];
         page.row(contest(bench, "validate", work, contenders)?);

@@ -9,7 +9,7 @@
 //! either               an error or an answer
 //! ```
 //!
-//! Whatever is told: no panic, no more than [`MOST_BYTES`] on the heap, and done within [`MOST_TIME`].
+//! Whatever is told: no panic, no more than [`MAX_BYTES`] on the heap, and done within [`MAX_TIME`].
 
 use std::io::Write;
 use std::path::Path;
@@ -49,19 +49,17 @@ enum Found {
 
 fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("broken/{}", fault.id));
-    let unpacked = Unpacked::of(&corpus::read(&fault.archive)?);
+    let unpacked = Unpacked::from_files(&corpus::read(&fault.archive)?);
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();
     let found = read(unpacked.path(), runtime);
     let used = HEAP.peak_usage().saturating_sub(before);
-    report.holds("memory", used <= MOST_BYTES, format!("{used} bytes at once ({})", fault.what));
+    report.holds("memory", used <= MAX_BYTES, format!("{used} bytes at once ({})", fault.what));
 
     let what = &fault.what;
     match (&*fault.want, fault.detect_at.as_deref(), &found) {
         (_, _, Found::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
-        (_, _, Found::NotDone) => {
-            report.fail("time", format!("not done in {MOST_TIME:?} ({what})"))
-        }
+        (_, _, Found::NotDone) => report.fail("time", format!("not done in {MAX_TIME:?} ({what})")),
         ("error", Some("open"), Found::NotOpened(_))
         | ("error", Some("read"), Found::NotOpened(_) | Found::NotRead(_)) => report.passed += 1,
         ("error", Some("open"), Found::NotRead(error)) => {
@@ -79,7 +77,7 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
             report.fail("accept", format!("{error} ({what})"));
         }
         ("accept", _, Found::Read(lines)) => {
-            let base = Unpacked::of(&corpus::read(&fault.base)?);
+            let base = Unpacked::from_files(&corpus::read(&fault.base)?);
             match read(base.path(), runtime) {
                 Found::Read(told) => {
                     report.holds(
@@ -111,7 +109,7 @@ fn read(path: &Path, runtime: &Runtime) -> Found {
         }
     };
     runtime.block_on(async {
-        match tokio::time::timeout(MOST_TIME, tokio::spawn(task)).await {
+        match tokio::time::timeout(MAX_TIME, tokio::spawn(task)).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => Found::Panicked(error.to_string()),
             Err(_) => Found::NotDone,
@@ -120,5 +118,5 @@ fn read(path: &Path, runtime: &Runtime) -> Found {
 }
 
 /// A handle's budget is 256 MiB; what is above it is this program's own.
-const MOST_BYTES: usize = 384 << 20;
-const MOST_TIME: Duration = Duration::from_secs(60);
+const MAX_BYTES: usize = 384 << 20;
+const MAX_TIME: Duration = Duration::from_secs(60);

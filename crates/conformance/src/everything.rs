@@ -6,7 +6,7 @@ use std::fmt;
 
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Bounds, Kind, Level, LevelReader, ModelError, Parametric};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, ModelError, Parametric};
 use zvf_query::region::Region;
 use zvf_query::{Query, QueryError, Reader};
 use zvf_store::{Caching, Store, StoreError};
@@ -32,7 +32,7 @@ pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
     let reader = Reader::new(store.clone());
     let mut found = Vec::new();
     for number in store.level_numbers() {
-        let level = LevelReader::open(store, Level(number)).await?;
+        let level = LevelReader::open(store, LevelId(number)).await?;
         let mut lines = Lines { number, lines: Vec::new() };
         vertices(&level, &mut lines).await?;
         objects(&level, &mut lines).await?;

@@ -10,7 +10,7 @@ pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
 
 impl Rows {
     /// The rows of a column.
-    pub(crate) fn of(column: &Column) -> Self {
+    pub(crate) fn from_column(column: &Column) -> Self {
         Self(column.rows().map(<[u8]>::to_vec).collect())
     }
 

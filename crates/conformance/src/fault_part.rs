@@ -2,7 +2,7 @@
 //!
 //! A store is read whole from memory once, which counts the operations. Then, for each operation and each
 //! fault, it is read again with that one operation failing. Time is virtual, so that timeouts and
-//! backoff cost nothing; a run that never ends is one that takes longer than [`MOST_TIME`] of it.
+//! backoff cost nothing; a run that never ends is one that takes longer than [`MAX_TIME`] of it.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -99,7 +99,7 @@ fn compare(
             report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, told)));
         }
         Some(_) => report.passed += 1,
-        None => report.fail(&what, format!("not done after {MOST_TIME:?}")),
+        None => report.fail(&what, format!("not done after {MAX_TIME:?}")),
     }
 }
 
@@ -146,7 +146,7 @@ fn one(
             let store = Store::from_object_store(Arc::clone(&backend) as _, &top, options).await?;
             everything(&store).await
         };
-        let found = tokio::time::timeout(MOST_TIME, read).await.ok();
+        let found = tokio::time::timeout(MAX_TIME, read).await.ok();
         (found, backend.asked().into_iter().map(|asked| asked.path).collect())
     })
 }
@@ -171,7 +171,7 @@ fn faults() -> [Fault; 15] {
     ]
 }
 
-const MOST_TIME: Duration = Duration::from_secs(3600);
+const MAX_TIME: Duration = Duration::from_secs(3600);
 
 /// Stores that differ in how they are read: plain, sharded, compressed, checksummed, every layout family.
 const SWEPT: [&str; 8] = [

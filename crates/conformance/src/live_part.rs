@@ -14,7 +14,7 @@ use anyhow::Context;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use zvf_model::{Batch, Bounds, Kind, Level, LevelReader, ObjectId};
+use zvf_model::{Batch, Bounds, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::region::Region;
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 use zvf_store::{OpenOptions, Store};
@@ -181,7 +181,7 @@ async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: 
         }
     }
     for number in asked.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
-        let coarser = asked.coarser(report, Level(number), &mut random, boxes).await;
+        let coarser = asked.coarser(report, LevelId(number), &mut random, boxes).await;
         report.keep(&format!("level {number}"), coarser);
     }
 }
@@ -313,7 +313,7 @@ impl Asked<'_> {
     async fn coarser(
         &self,
         report: &mut Report,
-        level: Level,
+        level: LevelId,
         random: &mut Random,
         boxes: usize,
     ) -> anyhow::Result<()> {

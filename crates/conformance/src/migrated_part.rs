@@ -10,7 +10,7 @@ use std::path::Path;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_migrate::{Migration, Plan};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate_at};
@@ -28,7 +28,7 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
+        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
         let mut report = Report::new(format!("migrated/{}", golden.id));
         if let Err(error) = runtime.block_on(one(&mut report, golden, &unpacked)) {
             report.fail("migrate", format!("{error:#}"));
@@ -40,14 +40,14 @@ pub(crate) fn run(
 
 async fn one(report: &mut Report, golden: Golden, old: &Unpacked) -> anyhow::Result<()> {
     let old = Store::open(&old.path().to_string_lossy(), OpenOptions::default()).await?;
-    if old.family() == Family::C {
+    if old.family() == LayoutFamily::C {
         return Ok(());
     }
     let folder = archives::scratch();
     let address = folder.path().join("new.zarrvectors").to_string_lossy().into_owned();
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::begin(&address, options).await?;
-    Plan::of(&old).await?.apply(&Migration::default(), build, |_| ()).await?;
+    Plan::build(&old).await?.apply(&Migration::default(), build, |_| ()).await?;
     let new = Store::open(&address, OpenOptions::default()).await?;
     let expected = changed(golden.expected.clone(), &old);
     golden_part::all(report, &Golden { expected, ..golden }, &new, true).await;
@@ -69,7 +69,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
             match name.as_str() {
                 "objects" => without(facts, &["layout"]),
                 // What is stored of absent rows is another value; that they are absent is a fact of its own.
-                "object_attributes" => each(facts, |_, facts| {
+                "object_attributes" => for_each_fact(facts, |_, facts| {
                     if facts["absent_rows"].as_array().is_some_and(|rows| !rows.is_empty()) {
                         without(facts, &["sha256", "head"]);
                     }
@@ -78,7 +78,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
                     if chains {
                         without(facts, &["0"]);
                     }
-                    each(facts, laid_out);
+                    for_each_fact(facts, laid_out);
                 }
                 _ => {}
             }
@@ -90,7 +90,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
 /// Leaves out where the records of a family lie, and in which order they come: as sets they are the same.
 fn laid_out(delta: &str, facts: &mut Value) {
     without(facts, &["policy", "offset_arrays", "offsets", "num_physical_records"]);
-    each(facts, |_, facts| without(facts, &["sha256", "list"]));
+    for_each_fact(facts, |_, facts| without(facts, &["sha256", "list"]));
     if delta != "0" {
         // Both ends in the chunk of one key is no notion of the new layout.
         without(facts, &["intra", "cross"]);
@@ -103,7 +103,7 @@ fn without(facts: &mut Value, names: &[&str]) {
     }
 }
 
-fn each(facts: &mut Value, change: impl Fn(&str, &mut Value)) {
+fn for_each_fact(facts: &mut Value, change: impl Fn(&str, &mut Value)) {
     for (name, facts) in facts.as_object_mut().into_iter().flatten() {
         change(name, facts);
     }

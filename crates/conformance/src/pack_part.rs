@@ -25,7 +25,7 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
+        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
         for far in [false, true] {
             let how = if far { "packed, by ranges" } else { "packed" };
             let mut report = Report::new(format!("{} {how}", golden.id));

@@ -24,9 +24,9 @@ use anyhow::Context;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_migrate::{Migration, Plan};
-use zvf_model::{Bounds, Kind, Level, LevelReader};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
@@ -129,7 +129,7 @@ fn ask(
             (Ok(()), None) | (Err(_), Some(_)) => compared.push(("refused", None)),
         }
         if let Ok(store) = &store
-            && store.family() != Family::C
+            && store.family() != LayoutFamily::C
         {
             compared.push(("migrated", migrated(store, facts).await.err()));
         }
@@ -139,10 +139,10 @@ fn ask(
 
 /// Level 0 as a whole, by its objects and by a box.
 async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Result<(), Refusal> {
-    let level = LevelReader::open(store, Level(0)).await?;
+    let level = LevelReader::open(store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let reader = Reader::new(store.clone());
-    let all = Query::all().of_kind(kind).at_level(Level(0)).columns(Columns::None);
+    let all = Query::all().of_kind(kind).at_level(LevelId(0)).columns(Columns::None);
     let answer = reader.run(&all).await?;
     let points: Vec<Vec<f64>> =
         (0..answer.batch.len()).map(|row| whole::point(answer.batch.positions(), row)).collect();
@@ -178,7 +178,7 @@ async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
     let address = folder.path().join("new.zarrvectors").to_string_lossy().into_owned();
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::begin(&address, options).await.map_err(|error| text(&error))?;
-    let plan = Plan::of(old).await.map_err(|error| text(&error))?;
+    let plan = Plan::build(old).await.map_err(|error| text(&error))?;
     let done = plan.apply(&Migration::default(), build, |_| ()).await;
     let done = done.map_err(|error| text(&error))?;
     let new = Store::open(&address, OpenOptions::default()).await.map_err(|error| text(&error))?;

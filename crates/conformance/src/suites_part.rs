@@ -17,9 +17,9 @@ use anyhow::Context;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_migrate::{Migration, Plan};
-use zvf_model::{Bounds, Kind, Level, LevelReader};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, QueryError, Reader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_validate::{Observer, Options, Severity, validate};
@@ -42,7 +42,8 @@ pub(crate) fn run(
         if only.is_some_and(|only| !name.contains(only)) {
             continue;
         }
-        let unpacked = Unpacked::of(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
+        let unpacked =
+            Unpacked::from_files(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
         let mut report = Report::new(format!("suites/{name}"));
         if let Err(error) = runtime.block_on(one(&mut report, expected, unpacked.path())) {
             report.fail("open", format!("{error:#}"));
@@ -59,14 +60,14 @@ async fn one(report: &mut Report, expected: &Value, path: &Path) -> anyhow::Resu
     let errors = found.findings.iter().filter(|finding| finding.severity == Severity::Error);
     let rules: BTreeSet<&str> = errors.map(|finding| finding.rule.id).collect();
     report.same("errors", &expected["errors"], json!(rules));
-    if store.family() == Family::C {
+    if store.family() == LayoutFamily::C {
         return Ok(());
     }
     let folder = archives::scratch();
     let address = folder.path().join("new.zarrvectors").to_string_lossy().into_owned();
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::begin(&address, options).await?;
-    let done = Plan::of(&store).await?.apply(&Migration::default(), build, |_| ()).await?;
+    let done = Plan::build(&store).await?.apply(&Migration::default(), build, |_| ()).await?;
     report.holds("verified", done.verified, "the migration did not look at what it wrote");
     let new = Store::open(&address, OpenOptions::default()).await?;
     levels(report, "migrated/", &expected["levels"], &new).await
@@ -81,7 +82,7 @@ async fn levels(
 ) -> anyhow::Result<()> {
     let reader = Reader::new(store.clone());
     for (number, expected) in expected.as_object().context("levels are no object")? {
-        let number = Level(number.parse()?);
+        let number = LevelId(number.parse()?);
         let level = LevelReader::open(store, number).await?;
         let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         let all = Query::all().of_kind(kind).at_level(number);

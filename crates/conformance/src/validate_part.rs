@@ -89,7 +89,7 @@ fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Res
 
 /// The errors that are found in an archived store, a line each.
 fn errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
-    errors_at(Unpacked::of(&corpus::read(archive)?).path(), runtime)
+    errors_at(Unpacked::from_files(&corpus::read(archive)?).path(), runtime)
 }
 
 /// The errors that are found in a store, a line each.

@@ -133,7 +133,7 @@ struct State {
 }
 
 impl State {
-    fn of(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
+    fn lock(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
         state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -234,7 +234,7 @@ impl FaultStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        State::of(&self.state)
+        State::lock(&self.state)
     }
 
     /// Writes an operation down and says what shall happen to it.
@@ -376,16 +376,16 @@ impl ObjectStore for FaultStore {
             let state = Arc::clone(&before);
             async move {
                 let location = location?;
-                let fault = State::of(&state).note("delete", &location, None);
+                let fault = State::lock(&state).note("delete", &location, None);
                 let Some(fault) = fault else { return Ok(location) };
                 match &fault {
                     Fault::Silence => tokio::time::sleep(FOR_EVER).await,
                     Fault::Delay(time) => tokio::time::sleep(*time).await,
                     Fault::Missing | Fault::Status(404) => {
-                        State::of(&state).denied_deletes += 1;
+                        State::lock(&state).denied_deletes += 1;
                     }
                     Fault::AnswerLost | Fault::AnswerLate => {
-                        State::of(&state).unanswered.push((location.clone(), fault.clone()));
+                        State::lock(&state).unanswered.push((location.clone(), fault.clone()));
                     }
                     _ => {}
                 }
@@ -397,7 +397,7 @@ impl ObjectStore for FaultStore {
             async move {
                 let location = deleted?;
                 let fault = {
-                    let mut state = State::of(&state);
+                    let mut state = State::lock(&state);
                     let at = state.unanswered.iter().position(|(path, _)| *path == location);
                     at.map(|at| state.unanswered.swap_remove(at).1)
                 };

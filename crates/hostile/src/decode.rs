@@ -10,7 +10,7 @@ use std::hint::black_box;
 use anyhow::{Context, bail};
 use zvf_b2nd::{Metalayer, MetalayerName};
 use zvf_format::fragment::FragmentIndex;
-use zvf_format::link::{Body, Element, LinkCell, RowShape};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
 use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;
@@ -100,7 +100,7 @@ impl Kind {
     /// # Errors
     ///
     /// When the case lacks a parameter.
-    pub fn of(case: &Case) -> anyhow::Result<Option<Self>> {
+    pub fn for_case(case: &Case) -> anyhow::Result<Option<Self>> {
         let resolve = case.stage == Stage::Resolve;
         let need = |name: &str| {
             case.params.number(name).with_context(|| format!("{} has no {name}", case.id))
@@ -210,7 +210,7 @@ fn link_kind(case: &Case) -> anyhow::Result<Kind> {
         Some("flat") => Body::Flat,
         _ => bail!("{} says not how its rows are wrapped", case.id),
     };
-    let element = Element::new(number("itemsize")?.try_into()?, true)?;
+    let element = LinkInteger::new(number("itemsize")?.try_into()?, true)?;
     let shape =
         RowShape::new(element, number("link_width")?.try_into()?, case.params.is("has_perm"))?;
     let rows = if case.stage == Stage::Resolve { case.params.numbers("rows") } else { None };

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hint::black_box;
 
-use zvf_metadata::{ArrayDoc, GroupDoc, Level, MetadataError, Root, validate};
+use zvf_metadata::{ArrayDoc, GroupDoc, LevelDoc, MetadataError, Root, validate};
 
 /// Which document it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Document {
                 again(&root, &root.print(), Root::parse);
             }
             Self::Level => {
-                let level = Level::parse(text)?;
-                again(&level, &level.print(), Level::parse);
+                let level = LevelDoc::parse(text)?;
+                again(&level, &level.print(), LevelDoc::parse);
             }
             Self::Array => {
                 let array = ArrayDoc::parse(text)?;

@@ -8,14 +8,14 @@ use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 use zvf_format::Class;
-use zvf_tet::{Codec, DECODED_CAP, Row};
+use zvf_tet::{DECODED_CAP, Row, TensorCodec};
 
 use crate::decode::Fault;
 
 /// Decodes the payload of one row.
 pub(crate) fn decode(file: &[u8], row: &Row) -> Result<(), Fault> {
     let claimed = row.decoded_len(DECODED_CAP)?;
-    if row.codec() == Codec::Raw {
+    if row.codec() == TensorCodec::Raw {
         return Ok(()); // as long as it claims: the index checked it
     }
     let from = usize::try_from(row.payload_offset());

@@ -66,7 +66,7 @@ impl Runner {
     /// When the blob cannot be read or the case lacks a parameter: faults of the corpus, not of the
     /// decoder.
     pub fn run(&self, corpus: &Corpus, case: &Case) -> anyhow::Result<Outcome> {
-        let Some(kind) = Kind::of(case)? else {
+        let Some(kind) = Kind::for_case(case)? else {
             return Ok(Outcome::Skipped);
         };
         let blob = corpus.blob(case)?;

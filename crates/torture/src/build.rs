@@ -10,7 +10,8 @@ use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
-    Build, BuildOptions, Caching, CellPlan, Codecs, Key, OpenOptions, RowPlan, Store, StoreError,
+    Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions, RowPlan, Store,
+    StoreError,
 };
 
 /// Builds the store of generation `g`, and publishes it.
@@ -37,9 +38,9 @@ pub(crate) async fn share(
         for cell in own.clone() {
             sink.put(&ChunkKey::new(&[cell])?, payload(g, cell))?;
         }
-        sink.leave()?;
+        sink.finish_part()?;
     }
-    build.settle().await
+    build.flush().await
 }
 
 /// What the last of several processes does; all cells must be there.
@@ -63,7 +64,7 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
             )
             .with_key(&Key::root().child(key)?));
         }
-        sink.elsewhere(&keys)?;
+        sink.record_external(&keys)?;
         sink.finish(|_| ()).await?;
     }
     rest(build, g, cells).await
@@ -83,7 +84,7 @@ async fn rest(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
 
 fn plans(cells: i64) -> [(&'static str, CellPlan); 2] {
     let plan = CellPlan::new(vec![0], vec![cells.max(1) - 1]);
-    let codecs = Codecs::zstd(0).with_crc32c();
+    let codecs = CodecPipeline::zstd(0).with_crc32c();
     let sharded = CellPlan { shard: Some(vec![4]), codecs, ..plan.clone() };
     [("0/vertices", plan), ("0/vertex_attributes/sharded", sharded)]
 }

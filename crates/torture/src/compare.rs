@@ -5,12 +5,12 @@
 
 use zvf_b2nd::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
-use zvf_format::link::{Body, Element, LinkCell, RowShape};
+use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
 use zvf_format::manifest::{BlockFragments, Manifest, ManifestBuilder};
 use zvf_format::ragged::{self, Ragged};
 use zvf_format::shard::ShardIndex;
 use zvf_format::vlen::VlenRows;
-use zvf_tet::{Codec, Index};
+use zvf_tet::{Index, TensorCodec};
 
 use crate::naive::{self, Read};
 
@@ -158,7 +158,7 @@ pub(crate) fn link_cell(
     has_perm: bool,
 ) -> Result<(), String> {
     let naive = naive::link_rows(blob, inline, itemsize, width, has_perm);
-    let element = Element::new(itemsize.try_into().unwrap(), true).unwrap();
+    let element = LinkInteger::new(itemsize.try_into().unwrap(), true).unwrap();
     let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
     let body = if inline { Body::Inline } else { Body::Flat };
     let view = LinkCell::parse(blob, body, shape);
@@ -200,7 +200,7 @@ pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
         offset: row.payload_offset().into(),
         raw: row.raw_byte_len().into(),
         stored: row.stored_byte_len().into(),
-        zstd: row.codec() == Codec::Zstd,
+        zstd: row.codec() == TensorCodec::Zstd,
     });
     same("rows", &naive.value, &rows.collect())
 }

@@ -42,10 +42,10 @@ fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
         report.count(compare::fragment_index(&head));
         return;
     }
-    each(&VALUES, 2 * ranges, &mut |values| {
+    for_each_tuple(&VALUES, 2 * ranges, &mut |values| {
         let mut start = head.clone();
         push(&mut start, values);
-        each(&[0, 1, 2, 3], lists + 1, &mut |bounds| {
+        for_each_tuple(&[0, 1, 2, 3], lists + 1, &mut |bounds| {
             let mut middle = start.clone();
             for bound in bounds {
                 middle.extend_from_slice(&u32::try_from(*bound).unwrap().to_le_bytes());
@@ -53,7 +53,7 @@ fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
             let rows = u32::try_from(bounds[bounds.len() - 1]).unwrap();
             let sound = bounds[0] == 0 && bounds.is_sorted();
             let choices = if sound { &VALUES[..] } else { &VALUES[2..3] };
-            each(choices, rows, &mut |rows| {
+            for_each_tuple(choices, rows, &mut |rows| {
                 let mut blob = middle.clone();
                 push(&mut blob, rows);
                 report.count(compare::fragment_index(&blob));
@@ -91,7 +91,7 @@ fn header(f: u32, r: u32, bits: u64) -> Vec<u8> {
 /// Every manifest of at most two blocks with these coordinates, cut short and overlong ones included.
 fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
     let mut blocks = Vec::new();
-    each(coordinates, axes, &mut |chunk| {
+    for_each_tuple(coordinates, axes, &mut |chunk| {
         let mut start = Vec::new();
         push(&mut start, chunk);
         for mode in 0..=3_u8 {
@@ -103,7 +103,7 @@ fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
                 _ => 0..=3,
             };
             for n in numbers {
-                each(&VALUES, n, &mut |numbers| {
+                for_each_tuple(&VALUES, n, &mut |numbers| {
                     let mut block = start.clone();
                     if mode >= 2 {
                         block.extend_from_slice(&n.to_le_bytes());
@@ -137,7 +137,7 @@ fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
 }
 
 /// Calls `visit` with every list of `n` of these values.
-fn each(values: &[i64], n: u32, visit: &mut dyn FnMut(&[i64])) {
+fn for_each_tuple(values: &[i64], n: u32, visit: &mut dyn FnMut(&[i64])) {
     let n = usize::try_from(n).unwrap();
     let mut list = vec![values[0]; n];
     let mut digits = vec![0; n];
@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn each_visits_every_list_once() {
         let mut lists = Vec::new();
-        each(&[1, 2, 3], 2, &mut |list| lists.push(list.to_vec()));
+        for_each_tuple(&[1, 2, 3], 2, &mut |list| lists.push(list.to_vec()));
         lists.sort();
         lists.dedup();
         assert_eq!(lists.len(), 9);
         let mut none = 0;
-        each(&[1], 0, &mut |list| none += 1 + list.len());
+        for_each_tuple(&[1], 0, &mut |list| none += 1 + list.len());
         assert_eq!(none, 1);
     }
 

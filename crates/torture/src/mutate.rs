@@ -66,7 +66,7 @@ impl Mutate {
             if !wanted || case.expect != Expect::Accept || case.sweep.is_some() {
                 continue;
             }
-            let Some(kind) = Kind::of(case)? else { continue };
+            let Some(kind) = Kind::for_case(case)? else { continue };
             let (id, blob) = (case.id.clone(), corpus.blob(case)?);
             golden.push(Golden { id, blob, kind, compare: comparison(case)? });
         }

@@ -58,7 +58,7 @@ impl Rerun {
         let all = cases(&zvf, scratch.path(), &place, SIZE)?;
         for case in all.iter().filter(|one| self.what.as_ref().is_none_or(|w| one.name.contains(w)))
         {
-            let peace = Peace::of(&zvf, case, &place)?;
+            let peace = Peace::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
                 let checked = one(&zvf, case, &peace, &place, &mut random)?;
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
@@ -69,7 +69,7 @@ impl Rerun {
 }
 
 impl Peace {
-    fn of(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
+    fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
         restore(case, place)?;
         let target = place.join(case.target);
         let before = tree(&target);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use zvf_format::Class;
 use zvf_store::map::MappedFile;
-use zvf_store::signal::survive_sigbus;
+use zvf_store::signal::install_sigbus_handler;
 
 use crate::Report;
 use crate::random::Random;
@@ -29,7 +29,7 @@ pub(crate) struct Sigbus {
 
 impl Sigbus {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
-        survive_sigbus()?;
+        install_sigbus_handler()?;
         let dir = tempfile::tempdir()?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "sigbus", seed: self.seed, ..Report::default() };

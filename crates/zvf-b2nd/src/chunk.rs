@@ -34,7 +34,7 @@ use self::fields::{
     FIVE_SLOTS, NOT_SPLIT, RESERVED, SHUFFLE, VARYING,
 };
 pub use self::fields::{
-    Body, ChunkFields, Codec, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
+    BloscCodec, Body, ChunkFields, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
 };
 use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
@@ -43,12 +43,12 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// A chunk header whose fields fit together.
 ///
 /// ```
-/// use zvf_b2nd::{Body, ChunkHeader, Codec, Filter};
+/// use zvf_b2nd::{Body, ChunkHeader, BloscCodec, Filter};
 ///
 /// let chunk = b"\x05\x01\x35\x04\x40\0\0\0\x10\0\0\0\x60\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0";
 /// let header = ChunkHeader::parse(chunk)?;
 /// assert_eq!((header.nbytes(), header.blocksize(), header.cbytes()), (64, 16, 96));
-/// assert_eq!((header.codec(), header.body(), header.block_count()), (Codec::Lz4, Body::Blocks, 4));
+/// assert_eq!((header.codec(), header.body(), header.block_count()), (BloscCodec::Lz4, Body::Blocks, 4));
 /// assert_eq!(header.filters()[0].filter, Filter::Shuffle);
 /// assert_eq!(header.table(), 32..48);
 /// # Ok::<(), zvf_format::FormatError>(())
@@ -177,15 +177,15 @@ impl ChunkHeader {
 
     /// How blocks are compressed.
     #[must_use]
-    pub fn codec(&self) -> Codec {
+    pub fn codec(&self) -> BloscCodec {
         match (self.fields.flags >> 5, self.fields.extended) {
-            (0, _) => Codec::BloscLz,
-            (1, _) => Codec::Lz4,
-            (2, None) if self.fields.version == BLOSC1 => Codec::Snappy,
-            (3, _) => Codec::Zlib,
-            (4, _) => Codec::Zstd,
-            (6, Some(extended)) => Codec::registered(extended.compressor),
-            (code, _) => Codec::Reserved(code),
+            (0, _) => BloscCodec::BloscLz,
+            (1, _) => BloscCodec::Lz4,
+            (2, None) if self.fields.version == BLOSC1 => BloscCodec::Snappy,
+            (3, _) => BloscCodec::Zlib,
+            (4, _) => BloscCodec::Zstd,
+            (6, Some(extended)) => BloscCodec::registered(extended.compressor),
+            (code, _) => BloscCodec::Reserved(code),
         }
     }
 

@@ -46,9 +46,9 @@ pub enum FrameKind {
 /// What the fixed part of a frame header states.
 ///
 /// ```
-/// use zvf_b2nd::{FrameFields, Geometry, Partition};
+/// use zvf_b2nd::{FrameFields, BlockGeometry, Partition};
 ///
-/// let geometry = Geometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
+/// let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
 /// let fields = FrameFields { codec_flags: 0x55, ..FrameFields::array(&geometry, 64) };
 /// assert_eq!((fields.uncompressed_size, fields.chunk_size), (32, 16));
 /// # Ok::<(), zvf_format::FormatError>(())
@@ -103,8 +103,8 @@ pub struct FrameFields {
 /// use zvf_b2nd::FixedHeader;
 ///
 /// # #[cfg(feature = "alloc")] {
-/// # use zvf_b2nd::{FrameFields, FrameHeader, Geometry, Partition};
-/// # let geometry = Geometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
+/// # use zvf_b2nd::{FrameFields, FrameHeader, BlockGeometry, Partition};
+/// # let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
 /// # let mut fields = FrameFields::array(&geometry, 64);
 /// # fields.frame_len = 1000;
 /// # let bytes = FrameHeader::encode(&fields, &[("mine", b"x")])?;
@@ -239,7 +239,7 @@ impl FrameFields {
     /// Those of a new contiguous frame around an array, `compressed_size` bytes of chunks in it. Codec,
     /// level and filters are for the caller to set, and so is `frame_len`.
     #[must_use]
-    pub fn array(geometry: &super::Geometry, compressed_size: u64) -> Self {
+    pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {
         let chunks = geometry.chunk_count();
         Self {
             header_len: 0,

@@ -17,7 +17,7 @@ use core::ops::Range;
 
 use super::chunk::{Body, ChunkHeader};
 use super::fixed::{FixedHeader, FrameKind, TAIL};
-use super::geometry::Geometry;
+use super::geometry::BlockGeometry;
 use super::header::FrameHeader;
 use super::metalayer::{Metalayer, MetalayerName};
 use super::offsets::{Bounds, ChunkPlace};
@@ -41,11 +41,11 @@ pub enum Container {
 /// ```
 /// use zvf_b2nd::{
 ///     ChunkOffsets, ChunkPlace, Container, FixedHeader, Frame, FrameFields, FrameHeader,
-///     FrameTrailer, Geometry, Metalayer, Partition, encode_offsets,
+///     FrameTrailer, BlockGeometry, Metalayer, Partition, encode_offsets,
 /// };
 ///
 /// // An array of 7 zeros: no chunk data, so header, offsets chunk and trailer are all there is.
-/// let geometry = Geometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
+/// let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
 /// let metalayer = Metalayer::b2nd(*geometry, "<i4")?.encode();
 /// let offsets = encode_offsets(0, &[ChunkPlace::Zeros; 2])?;
 /// let trailer = FrameTrailer::encode(&[])?;
@@ -65,8 +65,8 @@ pub enum Container {
 pub struct Frame<'a> {
     header: FrameHeader<'a>,
     metalayer: Metalayer<'a>,
-    geometry: Geometry, // as many chunks as uncompressed_size says
-    trailer_len: u64,   // fits behind the chunk data
+    geometry: BlockGeometry, // as many chunks as uncompressed_size says
+    trailer_len: u64,        // fits behind the chunk data
 }
 
 impl<'a> Frame<'a> {
@@ -122,7 +122,7 @@ impl<'a> Frame<'a> {
 
     /// How the array is cut and stored.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
@@ -297,10 +297,13 @@ fn array_metalayer<'a>(header: &FrameHeader<'a>) -> Result<Metalayer<'a>, Format
     Err(refuse(Class::BadTag, "metalayers", 87, expected, header.metalayers().count()))
 }
 
-fn geometry(header: &FrameHeader<'_>, metalayer: &Metalayer<'_>) -> Result<Geometry, FormatError> {
+fn geometry(
+    header: &FrameHeader<'_>,
+    metalayer: &Metalayer<'_>,
+) -> Result<BlockGeometry, FormatError> {
     let fields = header.fields();
     let sizes = (fields.type_size, fields.block_size, fields.chunk_size);
-    let geometry = Geometry::from_sizes(*metalayer.partition(), sizes.0, sizes.1, sizes.2)?;
+    let geometry = BlockGeometry::from_sizes(*metalayer.partition(), sizes.0, sizes.1, sizes.2)?;
     let chunks = i128::from(geometry.chunk_count());
     let expected = chunks.saturating_mul(fields.chunk_size.into());
     if i128::from(fields.uncompressed_size) != expected {

@@ -16,23 +16,23 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 /// Where each item of an array lies.
 ///
 /// ```
-/// use zvf_b2nd::{Geometry, Partition};
+/// use zvf_b2nd::{BlockGeometry, Partition};
 ///
-/// let geometry = Geometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2])?, 4)?;
+/// let geometry = BlockGeometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2])?, 4)?;
 /// assert_eq!((geometry.chunk_count(), geometry.chunk_size()), (4, 64));
 /// assert_eq!((geometry.block_count(), geometry.block_size()), (4, 16));
 /// assert_eq!(geometry.chunk_coordinate(2).unwrap().as_slice(), [1, 0]);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct BlockGeometry {
     partition: Partition,
     item_size: u32,  // not 0
     block_size: u32, // bytes, at most i32::MAX
     chunk_size: u32, // bytes, at most i32::MAX
 }
 
-impl Geometry {
+impl BlockGeometry {
     /// Items of `item_size` bytes, cut as `partition` says.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Geometry {
     }
 }
 
-impl Deref for Geometry {
+impl Deref for BlockGeometry {
     type Target = Partition;
 
     fn deref(&self) -> &Partition {
@@ -207,7 +207,7 @@ mod tests {
             ((0, 4, 2), (4, 8, 16), 4),
             ((0, 4, 2), (4, 9, 16), 4),
         ] {
-            let geometry = Geometry::from_sizes(partition(s, c, b), t, bs, cs).unwrap();
+            let geometry = BlockGeometry::from_sizes(partition(s, c, b), t, bs, cs).unwrap();
             assert_eq!(geometry.item_size(), item, "{s} {c} {b} {t} {bs} {cs}");
             assert_eq!(geometry.typesize(), if item > 255 { 1 } else { 4 });
         }
@@ -225,23 +225,24 @@ mod tests {
             ((7, 4, 2), (4, 9, 16), "CountMismatch in block geometry, block size at byte 0: expected 8, found 9"),
             ((0, 0, 0), (0, 0, 0), "BadShape in block geometry, item size at byte 0: expected at least 1, found 0"),
         ] {
-            let error = Geometry::from_sizes(partition(s, c, b), t, bs, cs).unwrap_err();
+            let error = BlockGeometry::from_sizes(partition(s, c, b), t, bs, cs).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
         for (c, b, item, message) in [
             (1 << 30, 1 << 30, 2, "Overflow in block geometry, chunk bytes at byte 0: expected at most 2147483647, found 2147483648"),
             (0, 1 << 30, 2, "Overflow in block geometry, block bytes at byte 0: expected at most 2147483647, found 2147483648"),
         ] {
-            let error = Geometry::new(partition(0, c, b), item).unwrap_err();
+            let error = BlockGeometry::new(partition(0, c, b), item).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
-        assert!(Geometry::new(partition(1, (1 << 31) - 1, 1), 1).is_ok());
+        assert!(BlockGeometry::new(partition(1, (1 << 31) - 1, 1), 1).is_ok());
     }
 
     #[test]
     fn chunks_have_numbers() {
         let geometry =
-            Geometry::new(Partition::new(&[5, 7, 9], &[2, 3, 4], &[1, 1, 1]).unwrap(), 1).unwrap();
+            BlockGeometry::new(Partition::new(&[5, 7, 9], &[2, 3, 4], &[1, 1, 1]).unwrap(), 1)
+                .unwrap();
         assert_eq!(geometry.chunk_count(), 27);
         for number in 0..27 {
             let at = geometry.chunk_coordinate(number).unwrap();

@@ -20,8 +20,8 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// use zvf_b2nd::FrameHeader;
 ///
 /// # #[cfg(feature = "alloc")] {
-/// # use zvf_b2nd::{FrameFields, Geometry, Partition};
-/// # let geometry = Geometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
+/// # use zvf_b2nd::{FrameFields, BlockGeometry, Partition};
+/// # let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2])?, 4)?;
 /// # let mut fields = FrameFields::array(&geometry, 64);
 /// # fields.frame_len = 1000;
 /// # let bytes = FrameHeader::encode(&fields, &[("mine", b"x")])?;

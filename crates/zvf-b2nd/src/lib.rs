@@ -12,7 +12,7 @@
 //!
 //! 1. [`FixedHeader`] says how long the header is, [`Frame::open`] checks header and tail;
 //! 2. the offsets chunk gives a [`ChunkPlace`] for each chunk number;
-//! 3. [`Geometry::select`] names the chunks, blocks and runs of items that a slice touches;
+//! 3. [`BlockGeometry::select`] names the chunks, blocks and runs of items that a slice touches;
 //! 4. [`ChunkHeader`] and [`BlockTable`] give the byte span of each block.
 //!
 //! Not here: codecs and filters (`zvf-blosc`), reading files (`zvf-tensor`).
@@ -57,12 +57,12 @@ pub use axes::{Axes, MAX_AXES};
 pub use blocks::BlockSpans;
 pub use blocks::BlockTable;
 pub use chunk::{
-    Body, ChunkFields, ChunkHeader, Codec, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot,
+    BloscCodec, Body, ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot,
     Special,
 };
 pub use fixed::{FixedHeader, FrameFields, FrameKind};
 pub use frame::{Container, Frame};
-pub use geometry::Geometry;
+pub use geometry::BlockGeometry;
 pub use header::FrameHeader;
 pub use metalayer::{Metalayer, MetalayerName};
 pub use metamap::Entry;
@@ -70,5 +70,5 @@ pub use metamap::Entry;
 pub use offsets::encode_offsets;
 pub use offsets::{ChunkFile, ChunkOffsets, ChunkPlace};
 pub use partition::Partition;
-pub use select::{BlockPart, ChunkPart, Run, Selection};
+pub use select::{BlockPart, BlockRun, ChunkPart, Selection};
 pub use trailer::FrameTrailer;

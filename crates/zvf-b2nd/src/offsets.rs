@@ -68,12 +68,12 @@ impl fmt::Display for ChunkFile {
 ///
 /// ```
 /// use zvf_b2nd::{
-///     ChunkOffsets, ChunkPlace, Container, Frame, FrameFields, FrameHeader, FrameTrailer, Geometry,
+///     ChunkOffsets, ChunkPlace, Container, Frame, FrameFields, FrameHeader, FrameTrailer, BlockGeometry,
 ///     Metalayer, Partition,
 /// };
 ///
 /// # #[cfg(feature = "alloc")] {
-/// # let geometry = Geometry::new(Partition::new(&[1], &[4], &[2])?, 4)?;
+/// # let geometry = BlockGeometry::new(Partition::new(&[1], &[4], &[2])?, 4)?;
 /// # let metalayer = Metalayer::caterva(*geometry).encode();
 /// # let fields = FrameFields { frame_len: 400, ..FrameFields::array(&geometry, 100) };
 /// # let header = FrameHeader::encode(&fields, &[("caterva", &metalayer)])?;

@@ -13,15 +13,15 @@
 use core::ops::Range;
 
 use super::axes::{Axes, Coordinates, MAX_AXES, count};
-use super::geometry::Geometry;
+use super::geometry::BlockGeometry;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// A box of an array, ready to be fetched.
 ///
 /// ```
-/// use zvf_b2nd::{Geometry, Partition};
+/// use zvf_b2nd::{BlockGeometry, Partition};
 ///
-/// let geometry = Geometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2])?, 4)?;
+/// let geometry = BlockGeometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2])?, 4)?;
 /// let row = geometry.select(&[4, 0], &[5, 5])?;
 /// assert_eq!((row.chunks_touched(), row.blocks_touched(), row.bytes()), (2, 3, 20));
 ///
@@ -34,7 +34,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'g> {
-    geometry: &'g Geometry,
+    geometry: &'g BlockGeometry,
     corners: Corners, // inside the shape
     bytes: u64,       // all items of it
 }
@@ -49,7 +49,7 @@ struct Corners {
 /// What a selection touches of one chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkPart<'g> {
-    geometry: &'g Geometry,
+    geometry: &'g BlockGeometry,
     number: u64,
     corners: Corners, // relative to the chunk, clipped at its extent
     target: Target,
@@ -58,7 +58,7 @@ pub struct ChunkPart<'g> {
 /// What a selection touches of one block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPart<'g> {
-    geometry: &'g Geometry,
+    geometry: &'g BlockGeometry,
     number: u32,
     corners: Corners, // relative to the block
     target: Target,
@@ -73,7 +73,7 @@ struct Target {
 
 /// Bytes that lie together in a decoded block and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRun {
     /// Where they start in the decoded block.
     pub from: u64,
     /// Where they go in the result.
@@ -82,7 +82,7 @@ pub struct Run {
     pub len: u64,
 }
 
-impl Geometry {
+impl BlockGeometry {
     /// The items from `start` to below `stop`, on every axis.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl BlockPart<'_> {
 
     /// The bytes to copy, in the order of the result.
     #[must_use = "an iterator does nothing until it is asked"]
-    pub fn runs(&self) -> impl Iterator<Item = Run> + use<> {
+    pub fn runs(&self) -> impl Iterator<Item = BlockRun> + use<> {
         Runs::new(self)
     }
 
@@ -288,7 +288,7 @@ fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
 /// The runs of one block: a walk over the axes in front, the rest copied at once.
 #[derive(Clone, Debug)]
 struct Runs {
-    next: Option<Run>,
+    next: Option<BlockRun>,
     axes: [Walk; MAX_AXES], // the axes in front, the innermost first
 }
 
@@ -305,7 +305,7 @@ impl Runs {
     fn new(part: &BlockPart<'_>) -> Self {
         let BlockPart { geometry, corners, target, .. } = part;
         let item = u64::from(geometry.item_size());
-        let mut run = Run { from: 0, to: 0, len: item };
+        let mut run = BlockRun { from: 0, to: 0, len: item };
         let mut axes = [Walk::default(); MAX_AXES];
         let mut walks = axes.iter_mut();
 
@@ -332,9 +332,9 @@ impl Runs {
 }
 
 impl Iterator for Runs {
-    type Item = Run;
+    type Item = BlockRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<BlockRun> {
         let current = self.next?;
         let mut after = current;
         self.next = None;

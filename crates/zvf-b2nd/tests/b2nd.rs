@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use zvf_b2nd::{
-    Body, ChunkHeader, ChunkOffsets, ChunkPlace, Codec, Container, FixedHeader, Frame, FrameHeader,
-    FrameKind, FrameTrailer, Metalayer, MetalayerName, Partition, Special, encode_offsets,
+    BloscCodec, Body, ChunkHeader, ChunkOffsets, ChunkPlace, Container, FixedHeader, Frame,
+    FrameHeader, FrameKind, FrameTrailer, Metalayer, MetalayerName, Partition, Special,
+    encode_offsets,
 };
 use zvf_format::{Class, FormatError, Hint};
 
@@ -217,10 +218,10 @@ fn check_chunk(header: &ChunkHeader, expected: &Value) {
     assert_eq!(numbers(&expected["filters"]), filters.filters.map(u64::from));
     assert_eq!(numbers(&expected["filters_meta"]), filters.filter_metas.map(u64::from));
     let codec = match expected["codec_format"].as_u64().unwrap() {
-        0 => Codec::BloscLz,
-        1 => Codec::Lz4,
-        3 => Codec::Zlib,
-        4 => Codec::Zstd,
+        0 => BloscCodec::BloscLz,
+        1 => BloscCodec::Lz4,
+        3 => BloscCodec::Zlib,
+        4 => BloscCodec::Zstd,
         other => panic!("codec {other}"),
     };
     assert_eq!(header.codec(), codec);

@@ -54,7 +54,7 @@ impl<'a> Chunk<'a> {
     /// The bytes, for a [`Decoder`] that is used for more than one chunk.
     #[must_use]
     pub fn stored(&self) -> Stored<'a> {
-        Stored::whole(self.bytes)
+        Stored::from_chunk(self.bytes)
     }
 
     /// The decoded bytes, at most `cap` of them.

@@ -5,7 +5,7 @@
 //! limit: no decoder here writes past it or allocates for what the data claims. Zstandard decodes in one
 //! go, so that not even a window takes memory.
 
-use zvf_b2nd::Codec;
+use zvf_b2nd::BloscCodec;
 
 use crate::blosclz;
 use crate::error::BloscError;
@@ -13,30 +13,30 @@ use crate::lz4;
 
 /// The codec of one chunk, and states that are kept from chunk to chunk.
 #[derive(Default)]
-pub(crate) struct Codecs {
-    current: Option<Codec>,
+pub(crate) struct CodecState {
+    current: Option<BloscCodec>,
     dictionary: Vec<u8>,
     zlib: Option<flate2::Decompress>,
     zstd: zstd_frame::State,
 }
 
-impl core::fmt::Debug for Codecs {
+impl core::fmt::Debug for CodecState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Codecs").field("current", &self.current).finish_non_exhaustive()
     }
 }
 
-impl Codecs {
+impl CodecState {
     /// Prepares for the streams of one chunk.
-    pub(crate) fn start(&mut self, codec: Codec, dictionary: &[u8]) -> Result<(), BloscError> {
+    pub(crate) fn start(&mut self, codec: BloscCodec, dictionary: &[u8]) -> Result<(), BloscError> {
         match codec {
-            Codec::BloscLz | Codec::Lz4 => {}
-            Codec::Zlib => {
+            BloscCodec::BloscLz | BloscCodec::Lz4 => {}
+            BloscCodec::Zlib => {
                 self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
             }
-            Codec::Zstd => self.zstd.start(dictionary)?,
-            Codec::Snappy => return Err(BloscError::Unsupported("the codec snappy")),
-            Codec::Other(_) | Codec::Reserved(_) => {
+            BloscCodec::Zstd => self.zstd.start(dictionary)?,
+            BloscCodec::Snappy => return Err(BloscError::Unsupported("the codec snappy")),
+            BloscCodec::Other(_) | BloscCodec::Reserved(_) => {
                 return Err(BloscError::Unsupported("a codec that is not one of Blosc's own"));
             }
         }
@@ -50,12 +50,12 @@ impl Codecs {
     /// is of more bytes than `out` has.
     pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match self.current? {
-            Codec::BloscLz => blosclz::decode(data, out),
-            Codec::Lz4 if self.dictionary.is_empty() => lz4::decode(data, out),
-            Codec::Lz4 => lz4::decode_after(&self.dictionary, data, out),
-            Codec::Zlib => zlib(self.zlib.as_mut()?, data, out),
-            Codec::Zstd => self.zstd.decode(data, out),
-            Codec::Snappy | Codec::Other(_) | Codec::Reserved(_) => None, // refused by `start`
+            BloscCodec::BloscLz => blosclz::decode(data, out),
+            BloscCodec::Lz4 if self.dictionary.is_empty() => lz4::decode(data, out),
+            BloscCodec::Lz4 => lz4::decode_after(&self.dictionary, data, out),
+            BloscCodec::Zlib => zlib(self.zlib.as_mut()?, data, out),
+            BloscCodec::Zstd => self.zstd.decode(data, out),
+            BloscCodec::Snappy | BloscCodec::Other(_) | BloscCodec::Reserved(_) => None, // refused by `start`
         }
     }
 }

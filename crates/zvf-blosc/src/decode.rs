@@ -14,7 +14,7 @@ use core::ops::Range;
 use zvf_b2nd::{Body, Filter, FilterSlot, Special};
 use zvf_format::{Class, Expected};
 
-use crate::codec::Codecs;
+use crate::codec::CodecState;
 use crate::error::BloscError;
 use crate::filter;
 use crate::layout::Layout;
@@ -41,7 +41,7 @@ pub struct Decoder {
     cap: u64,
     item_size: Option<u32>,
     buffers: Buffers,
-    codecs: Codecs,
+    codecs: CodecState,
 }
 
 /// What is kept between blocks, each at most as long as a block.
@@ -57,7 +57,7 @@ impl Decoder {
     /// A decoder that refuses to make more than `cap` bytes in one answer or one block.
     #[must_use]
     pub fn new(cap: u64) -> Self {
-        Self { cap, item_size: None, buffers: Buffers::default(), codecs: Codecs::default() }
+        Self { cap, item_size: None, buffers: Buffers::default(), codecs: CodecState::default() }
     }
 
     /// Also tells the size of an item where it is known: a chunk can only state up to 255 bytes, and one
@@ -297,7 +297,7 @@ impl Block<'_> {
     /// Decodes into `out`, which is as long as the block, with `filtered` for steps in between.
     fn decode(
         &self,
-        codecs: &mut Codecs,
+        codecs: &mut CodecState,
         filtered: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
@@ -308,7 +308,7 @@ impl Block<'_> {
     fn decode_filtered(
         &self,
         slots: &[FilterSlot],
-        codecs: &mut Codecs,
+        codecs: &mut CodecState,
         filtered: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {

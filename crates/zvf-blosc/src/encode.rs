@@ -355,7 +355,7 @@ fn made(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
 }
 
 fn check(plain: &[u8], settings: &Settings) -> Result<i32, BloscError> {
-    let nbytes = check_len(plain.len(), MOST)?;
+    let nbytes = check_len(plain.len(), MAX_CHUNK_BYTES)?;
     let class = Class::InvalidArgument;
     if settings.level > 9 {
         return Err(BloscError::request(class, "level", Expected::AtMost(9), settings.level));
@@ -389,7 +389,7 @@ const CODEC_FORMAT: u8 = 1;
 const RAW: u8 = 2;
 const ONE_STREAM: u8 = 16;
 /// The most bytes of a chunk, decoded, with room for header and table.
-const MOST: i32 = i32::MAX / 2;
+const MAX_CHUNK_BYTES: i32 = i32::MAX / 2;
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ pub struct Stored<'a> {
 impl<'a> Stored<'a> {
     /// A whole chunk.
     #[must_use]
-    pub fn whole(chunk: &'a [u8]) -> Self {
+    pub fn from_chunk(chunk: &'a [u8]) -> Self {
         Self { parts: vec![(0, chunk)] }
     }
 

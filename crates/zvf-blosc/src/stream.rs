@@ -13,13 +13,13 @@
 use zvf_b2nd::ChunkHeader;
 use zvf_format::{Class, Expected};
 
-use crate::codec::Codecs;
+use crate::codec::CodecState;
 use crate::error::Fault;
 use crate::num;
 
 /// Decodes the streams of block `j` from `stored` into `out`, which is as long as the block.
 pub(crate) fn decode(
-    codecs: &mut Codecs,
+    codecs: &mut CodecState,
     header: &ChunkHeader,
     j: u32,
     stored: &[u8],
@@ -54,7 +54,7 @@ impl<'a> Rest<'a> {
 }
 
 fn one(
-    codecs: &mut Codecs,
+    codecs: &mut CodecState,
     rest: &mut Rest<'_>,
     runs: bool,
     target: &mut [u8],

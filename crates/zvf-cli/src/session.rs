@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context as _;
 use serde_json::json;
 use zvf::inspect::advise;
-use zvf::{Kind, Level, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
+use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
@@ -72,7 +72,7 @@ impl Session {
             #[cfg(all(unix, feature = "local"))]
             if let Some(path) = Store::pack_at(address) {
                 // Without it, a file that is cut short under the map would end the process.
-                zvf::store::signal::survive_sigbus()
+                zvf::store::signal::install_sigbus_handler()
                     .map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
                 let store = Store::open_mapped_if_immutable(&path, options).await?;
                 self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
@@ -116,7 +116,7 @@ impl Session {
 
     /// Opens a level of `store`.
     pub(crate) async fn level(&self, store: &Store, number: u32) -> anyhow::Result<LevelReader> {
-        match LevelReader::open(store, Level(number)).await {
+        match LevelReader::open(store, LevelId(number)).await {
             Ok(level) => Ok(level),
             Err(error) => Err(advise(error.into(), store).await.into()),
         }
@@ -130,7 +130,7 @@ impl Session {
         only: Option<Kind>,
     ) -> anyhow::Result<Vec<LevelReader>> {
         let level = self.level(store, number).await?;
-        let beside: Vec<Kind> = level.kinds_beside().collect();
+        let beside: Vec<Kind> = level.extra_kinds().collect();
         let mut all = Vec::new();
         if only.is_none_or(|kind| level.kinds().contains(&kind)) {
             all.push(level.clone());
@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// Says each of `notices` once, after what was printed to `out`.
-    pub(crate) fn tell(
+    pub(crate) fn print_notices(
         &self,
         out: &mut dyn io::Write,
         notices: impl IntoIterator<Item = String>,
@@ -181,8 +181,12 @@ impl Session {
     }
 
     /// Says the notices of `store`; those that differ only in the array are one.
-    pub(crate) fn tell_notices(&self, out: &mut dyn io::Write, store: &Store) -> io::Result<()> {
-        self.tell(out, sentences(&store.notices()))
+    pub(crate) fn print_store_notices(
+        &self,
+        out: &mut dyn io::Write,
+        store: &Store,
+    ) -> io::Result<()> {
+        self.print_notices(out, sentences(&store.notices()))
     }
 }
 

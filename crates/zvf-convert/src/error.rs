@@ -58,7 +58,10 @@ pub enum ConvertError {
         path: Option<PathBuf>,
     },
     /// A format that can be written and not read.
-    #[error("{format} is written and not read: the formats that are read are {}", crate::Format::readable())]
+    #[error(
+        "{format} is written and not read: the formats that are read are {}",
+        crate::Format::readable()
+    )]
     NotRead {
         /// The format.
         format: &'static str,

@@ -71,7 +71,7 @@ impl<'a> Table<'a> {
             Source::Field(field, at) => field.value(row, at).map_err(|source: BadCode| {
                 ConvertError::Category { column: column.name.clone(), source }
             }),
-            Source::Part => Ok(self.part(row).map_or(Value::Null, whole)),
+            Source::Part => Ok(self.part(row).map_or(Value::Null, count_value)),
             Source::Object => {
                 Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0)))
             }
@@ -111,18 +111,18 @@ pub(crate) fn shortest(dtype: Dtype, value: Value) -> Value {
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
         && x.is_finite()
     {
-        return Value::Float(narrow(x).to_string().parse().unwrap_or(x));
+        return Value::Float(to_f32(x).to_string().parse().unwrap_or(x));
     }
     value
 }
 
 #[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
-const fn narrow(x: f64) -> f32 {
+const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 
 /// A count as a value.
-pub(crate) fn whole(n: usize) -> Value {
+pub(crate) fn count_value(n: usize) -> Value {
     Value::UInt(u64::try_from(n).unwrap_or(u64::MAX))
 }
 

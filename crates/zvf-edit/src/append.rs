@@ -186,7 +186,9 @@ impl Transaction {
                     }
                 }
                 Piece::Groups { .. } => {
-                    let what = format!("{file}: groups of a file cannot be appended: convert it to a table");
+                    let what = format!(
+                        "{file}: groups of a file cannot be appended: convert it to a table"
+                    );
                     return Err(EditError::invalid(what));
                 }
             }

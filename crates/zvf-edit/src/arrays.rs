@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
 use zvf_metadata::{ArrayDoc, CodecKind};
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Snapshot};
@@ -65,7 +65,7 @@ fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
 /// How chunks of an array become stored bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Coding {
-    pub(crate) codecs: Codecs,
+    pub(crate) codecs: CodecPipeline,
     pub(crate) big: bool,
     checksum: bool, // of the index of shards
 }
@@ -95,7 +95,8 @@ impl Coding {
                 _ => steps.push(codec.clone()),
             }
         }
-        let codecs = Codecs::of(&steps).map_err(|error| EditError::from(error).within(path))?;
+        let codecs = CodecPipeline::from_specs(&steps)
+            .map_err(|error| EditError::from(error).within(path))?;
         let mut checksum = true;
         let mut inner = None;
         if sharding.is_some() {

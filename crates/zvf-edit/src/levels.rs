@@ -98,7 +98,7 @@ impl Transaction {
                 }
             }
         }
-        if boxes.len() > MOST_BOXES {
+        if boxes.len() > MAX_BOXES {
             let mut all = boxes[0].clone();
             for [low, high] in &boxes {
                 for axis in 0..low.len() {
@@ -278,4 +278,4 @@ fn extent(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
 }
 
 /// Boxes that a level lists before they become one.
-const MOST_BOXES: usize = 64;
+const MAX_BOXES: usize = 64;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{self, Anchor, Element, Endpoint, LinkCell, LinkRecord};
+use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
@@ -63,7 +63,7 @@ pub(crate) struct Family {
     delta_text: String,
     pub(crate) doc: Json,
     is_new: bool,
-    pub(crate) family: link::Family,
+    pub(crate) family: link::LinkPolicy,
     pub(crate) arrays: BTreeMap<String, CellArray>,
     pub(crate) columns: Vec<LinkColumn>,
     pub(crate) fragments: Option<CellArray>,
@@ -87,7 +87,7 @@ impl Family {
         let attrs = &doc["attributes"];
         let width = attrs["link_width"].as_u64().unwrap_or(2) as usize;
         let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
-        let mut family = link::Family::new(width, rank)?;
+        let mut family = link::LinkPolicy::new(width, rank)?;
         if attrs["directed"] == true {
             family = family.directed();
         }
@@ -168,7 +168,7 @@ impl Family {
             delta_text: "0".to_owned(),
             doc,
             is_new: true,
-            family: link::Family::new(width, axes)?,
+            family: link::LinkPolicy::new(width, axes)?,
             arrays: BTreeMap::new(),
             columns: Vec::new(),
             fragments: None,
@@ -179,7 +179,7 @@ impl Family {
         })
     }
 
-    fn element(array: &CellArray) -> Result<Element> {
+    fn element(array: &CellArray) -> Result<LinkInteger> {
         let name = array.attribute("dtype").as_str().unwrap_or("int64");
         let bytes: u8 = match name.trim_start_matches(|c: char| !c.is_ascii_digit()) {
             "8" => 1,
@@ -187,7 +187,7 @@ impl Family {
             "32" => 4,
             _ => 8,
         };
-        Ok(Element::new(bytes, !name.starts_with('u'))?)
+        Ok(LinkInteger::new(bytes, !name.starts_with('u'))?)
     }
 
     /// Reads the records of a cell, once. `vertex` finds the vertex of a row of level 0.
@@ -220,7 +220,7 @@ impl Family {
         let records = LinkCell::parse(&bytes, body, shape)
             .map_err(|error| EditError::from(error).within(&array.path))?;
         let key = ChunkKey::new(source)?;
-        let anchor = self.family.anchor().of(&key)?;
+        let anchor = self.family.anchor().map_chunk(&key)?;
         let place_chunk = |place: usize| -> Chunk {
             match place {
                 0 => source.clone(),
@@ -324,7 +324,7 @@ impl Family {
             return Ok(sources.into_iter().collect());
         }
         for source in array.chunks() {
-            let anchor = self.family.anchor().of(&ChunkKey::new(&source)?)?;
+            let anchor = self.family.anchor().map_chunk(&ChunkKey::new(&source)?)?;
             let names = (0..width).filter(|place| level_zero(*place)).any(|place| {
                 let chunk: Chunk = match place {
                     0 => source.clone(),

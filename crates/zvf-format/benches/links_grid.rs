@@ -3,7 +3,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Body, Element, Endpoint, Family, LinkCell, Permutation, RowShape, Store};
+use zvf_format::link::{
+    Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, Permutation, RowShape, Store,
+};
 
 /// The same numbers on every run, spread over 0..1.
 fn unit(mut state: u64) -> impl Iterator<Item = f32> {
@@ -62,10 +64,10 @@ fn links(c: &mut Criterion) {
     let mut group = c.benchmark_group("links");
     group.throughput(Throughput::Elements(N as u64)).sample_size(10);
     for (name, width, family) in [
-        ("place edges, undirected", 2, Family::new(2, 3).unwrap()),
-        ("place faces, undirected", 3, Family::new(3, 3).unwrap()),
-        ("place faces, directed", 3, Family::new(3, 3).unwrap().directed()),
-        ("place faces, duplicate", 3, Family::new(3, 3).unwrap().stored(Store::Duplicate)),
+        ("place edges, undirected", 2, LinkPolicy::new(2, 3).unwrap()),
+        ("place faces, undirected", 3, LinkPolicy::new(3, 3).unwrap()),
+        ("place faces, directed", 3, LinkPolicy::new(3, 3).unwrap().directed()),
+        ("place faces, duplicate", 3, LinkPolicy::new(3, 3).unwrap().stored(Store::Duplicate)),
     ] {
         group.bench_function(name, |b| {
             b.iter(|| {
@@ -80,7 +82,7 @@ fn links(c: &mut Criterion) {
         });
     }
 
-    let shape = RowShape::new(Element::I64, 3, true).unwrap();
+    let shape = RowShape::new(LinkInteger::I64, 3, true).unwrap();
     let rows: Vec<u8> =
         (0..N as i64).flat_map(|i| [i % 6, i, i + 1, i + 2]).flat_map(i64::to_le_bytes).collect();
     group.bench_function("parse and read faces", |b| {

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::codec::{Codec, CodecKind, Sharding, chain, positive};
+use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive};
 use super::data_type::{DataType, FillValue, named};
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, any, counts, list, object, text};
@@ -32,10 +32,10 @@ use zvf_format::{Class, Expected};
 /// An array document.
 ///
 /// ```
-/// use zvf_metadata::{ArrayDoc, Codec, DataType, FillValue};
+/// use zvf_metadata::{ArrayDoc, CodecSpec, DataType, FillValue};
 ///
 /// let mut array = ArrayDoc::new(vec![3, 1], vec![1, 1], DataType::variable_length_bytes());
-/// array.codecs.push(Codec::vlen_bytes());
+/// array.codecs.push(CodecSpec::vlen_bytes());
 /// array.nonempty_chunks = Some(["0.0"].into_iter().collect());
 /// assert_eq!((array.rank(), array.items(), array.fill_value.clone()), (2, Some(3), FillValue::empty()));
 /// assert_eq!(ArrayDoc::parse(array.print().as_bytes()).unwrap(), array);
@@ -53,7 +53,7 @@ pub struct ArrayDoc {
     /// The value of what is not stored.
     pub fill_value: FillValue,
     /// The codecs, the first one nearest to the items.
-    pub codecs: Vec<Codec>,
+    pub codecs: Vec<CodecSpec>,
     /// The presence list, where the attributes have one.
     pub nonempty_chunks: Option<KeyList>,
     /// The other attributes.
@@ -153,7 +153,7 @@ impl ArrayDoc {
     /// As [`ArrayDoc::parse`].
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
         let (value, presence) = json::parse(text, limits, true)?;
-        Self::read(Fields::of(&At::Document, value)?, presence)
+        Self::read(Fields::from_value(&At::Document, value)?, presence)
     }
 
     /// How many axes it has.
@@ -240,7 +240,7 @@ impl ArrayDoc {
             data_type,
             chunk_key_encoding: encoding.unwrap_or(ChunkKeyEncoding::Default),
             fill_value,
-            codecs: fields.req("codecs", |at, value| list(at, value, Codec::read))?,
+            codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
             nonempty_chunks,
             attributes,
             extras: fields.rest(),

@@ -33,14 +33,14 @@ use zvf_format::Class;
 /// One codec of a chain.
 ///
 /// ```
-/// use zvf_metadata::{Codec, CodecKind};
+/// use zvf_metadata::{CodecSpec, CodecKind};
 ///
-/// let codec = Codec::zstd(3, true);
+/// let codec = CodecSpec::zstd(3, true);
 /// assert_eq!(codec.name(), "zstd");
 /// assert_eq!(codec.kind(), &CodecKind::Zstd { level: 3, checksum: true });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Codec {
+pub struct CodecSpec {
     name: String,
     kind: CodecKind,
     spelled: Value,
@@ -105,14 +105,14 @@ pub struct Sharding {
     /// Items of an inner chunk, per axis.
     pub chunk_shape: Vec<u64>,
     /// The chain of the inner chunks.
-    pub codecs: Vec<Codec>,
+    pub codecs: Vec<CodecSpec>,
     /// The chain of the index.
-    pub index_codecs: Vec<Codec>,
+    pub index_codecs: Vec<CodecSpec>,
     /// Whether the index comes first.
     pub index_at_start: bool,
 }
 
-impl Codec {
+impl CodecSpec {
     /// Items of several bytes, the least significant first.
     #[must_use]
     pub fn bytes() -> Self {
@@ -217,7 +217,7 @@ impl Codec {
 }
 
 /// A chain as the value it is in a document.
-pub(super) fn chain(codecs: &[Codec]) -> Value {
+pub(super) fn chain(codecs: &[CodecSpec]) -> Value {
     Value::Array(codecs.iter().map(|codec| codec.spelled.clone()).collect())
 }
 
@@ -241,8 +241,9 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
         "crc32c" => CodecKind::Crc32c,
         "sharding_indexed" => CodecKind::Sharding(Box::new(Sharding {
             chunk_shape: fields.req("chunk_shape", positive)?,
-            codecs: fields.req("codecs", |at, value| list(at, value, Codec::read))?,
-            index_codecs: fields.req("index_codecs", |at, value| list(at, value, Codec::read))?,
+            codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
+            index_codecs: fields
+                .req("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
             index_at_start: fields.opt("index_location", location)?.unwrap_or(false),
         })),
         _ => CodecKind::Unknown,
@@ -292,8 +293,8 @@ mod tests {
 
     use super::*;
 
-    fn read(value: Value) -> Result<Codec, MetadataError> {
-        Codec::parse(value)
+    fn read(value: Value) -> Result<CodecSpec, MetadataError> {
+        CodecSpec::parse(value)
     }
 
     #[test]
@@ -312,21 +313,21 @@ mod tests {
                 {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
             "index_location": "end"}});
         for (made, value) in [
-            (Codec::bytes(), json!({"name": "bytes", "configuration": {"endian": "little"}})),
-            (Codec::single_bytes(), json!({"name": "bytes"})),
-            (Codec::vlen_bytes(), json!({"name": "vlen-bytes", "configuration": {}})),
+            (CodecSpec::bytes(), json!({"name": "bytes", "configuration": {"endian": "little"}})),
+            (CodecSpec::single_bytes(), json!({"name": "bytes"})),
+            (CodecSpec::vlen_bytes(), json!({"name": "vlen-bytes", "configuration": {}})),
             (
-                Codec::zstd(0, false),
+                CodecSpec::zstd(0, false),
                 json!({"name": "zstd", "configuration": {"level": 0, "checksum": false}}),
             ),
-            (Codec::gzip(6), json!({"name": "gzip", "configuration": {"level": 6}})),
+            (CodecSpec::gzip(6), json!({"name": "gzip", "configuration": {"level": 6}})),
             (
-                Codec::blosc(blosc),
+                CodecSpec::blosc(blosc),
                 json!({"name": "blosc", "configuration": {"typesize": 4, "cname": "zstd",
                     "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}),
             ),
-            (Codec::crc32c(), json!({"name": "crc32c"})),
-            (Codec::sharding(vec![1, 1], vec![Codec::vlen_bytes()]), shards),
+            (CodecSpec::crc32c(), json!({"name": "crc32c"})),
+            (CodecSpec::sharding(vec![1, 1], vec![CodecSpec::vlen_bytes()]), shards),
         ] {
             assert_eq!(made.value(), &value);
             assert_eq!(read(value).unwrap(), made);

@@ -258,7 +258,7 @@ pub(super) fn named(at: &At<'_>, value: Value) -> Result<(String, Object), Metad
         | Value::Number(_)
         | Value::Array(_)
         | Value::Object(_)) => {
-            let mut fields = Fields::of(at, other)?;
+            let mut fields = Fields::from_value(at, other)?;
             let name = fields.req("name", text)?;
             Ok((name, fields.opt("configuration", object)?.unwrap_or_default()))
         }

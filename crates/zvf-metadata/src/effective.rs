@@ -16,21 +16,21 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::error::{At, MetadataError};
-use super::level::Level;
+use super::level::LevelDoc;
 use super::root::Root;
 use zvf_format::num;
 use zvf_format::{Class, Expected};
 
-impl Level {
+impl LevelDoc {
     /// Size of a chunk of this level, per axis.
     ///
     /// ```
-    /// use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+    /// use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     ///
     /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]);
     /// let root = Root::new(block, Axis::spatial(1).unwrap());
-    /// let coarse = Level { chunk_shape: Some(vec![30.0]), ..Level::new(1) };
-    /// assert_eq!(Level::new(0).effective_chunk_shape(&root), [10.0]);
+    /// let coarse = LevelDoc { chunk_shape: Some(vec![30.0]), ..LevelDoc::new(1) };
+    /// assert_eq!(LevelDoc::new(0).effective_chunk_shape(&root), [10.0]);
     /// assert_eq!(coarse.effective_chunk_shape(&root), [30.0]);
     /// assert_eq!(coarse.chunk_scale(&root), Ok(vec![3]));
     /// ```
@@ -43,11 +43,11 @@ impl Level {
     /// have a leading axis, that of an attribute or one that `chunk_dims` alone names.
     ///
     /// ```
-    /// use zvf_metadata::Level;
+    /// use zvf_metadata::LevelDoc;
     ///
     /// let dims = ["group", "x", "y"].map(String::from).to_vec();
-    /// let grouped = Level { chunk_dims: Some(dims), ..Level::new(0) };
-    /// assert_eq!((Level::new(0).key_rank(2), grouped.key_rank(2)), (2, 3));
+    /// let grouped = LevelDoc { chunk_dims: Some(dims), ..LevelDoc::new(0) };
+    /// assert_eq!((LevelDoc::new(0).key_rank(2), grouped.key_rank(2)), (2, 3));
     /// ```
     #[must_use]
     pub fn key_rank(&self, axes: usize) -> usize {
@@ -80,13 +80,13 @@ impl Level {
     /// the level's group.
     ///
     /// ```
-    /// use zvf_metadata::{Axis, Dataset, Level, Root, ZarrVectors};
+    /// use zvf_metadata::{Axis, Dataset, LevelDoc, Root, ZarrVectors};
     ///
     /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![1.0]]);
     /// let mut root = Root::new(block, Axis::spatial(1).unwrap());
     /// root.multiscales[0].datasets.push(Dataset::new("1", vec![2.0], vec![10.0]));
-    /// assert_eq!(Level::new(1).effective_bin_shape(&root, "1"), Some(vec![20.0]));
-    /// assert_eq!(Level::new(2).effective_bin_shape(&root, "2"), None);
+    /// assert_eq!(LevelDoc::new(1).effective_bin_shape(&root, "1"), Some(vec![20.0]));
+    /// assert_eq!(LevelDoc::new(2).effective_bin_shape(&root, "2"), None);
     /// ```
     #[must_use]
     pub fn effective_bin_shape(&self, root: &Root, path: &str) -> Option<Vec<f64>> {
@@ -245,7 +245,7 @@ mod tests {
             ),
             (vec![8.0], Err("chunk_shape: expected 2, found 1")),
         ] {
-            let level = Level { chunk_shape: Some(shape.clone()), ..Level::new(1) };
+            let level = LevelDoc { chunk_shape: Some(shape.clone()), ..LevelDoc::new(1) };
             match (level.chunk_scale(&root), want) {
                 (Ok(found), Ok(want)) => assert_eq!(found, want),
                 (Err(error), Err(message)) => {
@@ -275,16 +275,16 @@ mod tests {
         datasets.push(Dataset::new("1", vec![2.0, 2.0], vec![7.0, 7.0]));
         datasets.push(Dataset::new("2", vec![3.0, 4.0], vec![0.0, 0.0]));
         datasets.push(Dataset::new("3", vec![3.0], vec![-7.0, 7.0]));
-        let bin = |n: u32| Level::new(n).effective_bin_shape(&root, &n.to_string());
+        let bin = |n: u32| LevelDoc::new(n).effective_bin_shape(&root, &n.to_string());
         assert_eq!(bin(0), Some(vec![8.0, 9.0]));
         assert_eq!(bin(1), Some(vec![14.0, 14.0]));
         assert_eq!(bin(2), Some(vec![24.0, 36.0]));
         assert_eq!(bin(3), None);
         assert_eq!(bin(4), None);
-        let explicit = Level { bin_shape: Some(vec![1.0, 1.0]), ..Level::new(1) };
+        let explicit = LevelDoc { bin_shape: Some(vec![1.0, 1.0]), ..LevelDoc::new(1) };
         assert_eq!(explicit.effective_bin_shape(&root, "1"), Some(vec![1.0, 1.0]));
         root.zarr_vectors.base_bin_shape = Some(vec![4.0, 3.0]);
-        assert_eq!(Level::new(0).effective_bin_shape(&root, "0"), Some(vec![4.0, 3.0]));
+        assert_eq!(LevelDoc::new(0).effective_bin_shape(&root, "0"), Some(vec![4.0, 3.0]));
     }
 
     #[test]
@@ -299,7 +299,8 @@ mod tests {
             (dims(&["a", "b", "x", "y"]), None, 2),
             (dims(&[]), None, 2),
         ] {
-            let level = Level { chunk_dims, chunk_attribute_name: attribute, ..Level::new(0) };
+            let level =
+                LevelDoc { chunk_dims, chunk_attribute_name: attribute, ..LevelDoc::new(0) };
             assert_eq!(level.key_rank(2), want, "{:?}", level.chunk_dims);
         }
     }

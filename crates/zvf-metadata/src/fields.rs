@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of the object that `value` must be.
-    pub(super) fn of(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
+    pub(super) fn from_value(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
         Ok(Self::new(at, object(at, value)?))
     }
 
@@ -189,7 +189,7 @@ pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
 
 /// A whole number.
 pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
-    whole(&value).ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
+    as_integer(&value).ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
 }
 
 /// A whole number that is not negative.
@@ -240,7 +240,7 @@ pub(super) fn float(x: f64) -> Value {
     Number::from_f64(x).map_or(Value::Null, Value::Number)
 }
 
-fn whole(value: &Value) -> Option<i64> {
+fn as_integer(value: &Value) -> Option<i64> {
     if let Some(n) = value.as_i64() {
         return Some(n);
     }
@@ -321,7 +321,7 @@ mod tests {
     fn what_nobody_takes_is_left() {
         let at = At::Document;
         let value = json!({"zvf_array": "links", "a": null, "b": 1});
-        let mut fields = Fields::of(&at, value).unwrap();
+        let mut fields = Fields::from_value(&at, value).unwrap();
         fields.accept("zvf_array", "zv_array");
         assert_eq!(fields.opt("zv_array", text).unwrap().as_deref(), Some("links"));
         assert_eq!(fields.opt("a", text).unwrap(), None);

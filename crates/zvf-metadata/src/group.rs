@@ -58,7 +58,7 @@ impl GroupDoc {
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
         let parsed = json::parse(text, limits, false);
         let (value, _) = parsed.map_err(MetadataError::below_attributes)?;
-        Self::read(Fields::of(&At::Document, value)?)
+        Self::read(Fields::from_value(&At::Document, value)?)
     }
 
     /// The text of the document.

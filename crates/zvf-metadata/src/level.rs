@@ -21,16 +21,16 @@ use super::token::{LinksConvention, Refinement, Token};
 /// The document of one level.
 ///
 /// ```
-/// use zvf_metadata::Level;
+/// use zvf_metadata::LevelDoc;
 ///
 /// let text = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors_level":
 ///     {"level": 1, "vertex_count": 5, "arrays_present": ["vertices"], "parent_level": 0}}}"#;
-/// let level = Level::parse(text).unwrap();
+/// let level = LevelDoc::parse(text).unwrap();
 /// assert_eq!((level.level, level.parent_level, level.object_sparsity), (1, Some(0), 1.0));
-/// assert_eq!(Level::parse(level.print().as_bytes()).unwrap(), level);
+/// assert_eq!(LevelDoc::parse(level.print().as_bytes()).unwrap(), level);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Level {
+pub struct LevelDoc {
     /// The number of the level; the group has the same name.
     pub level: i64,
     /// Share of the objects kept.
@@ -79,7 +79,7 @@ pub struct Level {
     pub document: Object,
 }
 
-impl Level {
+impl LevelDoc {
     /// Level `level` without anything in it.
     #[must_use]
     pub fn new(level: u32) -> Self {
@@ -147,9 +147,9 @@ impl Level {
     /// the level said so.
     ///
     /// ```
-    /// use zvf_metadata::Level;
+    /// use zvf_metadata::LevelDoc;
     ///
-    /// let mut level = Level::new(1);
+    /// let mut level = LevelDoc::new(1);
     /// assert_eq!(level.geometric_error(), None);
     /// level.extras.insert("zvf.coarsening".into(), serde_json::json!({"geometric_error": 0.5}));
     /// assert_eq!(level.geometric_error(), Some(0.5));
@@ -252,9 +252,9 @@ mod tests {
 
     use super::*;
 
-    fn read(block: Value) -> Result<Level, MetadataError> {
+    fn read(block: Value) -> Result<LevelDoc, MetadataError> {
         let attributes = Put::new().put(BLOCK, block).put("mine", 1).with(&Object::new());
-        Level::from_group(GroupDoc::new(attributes))
+        LevelDoc::from_group(GroupDoc::new(attributes))
     }
 
     #[test]
@@ -279,10 +279,10 @@ mod tests {
     fn absent_keys_have_defaults_and_old_spellings_count() {
         let block = json!({"level": 1, "vertex_count": 0.0, "arrays_present": [], "bin_size": [4]});
         let level = read(block).unwrap();
-        let made = Level {
+        let made = LevelDoc {
             bin_shape: Some(alloc::vec![4.0]),
             attributes: Put::new().put("mine", 1).with(&Object::new()),
-            ..Level::new(1)
+            ..LevelDoc::new(1)
         };
         assert_eq!(level, made);
         assert!(!level.is_additive());
@@ -302,7 +302,7 @@ mod tests {
             );
         }
         assert_eq!(
-            Level::from_group(GroupDoc::default()).unwrap_err().to_string(),
+            LevelDoc::from_group(GroupDoc::default()).unwrap_err().to_string(),
             "BadTag in metadata, zarr_vectors_level: expected a value, found nothing"
         );
     }

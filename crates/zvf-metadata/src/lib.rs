@@ -53,7 +53,7 @@ mod token;
 mod version;
 
 pub use array::{ArrayDoc, ChunkKeyEncoding};
-pub use codec::{Blosc, Codec, CodecKind, Sharding};
+pub use codec::{Blosc, CodecKind, CodecSpec, Sharding};
 pub use data_type::{DataType, DataTypeKind, Fill, FillValue};
 pub use dtype::{Dtype, DtypeKind};
 pub use effective::{bins_per_chunk, columns};
@@ -61,19 +61,19 @@ pub use error::MetadataError;
 pub use group::GroupDoc;
 pub use json::Limits;
 pub use keys::KeyList;
-pub use level::Level;
+pub use level::LevelDoc;
 pub use multiscales::{Axis, Dataset, Multiscale, Transformation};
 pub use ome::{Ome, OmeNode};
 pub use print::print;
 pub use root::{Root, ZarrVectors};
-pub use rules::{Finding, Rule, validate, validate_attribute_name};
+pub use rules::{MetadataFinding, MetadataRule, validate, validate_attribute_name};
 pub use specs::{AttributeSpec, AttributeSpecs};
 pub use token::{
     Capability, CellEncoding, CrossChunkStrategy, CrossLevelStorage, GeometryType, LinkStore,
     LinksConvention, ManifestLayout, ObjectIndexConvention, Refinement, ShardLayout, Token,
     Vocabulary,
 };
-pub use version::{Family, Version};
+pub use version::{LayoutFamily, Version};
 
 /// A JSON object whose keys keep their order.
 pub type Object = serde_json::Map<alloc::string::String, serde_json::Value>;
@@ -103,7 +103,7 @@ impl Node {
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
         let (value, presence) = json::parse(text, &Limits::ARRAY, true)?;
         let array = value.get("node_type").and_then(serde_json::Value::as_str) == Some("array");
-        let mut fields = fields::Fields::of(&error::At::Document, value)?;
+        let mut fields = fields::Fields::from_value(&error::At::Document, value)?;
         if array {
             return Ok(Self::Array(ArrayDoc::read(fields, presence)?.into()));
         }

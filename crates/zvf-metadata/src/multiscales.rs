@@ -51,7 +51,7 @@ impl Axis {
     }
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
             name: fields.req("name", text)?,
             kind: fields.opt("type", text)?.unwrap_or_else(|| "space".to_owned()),
@@ -113,7 +113,7 @@ impl Multiscale {
     }
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
             version: fields.opt("version", text)?,
             name: fields.opt("name", text)?,
@@ -179,9 +179,9 @@ impl Dataset {
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         let transformations = fields.opt("coordinateTransformations", |at, value| {
-            list(at, value, |_, value| Ok(Transformation::of(value)))
+            list(at, value, |_, value| Ok(Transformation::from_value(value)))
         })?;
         Ok(Self {
             path: fields.req("path", text)?,
@@ -209,7 +209,7 @@ pub enum Transformation {
 }
 
 impl Transformation {
-    fn of(value: Value) -> Self {
+    fn from_value(value: Value) -> Self {
         for (name, make) in KINDS {
             let mut keys = value.as_object().into_iter().flat_map(Object::keys);
             if value.get("type").and_then(Value::as_str) == Some(name)

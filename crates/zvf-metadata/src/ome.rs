@@ -78,7 +78,7 @@ impl Ome {
     /// When a key that is there has a value of another type.
     pub fn parse(value: Value) -> Result<Self, MetadataError> {
         let at = At::Document.key("ome");
-        let mut fields = Fields::of(&at, value)?;
+        let mut fields = Fields::from_value(&at, value)?;
         Ok(Self {
             version: fields.opt("version", text)?,
             kind: fields.opt("type", text)?,
@@ -120,7 +120,7 @@ impl OmeNode {
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
             kind: fields.req("type", text)?,
             name: fields.req("name", text)?,

@@ -27,12 +27,12 @@ use zvf_format::Class;
 /// The root document.
 ///
 /// ```
-/// use zvf_metadata::{Axis, Family, Root, ZarrVectors};
+/// use zvf_metadata::{Axis, LayoutFamily, Root, ZarrVectors};
 ///
 /// let bounds = [vec![-3.0, 1.0], vec![12.0, 9.0]];
 /// let root = Root::new(ZarrVectors::new(vec![10.0, 10.0], bounds), Axis::spatial(2).unwrap());
 /// root.open_checks().unwrap();
-/// assert_eq!((root.axes().len(), root.zarr_vectors.zv_version.family()), (2, Some(Family::C)));
+/// assert_eq!((root.axes().len(), root.zarr_vectors.zv_version.family()), (2, Some(LayoutFamily::C)));
 /// assert_eq!(Root::parse(root.print().as_bytes()).unwrap(), root);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -271,7 +271,7 @@ impl ZarrVectors {
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         fields.accept("format_version", "zv_version");
         let tokens = |at: &At<'_>, value| list(at, value, Token::read);
         Ok(Self {

@@ -25,7 +25,7 @@ use super::checks::{
 use super::dtype::Dtype;
 use super::effective::BINS;
 use super::error::{At, MetadataError};
-use super::level::Level;
+use super::level::LevelDoc;
 use super::multiscales::Dataset;
 use super::root::Root;
 use super::token::{Capability, ObjectIndexConvention, Refinement, Token, Vocabulary};
@@ -34,14 +34,14 @@ use zvf_format::{Class, Expected};
 /// A rule of level 2.
 ///
 /// ```
-/// use zvf_metadata::Rule;
+/// use zvf_metadata::MetadataRule;
 ///
-/// assert_eq!(Rule::M7.to_string(), "M7");
+/// assert_eq!(MetadataRule::M7.to_string(), "M7");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the module lists them; the specification words them")]
-pub enum Rule {
+pub enum MetadataRule {
     M1,
     M2,
     M3,
@@ -62,7 +62,7 @@ pub enum Rule {
     M19,
 }
 
-impl Rule {
+impl MetadataRule {
     /// The id, as reports print it.
     #[must_use]
     pub const fn id(self) -> &'static str {
@@ -89,7 +89,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for MetadataRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id())
     }
@@ -98,19 +98,19 @@ impl fmt::Display for Rule {
 /// A rule that a document breaks, and where.
 ///
 /// ```
-/// use zvf_metadata::{Root, Rule, validate};
+/// use zvf_metadata::{Root, MetadataRule, validate};
 ///
 /// let text = br#"{"zarr_format": 3, "node_type": "group", "attributes": {"zarr_vectors":
 ///     {"zv_version": "0.9.2", "chunk_shape": [1, -1], "bounds": [[0, 0], [1, 1]],
 ///      "geometry_types": ["mesh"]}, "multiscales": [{"axes": [{"name": "x"}, {"name": "y"}]}]}}"#;
 /// let findings = validate(&Root::parse(text).unwrap(), &[]);
-/// assert_eq!((findings.len(), findings[0].rule), (1, Rule::M3));
+/// assert_eq!((findings.len(), findings[0].rule), (1, MetadataRule::M3));
 /// assert_eq!(findings[0].error.path, "zarr_vectors.chunk_shape[1]");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct MetadataFinding {
     /// The rule.
-    pub rule: Rule,
+    pub rule: MetadataRule,
     /// The level whose document it is, by its place in the list; `None` for the root.
     pub level: Option<usize>,
     /// What is wrong.
@@ -120,32 +120,40 @@ pub struct Finding {
 /// Everything that is wrong with the documents of a store. Each level comes with the name of its
 /// group.
 #[must_use]
-pub fn validate(root: &Root, levels: &[(&str, &Level)]) -> Vec<Finding> {
+pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
     let mut findings = Vec::new();
-    let root_rules: [(Rule, Check); 10] = [
-        (Rule::M2, no_axes),
-        (Rule::M3, chunk_shape),
-        (Rule::M4, bounds),
-        (Rule::M4, corners),
-        (Rule::M5, conventions),
-        (Rule::M6, some_geometry),
-        (Rule::M7, base_bins),
-        (Rule::M14, root_invariants),
-        (Rule::M17, attribute_specs),
-        (Rule::M19, declared_names),
+    let root_rules: [(MetadataRule, Check); 10] = [
+        (MetadataRule::M2, no_axes),
+        (MetadataRule::M3, chunk_shape),
+        (MetadataRule::M4, bounds),
+        (MetadataRule::M4, corners),
+        (MetadataRule::M5, conventions),
+        (MetadataRule::M6, some_geometry),
+        (MetadataRule::M7, base_bins),
+        (MetadataRule::M14, root_invariants),
+        (MetadataRule::M17, attribute_specs),
+        (MetadataRule::M19, declared_names),
     ];
     for (rule, check) in root_rules {
         let mut faults = Vec::new();
         check(root, &mut faults);
-        findings.extend(faults.into_iter().map(|error| Finding { rule, level: None, error }));
+        findings.extend(faults.into_iter().map(|error| MetadataFinding {
+            rule,
+            level: None,
+            error,
+        }));
     }
     for (i, (name, level)) in levels.iter().enumerate() {
         let faults = level_faults(root, name, level, levels);
         let each = faults.into_iter();
-        findings.extend(each.map(|(rule, error)| Finding { rule, level: Some(i), error }));
+        findings.extend(each.map(|(rule, error)| MetadataFinding { rule, level: Some(i), error }));
     }
     let faults = datasets(root, levels).into_iter();
-    findings.extend(faults.map(|error| Finding { rule: Rule::M16, level: None, error }));
+    findings.extend(faults.map(|error| MetadataFinding {
+        rule: MetadataRule::M16,
+        level: None,
+        error,
+    }));
     findings.sort_by_key(|finding| finding.rule); // stable: documents keep their order
     findings
 }
@@ -333,57 +341,63 @@ fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
 fn level_faults(
     root: &Root,
     name: &str,
-    level: &Level,
-    levels: &[(&str, &Level)],
-) -> Vec<(Rule, MetadataError)> {
+    level: &LevelDoc,
+    levels: &[(&str, &LevelDoc)],
+) -> Vec<(MetadataRule, MetadataError)> {
     let mut faults = Vec::new();
     let block = At::Document.key("zarr_vectors_level");
     let dimensions = root.axes().len();
     let chunk = level.effective_chunk_shape(root);
     if level.chunk_shape.is_some() {
-        faults.extend(level.chunk_scale(root).err().map(|error| (Rule::M8, error)));
+        faults.extend(level.chunk_scale(root).err().map(|error| (MetadataRule::M8, error)));
     }
     if level.level > 0
         && let Some(bins) = level.effective_bin_shape(root, name)
     {
         let at = block.key("chunk_shape");
-        faults.extend(level_bins(&at, chunk, &bins).into_iter().map(|error| (Rule::M8, error)));
+        faults.extend(
+            level_bins(&at, chunk, &bins).into_iter().map(|error| (MetadataRule::M8, error)),
+        );
     }
     if level.vertex_count < 0 {
         let (at, found) = (block.key("vertex_count"), level.vertex_count);
         let error = MetadataError::new(Class::Negative, &at, Expected::AtLeast(0), found);
-        faults.push((Rule::M9, error));
+        faults.push((MetadataRule::M9, error));
     }
     if let Some(bins) = &level.bin_shape {
         let at = block.key("bin_shape");
         let bad = length(&at, bins.len(), dimensions).into_iter();
         let bad = bad.chain(sizes(&at, bins)).chain(divides(&at, chunk, bins));
-        faults.extend(bad.map(|error| (Rule::M10, error)));
+        faults.extend(bad.map(|error| (MetadataRule::M10, error)));
     }
     if let Some(ratios) = &level.bin_ratio {
         let at = block.key("bin_ratio");
-        faults.extend(length(&at, ratios.len(), dimensions).map(|error| (Rule::M11, error)));
+        faults
+            .extend(length(&at, ratios.len(), dimensions).map(|error| (MetadataRule::M11, error)));
         let small = |ratio: f64| ratio.is_nan() || ratio < 1.0;
         for (i, ratio) in ratios.iter().enumerate().filter(|(_, ratio)| small(**ratio)) {
             let error = MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", *ratio);
-            faults.push((Rule::M11, error));
+            faults.push((MetadataRule::M11, error));
         }
     }
     let sparsity = level.object_sparsity;
     if !(sparsity > 0.0 && sparsity <= 1.0) {
         let (at, rule) = (block.key("object_sparsity"), "above 0 and at most 1");
-        faults.push((Rule::M12, MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity)));
+        faults.push((
+            MetadataRule::M12,
+            MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity),
+        ));
     }
     let invariants = level_invariants(root, name, level, levels).into_iter();
-    faults.extend(invariants.map(|error| (Rule::M15, error)));
+    faults.extend(invariants.map(|error| (MetadataRule::M15, error)));
     faults
 }
 
 fn level_invariants(
     root: &Root,
     name: &str,
-    level: &Level,
-    levels: &[(&str, &Level)],
+    level: &LevelDoc,
+    levels: &[(&str, &LevelDoc)],
 ) -> Vec<MetadataError> {
     let mut faults = Vec::new();
     let block = At::Document.key("zarr_vectors_level");
@@ -445,7 +459,7 @@ fn level_invariants(
 }
 
 /// Rule M16.
-fn datasets(root: &Root, levels: &[(&str, &Level)]) -> Vec<MetadataError> {
+fn datasets(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataError> {
     let mut faults = Vec::new();
     let Some(multiscale) = root.multiscale() else { return faults };
     let blocks = At::Document.key("multiscales");
@@ -475,7 +489,7 @@ fn datasets(root: &Root, levels: &[(&str, &Level)]) -> Vec<MetadataError> {
 
 fn dataset_faults(
     root: &Root,
-    level: &Level,
+    level: &LevelDoc,
     dataset: &Dataset,
     at: &At<'_>,
     faults: &mut Vec<MetadataError>,

@@ -102,7 +102,7 @@ impl AttributeSpec {
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::of(at, value)?;
+        let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
             dtype: fields.req("dtype", text)?,
             channels: fields.opt("channels", count)?.unwrap_or(1),

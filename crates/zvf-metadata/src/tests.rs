@@ -12,7 +12,8 @@ use super::arrays::{
     LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows, Vertices, tag,
 };
 use super::{
-    ArrayDoc, Family, GroupDoc, KeyList, Level, MetadataError, Node, Object, Root, Rule, validate,
+    ArrayDoc, GroupDoc, KeyList, LayoutFamily, LevelDoc, MetadataError, MetadataRule, Node, Object,
+    Root, validate,
 };
 
 mod documents;
@@ -51,7 +52,7 @@ fn reprint(text: &str) -> Result<String, MetadataError> {
         return Ok(Root::parse(text.as_bytes())?.print());
     }
     if attributes.get("zarr_vectors_level").is_some() {
-        return Ok(Level::parse(text.as_bytes())?.print());
+        return Ok(LevelDoc::parse(text.as_bytes())?.print());
     }
     let mut group = GroupDoc::parse(text.as_bytes())?;
     group.attributes = typed(group.attributes, &Value::Null)?;
@@ -108,7 +109,7 @@ fn documents_of_writers_come_back_whole() {
 
 #[test]
 fn roots_of_writers_pass_the_checks_of_open() {
-    use Family::{A, B0, C};
+    use LayoutFamily::{A, B0, C};
     for (name, family, axes) in [
         ("root_points", C, 3),
         ("root_pyramid", C, 3),
@@ -185,7 +186,7 @@ fn broken_documents_are_told() {
     let future = Root::parse(document("md_version_future").as_bytes()).unwrap();
     assert!(future.zarr_vectors.zv_version.is_newer_than_known());
     let old = Root::parse(document("md_version_old").as_bytes()).unwrap();
-    assert_eq!(old.zarr_vectors.zv_version.family(), Some(Family::B1)); // the structure is of C
+    assert_eq!(old.zarr_vectors.zv_version.family(), Some(LayoutFamily::B1)); // the structure is of C
 }
 
 #[test]
@@ -224,19 +225,20 @@ fn broken_arrays_and_groups_are_told_where_they_are_read() {
 
 #[test]
 fn broken_levels_are_told_by_a_validator() {
-    let base = Level::parse(document("level_points").as_bytes()).unwrap();
+    let base = LevelDoc::parse(document("level_points").as_bytes()).unwrap();
     for (root, level, rules) in [
-        ("root_pyramid", "lv_bin_ratio_zero", &[Rule::M11][..]),
-        ("root_pyramid", "lv_parent_cycle", &[Rule::M15]),
-        ("root_pyramid", "lv_sparsity_zero", &[Rule::M12]),
-        ("lv_chunk_not_multiple", "lv_chunk_not_multiple_level", &[Rule::M8; 4]),
-        ("md_bounds_inverted", "level_scaled", &[Rule::M4; 3]),
+        ("root_pyramid", "lv_bin_ratio_zero", &[MetadataRule::M11][..]),
+        ("root_pyramid", "lv_parent_cycle", &[MetadataRule::M15]),
+        ("root_pyramid", "lv_sparsity_zero", &[MetadataRule::M12]),
+        ("lv_chunk_not_multiple", "lv_chunk_not_multiple_level", &[MetadataRule::M8; 4]),
+        ("md_bounds_inverted", "level_scaled", &[MetadataRule::M4; 3]),
         ("root_pyramid", "level_scaled", &[]),
     ] {
         let root = Root::parse(document(root).as_bytes()).unwrap();
-        let level_doc = Level::parse(document(level).as_bytes()).unwrap();
+        let level_doc = LevelDoc::parse(document(level).as_bytes()).unwrap();
         let findings = validate(&root, &[("0", &base), ("1", &level_doc)]).into_iter();
-        let found: Vec<_> = findings.map(|each| each.rule).filter(|r| *r != Rule::M16).collect();
+        let found: Vec<_> =
+            findings.map(|each| each.rule).filter(|r| *r != MetadataRule::M16).collect();
         assert_eq!(found, rules, "{level}");
     }
 }
@@ -284,12 +286,12 @@ const LEVEL: &str = r#"
 
 #[test]
 fn the_chunk_array_of_the_specification_both_ways() {
-    use super::{Codec, DataType, Dtype};
+    use super::{CodecSpec, DataType, Dtype};
     let text = joined(CHUNK_ARRAY).trim().to_string();
     let keys: KeyList = ["-1.0", "0.0", "1.0"].into_iter().collect();
     let vertices = Vertices::new(Dtype::FLOAT32, vec![-1, 0]);
     let made = ArrayDoc {
-        codecs: vec![Codec::vlen_bytes()],
+        codecs: vec![CodecSpec::vlen_bytes()],
         nonempty_chunks: Some(keys),
         attributes: vertices.to_attributes(),
         ..ArrayDoc::new(vec![3, 1], vec![1, 1], DataType::variable_length_bytes())
@@ -318,26 +320,26 @@ fn the_root_of_the_specification_both_ways() {
     made.ome = Some(Ome::new("pc", &axes, ["0"]).to_value());
     assert_eq!(made.print(), text);
     assert_eq!(Root::parse(text.as_bytes()).unwrap(), made);
-    assert_eq!(validate(&made, &[("0", &Level::new(0))]), []);
+    assert_eq!(validate(&made, &[("0", &LevelDoc::new(0))]), []);
 }
 
 #[test]
 fn the_level_of_the_specification_both_ways() {
     let attributes = joined(LEVEL).trim().to_string();
     let text = format!(r#"{{"zarr_format": 3, "node_type": "group", "attributes": {attributes}}}"#);
-    let made = Level {
+    let made = LevelDoc {
         vertex_count: 5,
         arrays_present: vec!["vertices".to_string(), "vertex_attributes".to_string()],
         fragments_tile: true,
-        ..Level::new(0)
+        ..LevelDoc::new(0)
     };
     assert_eq!(made.print(), text);
-    assert_eq!(Level::parse(text.as_bytes()).unwrap(), made);
+    assert_eq!(LevelDoc::parse(text.as_bytes()).unwrap(), made);
 }
 
 #[test]
 fn the_tiny_array_of_the_specification_both_ways() {
-    use super::{Codec, DataType, Dtype, DtypeKind, FillValue};
+    use super::{CodecSpec, DataType, Dtype, DtypeKind, FillValue};
     let text = r#"{"shape":[24],"data_type":"uint8",
  "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[24]}},
  "chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},
@@ -346,7 +348,7 @@ fn the_tiny_array_of_the_specification_both_ways() {
     let byte = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };
     let made = ArrayDoc {
         fill_value: FillValue::uint(0),
-        codecs: vec![Codec::single_bytes()],
+        codecs: vec![CodecSpec::single_bytes()],
         ..ArrayDoc::new(vec![24], vec![24], DataType::number(byte))
     };
     assert_eq!(ArrayDoc::parse(text.as_bytes()).unwrap(), made);

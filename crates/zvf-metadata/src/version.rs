@@ -22,12 +22,12 @@ use zvf_format::{Class, Hint};
 /// A layout family.
 ///
 /// ```
-/// use zvf_metadata::Family;
+/// use zvf_metadata::LayoutFamily;
 ///
-/// assert_eq!(Family::B1.name(), "B1");
+/// assert_eq!(LayoutFamily::B1.name(), "B1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
+pub enum LayoutFamily {
     /// 0.6 and 0.7.
     A,
     /// 0.8.0.
@@ -38,7 +38,7 @@ pub enum Family {
     C,
 }
 
-impl Family {
+impl LayoutFamily {
     /// The letters the specification uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Family {
     }
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for LayoutFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -60,10 +60,10 @@ impl fmt::Display for Family {
 /// A format version: up to three numbers, as the store spells them.
 ///
 /// ```
-/// use zvf_metadata::{Family, Version};
+/// use zvf_metadata::{LayoutFamily, Version};
 ///
 /// let version = Version::parse("0.7").unwrap();
-/// assert_eq!((version.numbers(), version.family()), ([0, 7, 0], Some(Family::A)));
+/// assert_eq!((version.numbers(), version.family()), ([0, 7, 0], Some(LayoutFamily::A)));
 /// assert_eq!(version.to_string(), "0.7");
 /// assert!(Version::new(0, 9, 3).is_newer_than_known());
 /// ```
@@ -100,15 +100,15 @@ impl Version {
 
     /// The layout family, or `None` below 0.6.
     #[must_use]
-    pub fn family(self) -> Option<Family> {
+    pub fn family(self) -> Option<LayoutFamily> {
         if self.numbers >= [0, 9, 0] {
-            Some(Family::C)
+            Some(LayoutFamily::C)
         } else if self.numbers >= [0, 8, 1] {
-            Some(Family::B1)
+            Some(LayoutFamily::B1)
         } else if self.numbers >= [0, 8, 0] {
-            Some(Family::B0)
+            Some(LayoutFamily::B0)
         } else if self.numbers >= [0, 6, 0] {
-            Some(Family::A)
+            Some(LayoutFamily::A)
         } else {
             None
         }
@@ -125,7 +125,7 @@ impl Version {
     /// # Errors
     ///
     /// [`Class::UnsupportedVersion`] below 0.6.
-    pub fn supported(self) -> Result<Family, MetadataError> {
+    pub fn supported(self) -> Result<LayoutFamily, MetadataError> {
         self.family().ok_or_else(|| {
             let at = At::Document.key("zarr_vectors");
             let at = at.key("zv_version");
@@ -174,16 +174,16 @@ mod tests {
     #[test]
     fn versions_select_families() {
         for (text, family, newer) in [
-            ("0.6", Some(Family::A), false),
-            ("0.6.0", Some(Family::A), false),
-            ("0.7.9", Some(Family::A), false),
-            ("0.8", Some(Family::B0), false),
-            ("0.8.1", Some(Family::B1), false),
-            ("0.9.0", Some(Family::C), false),
-            ("0.9.2", Some(Family::C), false),
-            ("0.9.3", Some(Family::C), true),
-            ("1", Some(Family::C), true),
-            ("1.7.0", Some(Family::C), true),
+            ("0.6", Some(LayoutFamily::A), false),
+            ("0.6.0", Some(LayoutFamily::A), false),
+            ("0.7.9", Some(LayoutFamily::A), false),
+            ("0.8", Some(LayoutFamily::B0), false),
+            ("0.8.1", Some(LayoutFamily::B1), false),
+            ("0.9.0", Some(LayoutFamily::C), false),
+            ("0.9.2", Some(LayoutFamily::C), false),
+            ("0.9.3", Some(LayoutFamily::C), true),
+            ("1", Some(LayoutFamily::C), true),
+            ("1.7.0", Some(LayoutFamily::C), true),
             ("0.5.9", None, false),
             ("0", None, false),
         ] {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Endpoint, Family};
+use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
 
 use crate::cells::Target;
@@ -20,7 +20,7 @@ pub(crate) async fn write(
     progress: &mut Progress<'_>,
 ) -> Result<(), ModelError> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
-    let mut records = Records::new(Family::new(2, target.reader.key_rank())?);
+    let mut records = Records::new(LinkPolicy::new(2, target.reader.key_rank())?);
     let mut start = 0;
     while start < index.slots() {
         let end = start.saturating_add(BATCH).min(index.slots());

@@ -66,7 +66,7 @@ impl Target<'_> {
         keys: Vec<ChunkKey>,
     ) -> Result<Vec<Vec<ChunkKey>>, ModelError> {
         if self.migration.shard.is_none() {
-            return Ok(keys.chunks(AT_ONCE).map(<[ChunkKey]>::to_vec).collect());
+            return Ok(keys.chunks(COPY_BATCH_CELLS).map(<[ChunkKey]>::to_vec).collect());
         }
         let mut keyed = Vec::with_capacity(keys.len());
         for key in keys {
@@ -88,7 +88,7 @@ impl Target<'_> {
         let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
         let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
         for run in self.runs(&sink, keys)? {
-            for keys in run.chunks(AT_ONCE) {
+            for keys in run.chunks(COPY_BATCH_CELLS) {
                 let payloads = from.read_many(keys, Caching::Once).await;
                 let pairs: Vec<_> = keys.iter().zip(payloads).collect();
                 pairs.into_par_iter().try_for_each(|(key, payload)| {
@@ -131,7 +131,7 @@ pub(crate) async fn vertices(
     let mut found = Rows { rows: raw.then_some(0), tile: raw };
     let mut lens = Vec::with_capacity(if raw { keys.len() } else { 0 });
     for run in target.runs(&sink, keys)? {
-        for keys in run.chunks(AT_ONCE) {
+        for keys in run.chunks(COPY_BATCH_CELLS) {
             let payloads = from.read_many(keys, Caching::Once).await;
             let pairs: Vec<_> = keys.iter().zip(payloads).collect();
             let put = pairs.into_par_iter().map(|(key, payload)| {
@@ -161,7 +161,7 @@ async fn tiles(
     fragments: &Cells,
     lens: &[(ChunkKey, u64)],
 ) -> Result<bool, ModelError> {
-    for some in lens.chunks(AT_ONCE) {
+    for some in lens.chunks(COPY_BATCH_CELLS) {
         let keys: Vec<ChunkKey> = some.iter().map(|(key, _)| *key).collect();
         let blobs = fragments.read_many(&keys, Caching::Once).await;
         for (blob, (key, rows)) in blobs.into_iter().zip(some) {
@@ -230,7 +230,7 @@ fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
 }
 
 /// Cells that are read and written at once, without shards.
-pub(crate) const AT_ONCE: usize = 256;
+pub(crate) const COPY_BATCH_CELLS: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@
 //! Before a store in a folder is published it is read again and held against the old one (`verify`).
 //!
 //! Chunks, the order of fragments and rows, ids of objects, links and levels stay what they are: nothing
-//! is ingested again. [`Plan::of`] says what would change and reads no payload; [`Plan::apply`] does it.
+//! is ingested again. [`Plan::build`] says what would change and reads no payload; [`Plan::apply`] does it.
 //!
 //! Memory is that of the links of one level, or of a shard or 256 cells where these are larger.
 //!
@@ -33,7 +33,7 @@
 //! use zvf_store::{Build, BuildOptions, Store};
 //!
 //! let store = Store::open(old, Default::default()).await?;
-//! let plan = Plan::of(&store).await?;
+//! let plan = Plan::build(&store).await?;
 //! let build = Build::begin(new, BuildOptions::default()).await?;
 //! let done = plan.apply(&Migration::default(), build, |_| ()).await?;
 //! assert!(done.cells > 0 && done.links > 0);

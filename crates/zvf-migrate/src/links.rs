@@ -17,20 +17,20 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Element, Endpoint, Family, LinkRecord, Store as Stored, encode};
+use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
 use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
 use zvf_store::{Caching, CellSink};
 
-use crate::cells::{AT_ONCE, Target, finish};
+use crate::cells::{COPY_BATCH_CELLS, Target, finish};
 use crate::num::to_u64;
 use crate::rows;
 use crate::run::Progress;
 
 /// Records of a family, on their way to new places.
 pub(crate) struct Records {
-    family: Family,
+    family: LinkPolicy,
     sources: Vec<ChunkKey>,
     source_numbers: HashMap<ChunkKey, usize>,
     segments: Vec<Offsets>,
@@ -63,7 +63,7 @@ struct Attribute {
 }
 
 impl Records {
-    pub(crate) fn new(family: Family) -> Self {
+    pub(crate) fn new(family: LinkPolicy) -> Self {
         Self {
             family,
             sources: Vec::new(),
@@ -160,7 +160,8 @@ impl Records {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(intra);
-        let (body, shape) = (self.family.body(intra), self.family.row_shape(Element::I64, intra));
+        let (body, shape) =
+            (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
         let says = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
         let array = |path: String, says: Object| -> Result<CellSink, ModelError> {
@@ -247,7 +248,7 @@ pub(crate) async fn write(
     }
     for (number, segment) in old.segments().iter().enumerate() {
         let places: Vec<usize> = (0..segment.cells().await?.len()).collect();
-        for places in places.chunks(AT_ONCE) {
+        for places in places.chunks(COPY_BATCH_CELLS) {
             let read = segment.read(places, Caching::Once).await;
             let read: Vec<LinkRecords> = read.into_iter().collect::<Result<_, _>>()?;
             for values in &mut values {

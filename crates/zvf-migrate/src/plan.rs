@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use zvf_format::key::Delta;
 use zvf_format::{Class, Expected};
-use zvf_metadata::Family;
-use zvf_model::{Level, LevelReader, ModelError};
+use zvf_metadata::LayoutFamily;
+use zvf_model::{LevelId, LevelReader, ModelError};
 use zvf_store::{Op, Store, StoreError};
 
 /// What a migration changes, part by part.
@@ -19,7 +19,7 @@ use zvf_store::{Op, Store, StoreError};
 /// # let old = archives::Unpacked::new("v070_gr3");
 /// # let old = old.path().to_str().unwrap();
 /// let store = zvf_store::Store::open(old, Default::default()).await?;
-/// let plan = zvf_migrate::Plan::of(&store).await?;
+/// let plan = zvf_migrate::Plan::build(&store).await?;
 /// let root = plan.changes().next().unwrap();
 /// assert_eq!((root.path, root.before, root.after), ("", "0.7.0", "0.9.2"));
 /// # Ok(())
@@ -99,9 +99,9 @@ impl Plan {
     ///
     /// [`Class::Unsupported`] for a store of 0.9 or later and for one that cannot be listed; otherwise when
     /// a document cannot be read.
-    pub async fn of(store: &Store) -> Result<Self, ModelError> {
+    pub async fn build(store: &Store) -> Result<Self, ModelError> {
         let version = store.version().to_string();
-        if store.family() == Family::C {
+        if store.family() == LayoutFamily::C {
             let expected =
                 Expected::Rule("one before 0.9: zvf shard and zvf recompress write others anew");
             let class = Class::Unsupported;
@@ -110,7 +110,7 @@ impl Plan {
         let mut plan =
             Self { store: store.clone(), levels: Vec::new(), beside: Vec::new(), version };
         for number in store.list_levels().await? {
-            let reader = LevelReader::open(store, Level(number)).await?;
+            let reader = LevelReader::open(store, LevelId(number)).await?;
             let steps = level(&reader).await?;
             plan.levels.push(PlannedLevel { reader, steps });
         }

@@ -7,13 +7,13 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Rows as Doc;
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
 use zvf_model::{ModelError, Parametric, RowAttribute};
-use zvf_store::{Build, Dense, DensePlan, RowPlan, Rows, Store};
+use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store};
 
 use crate::num::{to_u64, to_usize};
 
 /// Writes values by object, or by group.
 pub(crate) async fn values(
-    dense: &Dense,
+    dense: &DenseArray,
     values: &RowAttribute,
     of_groups: bool,
     build: &Build,
@@ -90,7 +90,7 @@ pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), M
 }
 
 /// Copies a table of numbers.
-pub(crate) async fn table(from: &Dense, build: &Build, path: &str) -> Result<(), ModelError> {
+pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Result<(), ModelError> {
     let columns = from.shape().get(1..).filter(|columns| !columns.is_empty());
     let columns =
         columns.map(|columns| columns.iter().fold(1, |all: u64, n| all.saturating_mul(*n)));

@@ -4,7 +4,7 @@ use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::{LevelReader, ModelError};
-use zvf_store::{Build, CellPlan, Codecs, Store};
+use zvf_store::{Build, CellPlan, CodecPipeline, Store};
 
 use crate::cells::{Rows, Target};
 use crate::plan::{Plan, PlannedLevel, Step, What};
@@ -14,7 +14,7 @@ use crate::{bridges, cells, links, objects, rows, verify};
 ///
 /// ```
 /// let plain = zvf_migrate::Migration::default();
-/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::Codecs::none()));
+/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::CodecPipeline::none()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {
@@ -24,7 +24,7 @@ pub struct Migration {
     /// none.
     pub shard: Option<Vec<u64>>,
     /// How cells are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
 }
 
 /// How far a migration is.

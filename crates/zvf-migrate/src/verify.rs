@@ -268,7 +268,7 @@ mod tests {
     async fn migrated(id: &str) -> (tempfile::TempDir, String) {
         let (old, dir) = (archives::Unpacked::new(id), tempfile::tempdir().unwrap());
         let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();
-        let plan = Plan::of(&old.open().await).await.unwrap();
+        let plan = Plan::build(&old.open().await).await.unwrap();
         let build = zvf_store::Build::begin(&address, Default::default()).await.unwrap();
         let done = plan.apply(&Default::default(), build, |_| ()).await.unwrap();
         assert!(done.verified, "{id}");
@@ -303,7 +303,7 @@ mod tests {
                 std::fs::write(&path, bytes).unwrap();
             }
             let old = archives::Unpacked::new(faces);
-            let plan = Plan::of(&old.open().await).await.unwrap();
+            let plan = Plan::build(&old.open().await).await.unwrap();
             let new = Store::open(&address, Default::default()).await.unwrap();
             let found = compare(&plan, &new).await.err().map(|error| error.to_string());
             match (found, message) {

@@ -120,7 +120,7 @@ impl Column {
     /// All values as a typed slice, when `T` is their type, this machine is little-endian and the
     /// bytes happen to lie right in memory. [`Column::value`] always works.
     #[must_use]
-    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+    pub fn as_slice<T: NativeType>(&self) -> Option<&[T]> {
         let same = (self.dtype.kind, self.dtype.size) == T::TYPE;
         let native = cfg!(target_endian = "little");
         if same && native { <[T]>::ref_from_bytes(&self.bytes).ok() } else { None }
@@ -216,15 +216,15 @@ impl ColumnBuilder {
     }
 }
 
-/// A type that a column can be viewed as. A wrong [`Element::TYPE`] gives wrong values, nothing worse.
-pub trait Element: FromBytes + Immutable + Copy {
+/// A type that a column can be viewed as. A wrong [`NativeType::TYPE`] gives wrong values, nothing worse.
+pub trait NativeType: FromBytes + Immutable + Copy {
     /// Kind and size in bytes.
     const TYPE: (DtypeKind, u64);
 }
 
 macro_rules! elements {
     ($($rust:ty: $kind:ident $size:literal),* $(,)?) => {$(
-        impl Element for $rust {
+        impl NativeType for $rust {
             const TYPE: (DtypeKind, u64) = (DtypeKind::$kind, $size);
         }
     )*};

@@ -9,7 +9,7 @@
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{GeometryIndex, Vertices};
-use zvf_store::{Caching, Cells, Dense, KeyTable};
+use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use crate::level::CellRows;
 use crate::{Column, LevelReader, ModelError};
@@ -21,16 +21,16 @@ use crate::{Column, LevelReader, ModelError};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// assert!(level.geometries().await?.is_empty(), "this store is not composite");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Geometry {
+pub struct ExtraGeometry {
     name: String,
     vertices: Cells,
-    links: Option<Dense>,
+    links: Option<DenseArray>,
     dtype: zvf_metadata::Dtype,
     width: u32,
 }
@@ -41,7 +41,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the index of them, or the documents of their arrays, cannot be used.
-    pub async fn geometries(&self) -> Result<Vec<Geometry>, ModelError> {
+    pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>, ModelError> {
         let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
         let index = GeometryIndex::parse(group.attributes).map_err(|error| {
             ModelError::from(error).in_array(format!("{}/{INDEX}", self.node().path()))
@@ -63,13 +63,13 @@ impl LevelReader {
                 Some(array) => self.node().dense(&array).await?,
                 None => None,
             };
-            geometries.push(Geometry { name, vertices, links, dtype, width });
+            geometries.push(ExtraGeometry { name, vertices, links, dtype, width });
         }
         Ok(geometries)
     }
 }
 
-impl Geometry {
+impl ExtraGeometry {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -94,7 +94,7 @@ impl Geometry {
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
-        let columns = rows.whole(keys, caching).await.into_iter().zip(keys);
+        let columns = rows.read_all(keys, caching).await.into_iter().zip(keys);
         let each = columns.map(|(column, key)| {
             column?
                 .ok_or_else(|| crate::level::absent().in_array(self.vertices.path()).in_chunk(key))
@@ -112,7 +112,7 @@ impl Geometry {
         let place = |error: ModelError| error.in_array(links.path());
         let columns = links.shape().get(1).copied().unwrap_or(1);
         let width = u32::try_from(columns).unwrap_or(u32::MAX);
-        let column = Column::new(links.dtype(), width, links.whole().await?);
+        let column = Column::new(links.dtype(), width, links.read_all().await?);
         column.map(Some).map_err(|error| place(error.into()))
     }
 }

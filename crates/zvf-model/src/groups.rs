@@ -25,7 +25,7 @@ use crate::{LevelReader, ModelError, ObjectId, RowAttribute};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// use zvf_model::{Members, ObjectId};
 ///
 /// let groups = level.groups().await?.expect("the level has groups");
@@ -96,7 +96,7 @@ impl LevelReader {
     ///
     /// When their document does not say what is needed to read them.
     pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
-        self.whole().rows("groups").await?.map(Groups::new).transpose()
+        self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
     }
 
     /// The attribute of groups called `name`, by group; `None` when there is none.
@@ -105,7 +105,7 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
-        let array = self.whole().dense(&format!("group_attributes/{name}")).await?;
+        let array = self.enclosing_node().dense(&format!("group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
@@ -115,7 +115,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     pub async fn group_attribute_names(&self) -> Result<Listing, ModelError> {
-        Ok(self.whole().children("group_attributes").await?)
+        Ok(self.enclosing_node().children("group_attributes").await?)
     }
 }
 

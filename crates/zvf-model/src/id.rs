@@ -8,19 +8,19 @@ use std::str::FromStr;
 
 /// A resolution level: 0 is the full data, larger is coarser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Level(pub u32);
+pub struct LevelId(pub u32);
 
 /// An object of a level. Any `i64` can be one; ids need not be dense or sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub i64);
 
-impl fmt::Display for Level {
+impl fmt::Display for LevelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Level {
+impl FromStr for LevelId {
     type Err = ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, ParseIntError> {

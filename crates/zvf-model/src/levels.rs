@@ -11,7 +11,7 @@ use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Store};
 
 use crate::skeleton::VertexRow;
-use crate::{Level, LevelReader, LinkFamily, LinkRecords, ModelError};
+use crate::{LevelId, LevelReader, LinkFamily, LinkRecords, ModelError};
 
 /// The links between a level and another one; cheap to clone.
 ///
@@ -20,7 +20,7 @@ use crate::{Level, LevelReader, LinkFamily, LinkRecords, ModelError};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// // This store has one level only, so nothing links it to a coarser one.
 /// assert!(level.level_links(zvf_format::key::Delta(1)).await?.is_none());
 /// # Ok(())
@@ -40,16 +40,16 @@ pub struct LevelLinks {
 /// use zvf_model::{LevelLink, VertexRow};
 ///
 /// let chunk = ChunkKey::new(&[4, 2])?;
-/// let link = LevelLink { here: VertexRow { chunk, row: 9 }, there: VertexRow { chunk, row: 0 } };
-/// assert_ne!(link.here, link.there);
+/// let link = LevelLink { row: VertexRow { chunk, row: 9 }, linked_row: VertexRow { chunk, row: 0 } };
+/// assert_ne!(link.row, link.linked_row);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelLink {
     /// The row at this level.
-    pub here: VertexRow,
+    pub row: VertexRow,
     /// The row at the other level.
-    pub there: VertexRow,
+    pub linked_row: VertexRow,
 }
 
 impl LevelReader {
@@ -70,7 +70,7 @@ impl LevelReader {
         let Some(other) = u32::try_from(other).ok().filter(|other| known.contains(other)) else {
             return Ok(None);
         };
-        let other = Self::open(self.store(), Level(other)).await?;
+        let other = Self::open(self.store(), LevelId(other)).await?;
         if let Some(family) = self.links(delta).await? {
             return Ok(Some(LevelLinks { family, other, reversed: false }));
         }
@@ -85,7 +85,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// [`Class::BadShape`] when the coarsest level says so too; otherwise when a level cannot be opened.
-    pub async fn chain(store: &Store, level: Level) -> Result<Vec<Self>, ModelError> {
+    pub async fn chain(store: &Store, level: LevelId) -> Result<Vec<Self>, ModelError> {
         let mut chain = vec![Self::open(store, level).await?];
         let coarser = store.level_numbers().into_iter().filter(|number| *number > level.0);
         let mut adds = chain.iter().any(|level| level.node().meta().is_additive());
@@ -93,7 +93,7 @@ impl LevelReader {
             if !adds {
                 break;
             }
-            let next = Self::open(store, Level(number)).await?;
+            let next = Self::open(store, LevelId(number)).await?;
             adds = next.node().meta().is_additive();
             chain.push(next);
         }
@@ -146,7 +146,7 @@ impl LevelLinks {
                 self.push(&records?, &mut links);
             }
         }
-        links.retain(|link| is_wanted(&link.here.chunk));
+        links.retain(|link| is_wanted(&link.row.chunk));
         Ok(links)
     }
 
@@ -156,8 +156,8 @@ impl LevelLinks {
                 records.endpoints(i).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
             let Some(first) = ends.next() else { continue };
             links.extend(ends.map(|end| match self.reversed {
-                false => LevelLink { here: first, there: end },
-                true => LevelLink { here: end, there: first },
+                false => LevelLink { row: first, linked_row: end },
+                true => LevelLink { row: end, linked_row: first },
             }));
         }
     }

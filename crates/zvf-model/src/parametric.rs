@@ -12,7 +12,7 @@
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
-use zvf_store::{Dense, Listing, Store};
+use zvf_store::{DenseArray, Listing, Store};
 
 use crate::num::to_usize;
 use crate::{Column, Groups, ModelError, RowAttribute};
@@ -35,7 +35,7 @@ use crate::{Column, Groups, ModelError, RowAttribute};
 pub struct Parametric {
     store: Store,
     types: ParametricTypes,
-    objects: Option<Dense>,
+    objects: Option<DenseArray>,
 }
 
 /// One shape.
@@ -95,7 +95,7 @@ impl Parametric {
         let place = |error: ModelError| error.in_array(objects.path());
         let width = objects.shape().get(1).copied().unwrap_or(1);
         let width = u32::try_from(width).unwrap_or(u32::MAX);
-        let rows = Column::new(objects.dtype(), width, objects.whole().await?)
+        let rows = Column::new(objects.dtype(), width, objects.read_all().await?)
             .map_err(|error| place(error.into()))?;
         let doc = ParametricArray::parse(objects.attributes().clone())
             .map_err(|error| place(error.into()))?;
@@ -108,7 +108,7 @@ impl Parametric {
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
             let mut numbers: Vec<f64> =
                 (0..to_usize(width.into())).map_while(|c| rows.float(row, c)).collect();
-            let type_id = whole(numbers.first().copied()).ok_or_else(|| {
+            let type_id = as_integer(numbers.first().copied()).ok_or_else(|| {
                 let expected = Expected::Rule("a whole number");
                 let found = numbers.first().copied().unwrap_or(f64::NAN);
                 let what = "type of a parametric object";
@@ -198,7 +198,7 @@ impl Parametric {
         let Some(data) = self.store.dense("parametric/names/data").await? else {
             return Ok(None);
         };
-        let bytes = data.whole().await?;
+        let bytes = data.read_all().await?;
         Ok(Some(text(&bytes)?.split('\n').map(str::to_owned).collect()))
     }
 }
@@ -222,7 +222,7 @@ pub async fn header(store: &Store, format: &str) -> Result<Option<Object>, Model
     Ok(group.map(|group| group.attributes))
 }
 
-fn whole(number: Option<f64>) -> Option<i64> {
+fn as_integer(number: Option<f64>) -> Option<i64> {
     let number = number.filter(|x| x.fract() == 0.0 && x.abs() < TWO_TO_53)?;
     format!("{number:.0}").parse().ok()
 }
@@ -254,7 +254,7 @@ mod tests {
             (Some(1e300), None),
             (None, None),
         ] {
-            assert_eq!(whole(number), want, "{number:?}");
+            assert_eq!(as_integer(number), want, "{number:?}");
         }
     }
 }

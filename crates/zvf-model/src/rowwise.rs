@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_store::Dense;
+use zvf_store::DenseArray;
 
 use crate::num::{to_u64, to_usize};
 use crate::{Column, ColumnBuilder, Field, ModelError, Value};
@@ -28,7 +28,7 @@ use crate::{Column, ColumnBuilder, Field, ModelError, Value};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// use zvf_model::Value;
 ///
 /// let mass = level.object_attribute("mass").await?.expect("objects have it");
@@ -45,7 +45,7 @@ pub struct RowAttribute {
 #[derive(Debug)]
 struct Inner {
     name: String,
-    array: Dense,
+    array: DenseArray,
     width: u32,
     absence: Absence,
     unit: Option<Arc<str>>,
@@ -72,7 +72,7 @@ pub struct RowValues {
 
 impl RowAttribute {
     /// The attribute called `name` that `array` holds.
-    pub(crate) fn new(name: &str, array: Dense) -> Result<Self, ModelError> {
+    pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self, ModelError> {
         let place = |error: ModelError| error.in_array(array.path());
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
         let columns = array.shape().get(1..).unwrap_or_default();

@@ -47,7 +47,7 @@ pub struct VertexRow {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// // Read as a skeleton: row 1 of the first chunk follows row 0, but a record names its parent.
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
 /// let edges = level.skeleton_edges(&chunks).await?;

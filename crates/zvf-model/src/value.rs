@@ -43,14 +43,14 @@ impl Value {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
             (Self::Float(a), Self::Float(b)) => a.partial_cmp(b),
             (Self::Float(a), b) => {
-                b.whole().and_then(|b| compare_whole(b, *a)).map(Ordering::reverse)
+                b.as_i128().and_then(|b| compare_whole(b, *a)).map(Ordering::reverse)
             }
-            (a, Self::Float(b)) => a.whole().and_then(|a| compare_whole(a, *b)),
-            (a, b) => Some(a.whole()?.cmp(&b.whole()?)),
+            (a, Self::Float(b)) => a.as_i128().and_then(|a| compare_whole(a, *b)),
+            (a, b) => Some(a.as_i128()?.cmp(&b.as_i128()?)),
         }
     }
 
-    fn whole(&self) -> Option<i128> {
+    fn as_i128(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some((*n).into()),
             Self::UInt(n) => Some((*n).into()),

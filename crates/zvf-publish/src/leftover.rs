@@ -92,14 +92,14 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     let lock = hidden_sibling(&target, target::WORD).unwrap_or_default();
     let Some(held) = FileLock::try_acquire(disk, &lock)? else { return Ok(Vec::new()) };
     let held = held.removing();
-    recover(disk, &target)?;
+    recover_interrupted(disk, &target)?;
     drop(held);
     let gone = before.into_iter().map(|one| one.path).filter(|path| !path.exists());
     Ok(gone.collect())
 }
 
 /// The same, for whoever holds the lock of `target`.
-pub(crate) fn recover(disk: &Disk, target: &Path) -> io::Result<()> {
+pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> {
     let Some(parent) = target.parent() else { return Ok(()) };
     for one in list_leftovers(disk, target)? {
         match one.kind {

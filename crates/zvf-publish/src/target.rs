@@ -62,7 +62,7 @@ impl TargetLock {
             return Err(PublishError::Busy { lock: if by_file { owner } else { path }, by_file });
         };
         let lock = lock.removing();
-        leftover::recover(disk, &target)?;
+        leftover::recover_interrupted(disk, &target)?;
         Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
     }
 

@@ -2,12 +2,12 @@
 //! from.
 
 use zvf_model::{Batch, Elements, Field, Value};
-use zvf_query::PLACES;
+use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::columns::{gathered, joined};
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
@@ -18,7 +18,7 @@ pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch,
         return Ok(batch.clone());
     }
     let stays = |row: &u32| {
-        let owner = owners.get(place(*row)).copied().flatten();
+        let owner = owners.get(usize_from_u32(*row)).copied().flatten();
         owner.is_none_or(|id| objects.keeps(id.0))
     };
     let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
@@ -32,13 +32,13 @@ pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
         made = made.with_field(field.with_column(gathered(&field.column, rows)))?;
     }
     if let Some(owners) = batch.vertex_objects() {
-        let owners = rows.iter().map(|row| owners.get(place(*row)).copied().flatten());
+        let owners = rows.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
         made = made.with_vertex_objects(owners.collect())?;
     }
     if let Some(elements) = batch.elements() {
         let mut number = vec![usize::MAX; batch.len()];
         for (at, row) in rows.iter().enumerate() {
-            if let Some(to) = number.get_mut(place(*row)) {
+            if let Some(to) = number.get_mut(usize_from_u32(*row)) {
                 *to = at;
             }
         }
@@ -88,7 +88,7 @@ pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
 
 /// The batch without the field of places, and what that says; nothing where it was not asked for.
 pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
-    let Some(field) = batch.field(PLACES) else { return Ok((batch, Vec::new())) };
+    let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };
     let column = &field.column;
     let place = |row| match column.value(row, 0) {
         Value::UInt(place) => place,
@@ -99,7 +99,7 @@ pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidE
         None => (0..column.len()).map(place).collect(),
     };
     let mut plain = Batch::new(batch.kind(), batch.positions().clone());
-    for field in batch.fields().iter().filter(|field| *field.name != *PLACES) {
+    for field in batch.fields().iter().filter(|field| *field.name != *LOCATION_FIELD) {
         plain = plain.with_field(field.clone())?;
     }
     if let Some(owners) = batch.vertex_objects() {

@@ -22,8 +22,8 @@ use crate::batches::some;
 use crate::clusters::NONE;
 use crate::columns::{counts, gathered};
 use crate::links::Taking;
-use crate::num::{place, to_f64, to_u32, to_u64, to_usize};
-use crate::shape::Made;
+use crate::num::{to_f64, to_u32, to_u64, to_usize, usize_from_u32};
+use crate::shape::Coarsened;
 
 /// The blocks of a level.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// Blocks of at most so many vertices, or of one chunk.
-    pub(crate) async fn of(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
+    pub(crate) async fn build(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
         Self::of_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
@@ -47,7 +47,7 @@ impl Blocks {
     ) -> Result<Self, PyramidError> {
         let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
         let mut rows = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(AT_ONCE) {
+        for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
             for count in level.row_counts(keys).await {
                 rows.push(count?);
             }
@@ -163,7 +163,7 @@ fn halfway(
 /// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
 pub(crate) fn fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
-    let own = |row: usize| owners.get(row).is_some_and(|owner| place(*owner) == block);
+    let own = |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
     let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !own(row)).collect();
     for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
         if element.iter().all(|row| own(*row)) {
@@ -190,29 +190,30 @@ impl Sewing {
     /// faces.
     pub(crate) fn take(
         &mut self,
-        made: Made,
+        made: Coarsened,
         (places, owners, fixed): (&[u64], &[u32], &[bool]),
         block: usize,
         taking: &mut Taking,
     ) -> Result<u64, PyramidError> {
-        let coarse = Coarse::of(&made, places, owners, fixed);
+        let coarse = Coarse::new(&made, places, owners, fixed);
         let block = to_u32(block);
         let rows: Vec<u32> =
             (0..to_u32(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
         let mut number = vec![NONE; made.batch.len()];
         for (at, row) in (0_u32..).zip(&rows) {
-            if let Some(to) = number.get_mut(place(*row)) {
+            if let Some(to) = number.get_mut(usize_from_u32(*row)) {
                 *to = at;
             }
         }
-        let of = |row: &u32| number.get(place(*row)).copied().unwrap_or(NONE);
-        let own = Made {
+        let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
+        let own = Coarsened {
             batch: some(&made.batch, &rows)?,
-            of: made.of.iter().map(of).collect(),
+            vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
-        self.taken =
-            self.taken.saturating_add(to_u64(own.of.iter().filter(|of| **of != NONE).count()));
+        self.taken = self
+            .taken
+            .saturating_add(to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count()));
         let first = taking.take(&own, places)?;
         let mut count = own.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
@@ -274,11 +275,13 @@ struct Coarse {
 }
 
 impl Coarse {
-    fn of(made: &Made, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
+    fn new(made: &Coarsened, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
         let count = made.batch.len();
         let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
-        for ((of, fixed), (at, owner)) in made.of.iter().zip(fixed).zip(places.iter().zip(owners)) {
-            let of = place(*of);
+        for ((of, fixed), (at, owner)) in
+            made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners))
+        {
+            let of = usize_from_u32(*of);
             if !fixed && coarse.owners.get(of).is_some_and(|owner| *owner != NONE) {
                 continue; // others may have become one with it, which stays where it is
             }
@@ -291,7 +294,7 @@ impl Coarse {
     }
 
     fn owner(&self, row: u32) -> u32 {
-        self.owners.get(place(row)).copied().unwrap_or(NONE)
+        self.owners.get(usize_from_u32(row)).copied().unwrap_or(NONE)
     }
 
     fn place(&self, row: usize) -> u64 {
@@ -336,7 +339,7 @@ fn signed(n: i64) -> f64 {
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
 const STRAY: f64 = 1e-6;
 /// Chunks that are asked about at once.
-const AT_ONCE: usize = 4096;
+const COUNT_BATCH_CHUNKS: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -6,17 +6,17 @@
 use std::collections::BTreeSet;
 
 use zvf_metadata::LinksConvention;
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
-use zvf_write::PairFolder;
+use zvf_write::SpillFolder;
 
-use crate::aside::{Aside, Taken};
-use crate::ladder::{self, Ladder, Size};
+use crate::checkpoint::{Aside, Taken};
+use crate::ladder::{self, PyramidPlan, Size};
 use crate::making::{self, Making};
 use crate::num::{to_u32, to_u64};
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
-use crate::rule::Rule;
+use crate::rule::Aggregation;
 use crate::shape::Rules;
 use crate::{Options, PyramidError, additive, levels, links};
 
@@ -78,7 +78,7 @@ async fn replace(
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     levels::check(store)?;
-    let mut ladder = Ladder::of(store, options).await?;
+    let mut ladder = PyramidPlan::plan(store, options).await?;
     if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
         if let Some(made) = additive::build((address, store), only, (how, aside), on_event).await? {
             return Ok(made);
@@ -98,12 +98,12 @@ async fn replace(
 }
 
 /// Refuses a rule for an attribute that level 0 does not have.
-async fn check_rules(store: &Store, rules: &[(String, Rule)]) -> Result<(), PyramidError> {
+async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(), PyramidError> {
     if rules.is_empty() {
         return Ok(());
     }
     let mut names = BTreeSet::new();
-    for (_, level) in ladder::kinds(&LevelReader::open(store, Level(0)).await?).await? {
+    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         names.extend(level.attribute_names().await?.names);
         names.extend(level.link_attribute_names().await?.names);
     }
@@ -125,17 +125,17 @@ async fn check_rules(store: &Store, rules: &[(String, Rule)]) -> Result<(), Pyra
 async fn anew(
     address: &str,
     (build, aside): (&Build, Option<&Aside>),
-    ladder: &Ladder,
+    ladder: &PyramidPlan,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let store = Store::open(address, ladder.options().opening()).await?;
     let Some(only) = ladder.kinds().first() else {
-        return Ok((Vec::new(), Root::of(&store).finish()));
+        return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
     let (mut reports, root) = additive::alone(&store, (build, aside), only, on_event).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
-    let ladder = Ladder::of(&store, ladder.options()).await?;
+    let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
     let (coarser, root) = all(&store, (build, aside), &ladder, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
@@ -144,19 +144,19 @@ async fn anew(
 async fn all(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
-    ladder: &Ladder,
+    ladder: &PyramidPlan,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
     let (kinds, mut known) = (ladder.kinds(), Vec::new());
     let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
-    let folder = wanted.any().then(|| PairFolder::new(None, memory));
-    let mut root = Root::of(store);
+    let folder = wanted.any().then(|| SpillFolder::new(None, memory));
+    let mut root = Root::from_store(store);
     root.without_links();
-    for (_, level) in ladder::kinds(&LevelReader::open(store, Level(0)).await?).await? {
+    for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
-        known.push((Names::of(&level).await?, explicit));
+        known.push((Names::pick_unused(&level).await?, explicit));
     }
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
@@ -262,7 +262,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Names that nothing of level 0 has.
-    pub(crate) async fn of(level: &LevelReader) -> Result<Self, PyramidError> {
+    pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self, PyramidError> {
         let free = |taken: Vec<String>, name: &str, prefix: &str| {
             let mut name = name.to_owned();
             while taken.contains(&name) {

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::StreamExt as _;
-use zvf_model::{Batch, Field, Kind, Level, LevelReader, ObjectId};
+use zvf_model::{Batch, Field, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Query, Reader};
 use zvf_write::KindWriter;
 
@@ -16,7 +16,7 @@ use crate::choose::{self, Candidate};
 use crate::columns::{Points, gathered};
 use crate::groups::{self, ids_of};
 use crate::ladder::Step;
-use crate::num::{place, to_u64};
+use crate::num::{to_u64, usize_from_u32};
 use crate::shape::contract::sides;
 use crate::{PyramidError, Strategy};
 
@@ -32,7 +32,7 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Those of `levels`, all that have fragments kept; `None` where none has an index.
-    pub(crate) async fn of(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
+    pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
         let (mut ids, mut at, mut any) = (Vec::new(), Vec::<Option<u32>>::new(), false);
         let mut known: HashMap<i64, usize> = HashMap::new();
         for (number, level) in (0_u32..).zip(levels) {
@@ -106,7 +106,7 @@ impl Objects {
     }
 
     /// Only these of them: of others nothing will be said but that there are such.
-    pub(crate) fn only(&self, mut kept: Vec<i64>) -> Self {
+    pub(crate) fn restrict_to(&self, mut kept: Vec<i64>) -> Self {
         kept.sort_unstable();
         Self { kept, alone: true, ..self.clone() }
     }
@@ -129,7 +129,7 @@ impl Objects {
     }
 
     /// How many objects have fragments at one of the levels.
-    pub(crate) fn there(&self, level: u32) -> usize {
+    pub(crate) fn count_at_level(&self, level: u32) -> usize {
         self.at.iter().filter(|at| **at == Some(level)).count()
     }
 
@@ -200,7 +200,7 @@ impl Objects {
             Strategy::Coverage => choose::coverage(&candidates, k, bin),
             Strategy::Thinning => choose::thinned(&candidates, bin),
             Strategy::Groups => {
-                let groups = groups::of(levels).await?.into_iter();
+                let groups = groups::read_groups(levels).await?.into_iter();
                 let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
                 choose::of_groups(&candidates, &groups, step.sparsity, seed)
             }
@@ -232,12 +232,12 @@ impl Objects {
             let mut said = HashSet::new();
             for (level, ids) in levels.iter().zip(&ids) {
                 let Some(attribute) = level.object_attribute(&name).await? else { continue };
-                let starts = (0..ids.len()).step_by(AT_ONCE);
-                for (start, ids) in starts.zip(ids.chunks(AT_ONCE)) {
+                let starts = (0..ids.len()).step_by(INDEX_BATCH_ROWS);
+                for (start, ids) in starts.zip(ids.chunks(INDEX_BATCH_ROWS)) {
                     let end = start.saturating_add(ids.len());
                     let values = attribute.range(to_u64(start)..to_u64(end)).await?;
                     let mut own = |id: i64, row: u32| {
-                        values.is_present(place(row))
+                        values.is_present(usize_from_u32(row))
                             && self.keeps(id)
                             && (levels.len() == 1 || said.insert(id))
                     };
@@ -317,7 +317,7 @@ async fn measured(
     kind: Kind,
     candidates: &mut [Candidate],
 ) -> Result<(), PyramidError> {
-    let level = levels.first().map_or(Level(0), LevelReader::level);
+    let level = levels.first().map_or(LevelId(0), LevelReader::level);
     let places: HashMap<i64, usize> =
         candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
     let query = Query::all().at_level(level).of_kind(kind);
@@ -331,7 +331,7 @@ async fn measured(
 
 /// Adds what a batch says of candidates.
 fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mut [Candidate]) {
-    let points = Points::of(batch.positions());
+    let points = Points::from_column(batch.positions());
     let mut add = |id: i64, measure: f64, row: usize| {
         let candidate = places.get(&id).and_then(|at| candidates.get_mut(*at));
         if let Some(candidate) = candidate {
@@ -365,4 +365,4 @@ fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mu
 }
 
 /// Rows of the index that are looked at once.
-const AT_ONCE: usize = 65_536;
+const INDEX_BATCH_ROWS: usize = 65_536;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::num::{floor, to_f64, to_u64, to_usize, whole};
+use crate::num::{floor, round_u64, to_f64, to_u64, to_usize};
 use crate::reference::Random;
 
 /// An object that may be kept.
@@ -20,7 +20,7 @@ pub(crate) struct Candidate {
 
 /// How many of `n` are kept.
 pub(crate) fn wanted(n: usize, sparsity: f64) -> usize {
-    to_usize(whole(to_f64(to_u64(n)) / sparsity)).clamp(1, n.max(1)).min(n)
+    to_usize(round_u64(to_f64(to_u64(n)) / sparsity)).clamp(1, n.max(1)).min(n)
 }
 
 /// Any `k` of them.

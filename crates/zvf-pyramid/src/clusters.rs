@@ -12,9 +12,9 @@ use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::num::{place, to_f64, to_u32, to_usize};
+use crate::num::{to_f64, to_u32, to_usize, usize_from_u32};
 use crate::reference::Fast;
-use crate::rule::Rule;
+use crate::rule::Aggregation;
 
 /// Vertices, cluster by cluster.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Clusters {
     pub(crate) fn new(of: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count.saturating_add(1)];
         for cluster in of.iter().filter(|cluster| **cluster != NONE) {
-            if let Some(next) = offsets.get_mut(place(*cluster).saturating_add(1)) {
+            if let Some(next) = offsets.get_mut(usize_from_u32(*cluster).saturating_add(1)) {
                 *next = next.saturating_add(1);
             }
         }
@@ -41,7 +41,7 @@ impl Clusters {
         }
         let (mut next, mut members) = (offsets.clone(), vec![0; total]);
         for (row, cluster) in (0_u32..).zip(of) {
-            let Some(at) = next.get_mut(place(*cluster)) else { continue };
+            let Some(at) = next.get_mut(usize_from_u32(*cluster)) else { continue };
             if let Some(to) = members.get_mut(*at) {
                 *to = row;
             }
@@ -63,7 +63,7 @@ impl Clusters {
     }
 
     /// The rows of each.
-    fn each(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
+    fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
         self.offsets.par_windows(2).map(|span| match span {
             [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
             _ => &[],
@@ -76,18 +76,18 @@ impl Clusters {
             let each = rows.iter().map(|row| of.map_or(1, |of| weight_of(of, *row)));
             each.fold(0_u64, u64::saturating_add)
         };
-        self.each().map(weight).collect()
+        self.par_members().map(weight).collect()
     }
 
     /// The mean position of each, `axes` numbers for one.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, of: Option<&[u64]>) -> Vec<f64> {
         let mut centers = vec![0.0; self.heads.len().saturating_mul(axes)];
-        let each = centers.par_chunks_exact_mut(axes.max(1)).zip(self.each());
+        let each = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
         each.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
                 let own = of.map_or(1.0, |of| to_f64(weight_of(of, *row)));
-                let start = place(*row).saturating_mul(axes);
+                let start = usize_from_u32(*row).saturating_mul(axes);
                 let from = at.get(start..start.saturating_add(axes)).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
                 weight += own;
@@ -99,9 +99,9 @@ impl Clusters {
 
     /// How far the farthest vertex lies from the one that stands for it.
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> f64 {
-        let own = self.each().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
+        let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
             let far = rows.iter().map(|row| {
-                let start = place(*row).saturating_mul(axes);
+                let start = usize_from_u32(*row).saturating_mul(axes);
                 let at = from.get(start..start.saturating_add(axes)).unwrap_or(&[]);
                 at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
             });
@@ -114,59 +114,61 @@ impl Clusters {
     pub(crate) fn field(
         &self,
         field: &Field,
-        rule: Rule,
+        rule: Aggregation,
         of: Option<&[u64]>,
     ) -> Result<Option<Field>, PyramidError> {
         rule.check(field)?;
         let column = &field.column;
         let column = match rule {
-            Rule::Drop => return Ok(None),
-            Rule::First => gathered(column, &self.heads),
-            Rule::Mode => self.modes(column),
-            Rule::Count => {
+            Aggregation::Drop => return Ok(None),
+            Aggregation::First => gathered(column, &self.heads),
+            Aggregation::Mode => self.modes(column),
+            Aggregation::Count => {
                 let counts = counts(&self.weights(of))?;
                 let mut counted = field.with_column(counts);
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
             }
-            Rule::Mean | Rule::Sum | Rule::Min | Rule::Max => self.numbers(field, rule, of)?,
+            Aggregation::Mean | Aggregation::Sum | Aggregation::Min | Aggregation::Max => {
+                self.numbers(field, rule, of)?
+            }
         };
         Ok(Some(field.with_column(column)))
     }
 
     /// The row that is there most often, of each cluster; the first of those that are there as often.
     fn modes(&self, column: &Column) -> Column {
-        let rows: Vec<u32> = self.each().map(|rows| most_often(column, rows)).collect();
+        let rows: Vec<u32> = self.par_members().map(|rows| most_often(column, rows)).collect();
         gathered(column, &rows)
     }
 
     fn numbers(
         &self,
         field: &Field,
-        rule: Rule,
+        rule: Aggregation,
         of: Option<&[u64]>,
     ) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
-        let exact = dtype.kind != DtypeKind::Float && rule != Rule::Mean;
-        let width = place(column.width());
+        let exact = dtype.kind != DtypeKind::Float && rule != Aggregation::Mean;
+        let width = usize_from_u32(column.width());
         if exact {
             return self.whole_numbers(field, rule);
         }
         let values = floats(column);
-        let target = if rule == Rule::Sum { Dtype { size: 8, ..dtype } } else { dtype };
+        let target = if rule == Aggregation::Sum { Dtype { size: 8, ..dtype } } else { dtype };
         let one = |rows: &[u32]| {
             let mut bytes = Vec::with_capacity(width.saturating_mul(8));
             for c in 0..width {
                 let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
                 for row in rows {
-                    let at = place(*row).saturating_mul(width).saturating_add(c);
+                    let at = usize_from_u32(*row).saturating_mul(width).saturating_add(c);
                     let x = values.get(at).copied().unwrap_or(f64::NAN);
                     if x.is_nan() {
                         continue;
                     }
                     let weight = match (rule, of) {
-                        (Rule::Mean, Some(of)) => to_f64(weight_of(of, *row)),
+                        (Aggregation::Mean, Some(of)) => to_f64(weight_of(of, *row)),
                         _ => 1.0,
                     };
                     found =
@@ -175,40 +177,45 @@ impl Clusters {
                 let (sum, weight, least, most) = found;
                 let x = match rule {
                     _ if weight <= 0.0 => f64::NAN,
-                    Rule::Mean => sum / weight,
-                    Rule::Min => least,
-                    Rule::Max => most,
-                    Rule::Sum | Rule::Mode | Rule::Count | Rule::First | Rule::Drop => sum,
+                    Aggregation::Mean => sum / weight,
+                    Aggregation::Min => least,
+                    Aggregation::Max => most,
+                    Aggregation::Sum
+                    | Aggregation::Mode
+                    | Aggregation::Count
+                    | Aggregation::First
+                    | Aggregation::Drop => sum,
                 };
                 put(&mut bytes, target, x);
             }
             bytes
         };
-        let bytes: Vec<u8> = self.each().flat_map_iter(one).collect();
+        let bytes: Vec<u8> = self.par_members().flat_map_iter(one).collect();
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
     /// Sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
-    fn whole_numbers(&self, field: &Field, rule: Rule) -> Result<Column, PyramidError> {
+    fn whole_numbers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
         let signed = dtype.kind == DtypeKind::Int;
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
-        let target = if rule == Rule::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
+        let target =
+            if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
         let size = to_usize(target.size);
         let one = |rows: &[u32]| {
             let mut bytes = Vec::new();
-            for c in 0..place(column.width()) {
-                let values = rows.iter().map(|row| whole(&column.value(place(*row), c)));
+            for c in 0..usize_from_u32(column.width()) {
+                let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
                 let x = match rule {
-                    Rule::Sum => values.fold(0_i128, i128::saturating_add),
-                    Rule::Min => values.min().unwrap_or(0),
-                    Rule::Max
-                    | Rule::Mean
-                    | Rule::Mode
-                    | Rule::Count
-                    | Rule::First
-                    | Rule::Drop => values.max().unwrap_or(0),
+                    Aggregation::Sum => values.fold(0_i128, i128::saturating_add),
+                    Aggregation::Min => values.min().unwrap_or(0),
+                    Aggregation::Max
+                    | Aggregation::Mean
+                    | Aggregation::Mode
+                    | Aggregation::Count
+                    | Aggregation::First
+                    | Aggregation::Drop => values.max().unwrap_or(0),
                 };
                 let (least, most) = if signed {
                     (i128::from(i64::MIN), i128::from(i64::MAX))
@@ -224,19 +231,19 @@ impl Clusters {
             }
             Ok(bytes)
         };
-        let bytes: Vec<Vec<u8>> = self.each().map(one).collect::<Result<_, _>>()?;
+        let bytes: Vec<Vec<u8>> = self.par_members().map(one).collect::<Result<_, _>>()?;
         Ok(Column::new(target, column.width(), bytes.concat().into())?)
     }
 }
 
 /// The first of the rows whose value is there most often.
 fn most_often(column: &Column, rows: &[u32]) -> u32 {
-    let value = |row: &u32| column.row(place(*row));
-    let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(FEW);
+    let value = |row: &u32| column.row(usize_from_u32(*row));
+    let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
     for row in rows {
         if let Some((_, times, _)) = seen.iter_mut().find(|(known, ..)| *known == value(row)) {
             *times = times.saturating_add(1);
-        } else if seen.len() < FEW {
+        } else if seen.len() < MAX_COMPARED_VALUES {
             seen.push((value(row), 1, *row));
         } else {
             return most_of_many(column, rows);
@@ -255,14 +262,14 @@ fn most_often(column: &Column, rows: &[u32]) -> u32 {
 fn most_of_many(column: &Column, rows: &[u32]) -> u32 {
     let mut seen: HashMap<&[u8], (usize, u32), Fast> = HashMap::default();
     for row in rows {
-        let (times, _) = seen.entry(column.row(place(*row))).or_insert((0, *row));
+        let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
         *times = times.saturating_add(1);
     }
     let most = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
     most.map_or(NONE, |(_, row)| row)
 }
 
-fn whole(value: &Value) -> i128 {
+fn to_i128(value: &Value) -> i128 {
     match value {
         Value::Int(n) => (*n).into(),
         Value::UInt(n) => (*n).into(),
@@ -272,7 +279,7 @@ fn whole(value: &Value) -> i128 {
 }
 
 fn weight_of(of: &[u64], row: u32) -> u64 {
-    of.get(place(row)).copied().unwrap_or(1)
+    of.get(usize_from_u32(row)).copied().unwrap_or(1)
 }
 
 /// Numbers for what is alike, in the order in which it is first met.
@@ -287,7 +294,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
     }
 
     /// The number of `key`.
-    pub(crate) fn of(&mut self, key: K) -> u32 {
+    pub(crate) fn intern(&mut self, key: K) -> u32 {
         let next = to_u32(self.known.len());
         *self.known.entry(key).or_insert(next)
     }
@@ -299,7 +306,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 }
 
 /// Values that are told apart one by one.
-const FEW: usize = 16;
+const MAX_COMPARED_VALUES: usize = 16;
 /// No cluster, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -326,7 +333,7 @@ mod tests {
         Field::new("a", column)
     }
 
-    fn of(field: &Field, rule: Rule, weights: Option<&[u64]>) -> Vec<f64> {
+    fn aggregate(field: &Field, rule: Aggregation, weights: Option<&[u64]>) -> Vec<f64> {
         let clusters = Clusters::new(&[1, 0, 1, NONE, 1], 2);
         floats(&clusters.field(field, rule, weights).unwrap().unwrap().column)
     }
@@ -335,21 +342,21 @@ mod tests {
     fn every_rule() {
         let ints = field("int8", 1, &[100.0, 7.0, 100.0, 9.0, -3.0]);
         let floats = field("float32", 1, &[1.0, f64::NAN, 2.0, 9.0, 6.0]);
-        for (rule, whole, real) in [
-            (Rule::Sum, [7.0, 197.0], [f64::NAN, 9.0]),
-            (Rule::Min, [7.0, -3.0], [f64::NAN, 1.0]),
-            (Rule::Max, [7.0, 100.0], [f64::NAN, 6.0]),
-            (Rule::Mode, [7.0, 100.0], [f64::NAN, 1.0]),
-            (Rule::First, [7.0, 100.0], [f64::NAN, 1.0]),
-            (Rule::Mean, [7.0, 66.0], [f64::NAN, 3.0]),
-            (Rule::Count, [1.0, 3.0], [1.0, 3.0]),
+        for (rule, to_i128, real) in [
+            (Aggregation::Sum, [7.0, 197.0], [f64::NAN, 9.0]),
+            (Aggregation::Min, [7.0, -3.0], [f64::NAN, 1.0]),
+            (Aggregation::Max, [7.0, 100.0], [f64::NAN, 6.0]),
+            (Aggregation::Mode, [7.0, 100.0], [f64::NAN, 1.0]),
+            (Aggregation::First, [7.0, 100.0], [f64::NAN, 1.0]),
+            (Aggregation::Mean, [7.0, 66.0], [f64::NAN, 3.0]),
+            (Aggregation::Count, [1.0, 3.0], [1.0, 3.0]),
         ] {
-            assert_eq!(of(&ints, rule, None), whole, "{rule}");
-            let found = of(&floats, rule, None);
+            assert_eq!(aggregate(&ints, rule, None), to_i128, "{rule}");
+            let found = aggregate(&floats, rule, None);
             let bits = |values: [f64; 2]| values.map(f64::to_bits);
             assert_eq!(bits([found[0], found[1]]), bits(real), "{rule}");
         }
-        assert!(Clusters::new(&[0], 1).field(&ints, Rule::Drop, None).unwrap().is_none());
+        assert!(Clusters::new(&[0], 1).field(&ints, Aggregation::Drop, None).unwrap().is_none());
     }
 
     #[test]
@@ -358,7 +365,7 @@ mod tests {
         for (more, want) in [(vec![], 0.0), (vec![19.0], 19.0), (vec![7.0, 3.0], 3.0)] {
             let all = field("int16", 1, &[values.clone(), more].concat());
             let clusters = Clusters::new(&vec![0; all.column.len()], 1);
-            let most = clusters.field(&all, Rule::Mode, None).unwrap().unwrap();
+            let most = clusters.field(&all, Aggregation::Mode, None).unwrap().unwrap();
             assert_eq!(floats(&most.column), [want]);
         }
     }
@@ -367,9 +374,9 @@ mod tests {
     fn means_and_counts_are_weighted() {
         let weights = [1, 1, 3, 1, 4];
         let floats = field("float64", 1, &[1.0, 5.0, 2.0, 9.0, 6.0]);
-        assert_eq!(of(&floats, Rule::Mean, Some(&weights)), [5.0, 31.0 / 8.0]);
-        assert_eq!(of(&floats, Rule::Count, Some(&weights)), [1.0, 8.0]);
-        assert_eq!(of(&floats, Rule::Sum, Some(&weights)), [5.0, 9.0]);
+        assert_eq!(aggregate(&floats, Aggregation::Mean, Some(&weights)), [5.0, 31.0 / 8.0]);
+        assert_eq!(aggregate(&floats, Aggregation::Count, Some(&weights)), [1.0, 8.0]);
+        assert_eq!(aggregate(&floats, Aggregation::Sum, Some(&weights)), [5.0, 9.0]);
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(clusters.centers(&[0.0, 0.0, 4.0, 8.0], 2, Some(&[3, 1])), [1.0, 2.0]);
         assert_eq!(clusters.farthest(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2), 5.0);
@@ -380,7 +387,10 @@ mod tests {
         let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let clusters = Clusters::new(&[0, 0, 0], 1).headed(vec![2]);
         let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
-        assert_eq!((values(Rule::Mean), values(Rule::First)), (vec![3.0, 4.0], vec![5.0, 6.0]));
+        assert_eq!(
+            (values(Aggregation::Mean), values(Aggregation::First)),
+            (vec![3.0, 4.0], vec![5.0, 6.0])
+        );
     }
 
     #[test]
@@ -389,11 +399,11 @@ mod tests {
         let most = Field::new("id", Column::new(Dtype::INT64, 1, bytes.into()).unwrap());
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(
-            clusters.field(&most, Rule::Sum, None).unwrap_err().to_string(),
+            clusters.field(&most, Aggregation::Sum, None).unwrap_err().to_string(),
             "rule of an attribute: expected a sum that fits in 64 bits: take mean, min or max, found \
              9223372036854775808 for id"
         );
-        let max = clusters.field(&most, Rule::Max, None).unwrap().unwrap();
+        let max = clusters.field(&most, Aggregation::Max, None).unwrap().unwrap();
         assert_eq!(max.column.value(0, 0), Value::Int(i64::MAX));
     }
 
@@ -401,7 +411,7 @@ mod tests {
     fn text_is_not_counted_with() {
         let text = Column::new(Dtype::parse("<U1").unwrap(), 1, vec![97, 0, 0, 0].into()).unwrap();
         let text = Field::new("label", text);
-        let error = Clusters::new(&[0], 1).field(&text, Rule::Mean, None).unwrap_err();
+        let error = Clusters::new(&[0], 1).field(&text, Aggregation::Mean, None).unwrap_err();
         assert_eq!(
             error.to_string(),
             "rule of an attribute: expected mode, count, first or drop for what is no number, found \

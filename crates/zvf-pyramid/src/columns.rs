@@ -5,7 +5,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
-use crate::num::{floor, place, to_f32};
+use crate::num::{floor, to_f32, usize_from_u32};
 
 /// All values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
@@ -15,7 +15,7 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f32>() {
         return values.iter().map(|x| f64::from(*x)).collect();
     }
-    let width = place(column.width());
+    let width = usize_from_u32(column.width());
     let rows = 0..column.len();
     rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
 }
@@ -27,8 +27,8 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    pub(crate) fn of(positions: &Column) -> Self {
-        Self { axes: place(positions.width()), values: floats(positions) }
+    pub(crate) fn from_column(positions: &Column) -> Self {
+        Self { axes: usize_from_u32(positions.width()), values: floats(positions) }
     }
 
     pub(crate) fn point(&self, row: usize) -> &[f64] {
@@ -83,7 +83,7 @@ pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let start = run.first().map_or(0, |row| place(*row));
+        let start = run.first().map_or(0, |row| usize_from_u32(*row));
         some.push_rows(column, start..start.saturating_add(run.len()));
     }
     some.finish()

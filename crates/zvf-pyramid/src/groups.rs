@@ -13,7 +13,7 @@ use crate::carry::Objects;
 pub(crate) type Group = (Option<String>, Members);
 
 /// The groups of `levels`; those of one as they are said.
-pub(crate) async fn of(levels: &[LevelReader]) -> Result<Vec<Group>, PyramidError> {
+pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, PyramidError> {
     let mut all: Option<Vec<Group>> = None;
     for level in levels {
         let Some(groups) = level.groups().await? else { continue };
@@ -67,7 +67,7 @@ pub(crate) async fn carry(
     writer: &mut Writer,
 ) -> Result<(), PyramidError> {
     let others = kinds.iter().any(|own| own.changes_groups());
-    for (name, members) in of(levels).await? {
+    for (name, members) in read_groups(levels).await? {
         let members = if others { kept_of(members, kinds) } else { members };
         writer.group(name.as_deref(), members);
     }

@@ -10,18 +10,18 @@ use std::fmt;
 
 use futures_util::StreamExt as _;
 use zvf_format::Class;
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::columns::Points;
-use crate::num::{to_f64, to_u64, whole};
+use crate::num::{round_u64, to_f64, to_u64};
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.
 #[derive(Clone, Debug)]
-pub struct Ladder {
+pub struct PyramidPlan {
     kinds: Vec<KindLadder>, // one or more, the first of the store first
     options: Options,       // of all
     all: Size,              // of level 0
@@ -49,10 +49,10 @@ pub(crate) struct KindLadder {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// use zvf_pyramid::{Ladder, Method, Options};
+/// use zvf_pyramid::{PyramidPlan, Method, Options};
 ///
 /// let options = Options { levels: Some(2), size: Some(0.25), ..Options::default() };
-/// let ladder = Ladder::of(&store, &options).await?;
+/// let ladder = PyramidPlan::plan(&store, &options).await?;
 /// let steps = ladder.steps();
 /// assert_eq!((steps.len(), steps[0].method, steps[1].size), (2, Method::Cluster, Some(0.5)));
 /// # Ok(())
@@ -106,7 +106,7 @@ impl Size {
 pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>, PyramidError> {
     let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let mut kinds = vec![(first, level.clone())];
-    for kind in level.kinds_beside() {
+    for kind in level.extra_kinds() {
         match level.of_kind(kind).await {
             Ok(Some(own)) => kinds.push((kind, own)),
             Ok(None) => {}
@@ -117,20 +117,20 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
     Ok(kinds)
 }
 
-impl Ladder {
+impl PyramidPlan {
     /// What `options` mean for `store`.
     ///
     /// # Errors
     ///
     /// When a setting means nothing for this store, or level 0 cannot be read.
-    pub async fn of(store: &Store, options: &Options) -> Result<Self, PyramidError> {
+    pub async fn plan(store: &Store, options: &Options) -> Result<Self, PyramidError> {
         let reader = Reader::new(store.clone());
         // What level 0 shows may be at several levels, where there is one kind.
         let mut chain = Vec::new();
-        for level in LevelReader::chain(store, Level(0)).await? {
+        for level in LevelReader::chain(store, LevelId(0)).await? {
             chain.push(reader.level(level.level()).await?);
         }
-        let levels = kinds(&reader.level(Level(0)).await?).await?;
+        let levels = kinds(&reader.level(LevelId(0)).await?).await?;
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {
@@ -139,10 +139,10 @@ impl Ladder {
             _ => options.clone(),
         };
         let (mut own, several) = (Vec::new(), named.len() > 1);
-        for ((kind, level), asked) in levels.iter().zip(options.each(&named)?) {
+        for ((kind, level), asked) in levels.iter().zip(options.per_kind(&named)?) {
             let levels =
                 if own.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
-            own.push(KindLadder::of((store, &reader), (*kind, levels), asked, several).await?);
+            own.push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
         let all = own.iter().map(|own| own.all.vertices).fold(0, u64::saturating_add);
         let mut all = Size { vertices: all, bytes: 0 };
@@ -210,7 +210,7 @@ impl Ladder {
 }
 
 impl KindLadder {
-    async fn of(
+    async fn plan(
         (store, reader): (&Store, &Reader),
         (kind, levels): (Kind, &[LevelReader]),
         options: Options,
@@ -288,8 +288,9 @@ impl KindLadder {
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: whole(to_f64(below.vertices) * share / sparsity).max(below.vertices.min(1)),
-            bytes: whole(to_f64(below.bytes) * share / sparsity).max(1),
+            vertices: round_u64(to_f64(below.vertices) * share / sparsity)
+                .max(below.vertices.min(1)),
+            bytes: round_u64(to_f64(below.bytes) * share / sparsity).max(1),
         }
     }
 
@@ -347,7 +348,7 @@ impl fmt::Display for Step {
 async fn counted(level: &LevelReader) -> Result<u64, PyramidError> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
-    for keys in keys.chunks(AT_ONCE) {
+    for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
         for count in level.row_counts(keys).await {
             all = all.saturating_add(count?);
         }
@@ -379,13 +380,13 @@ async fn spacing(
 
 /// The mean length of the first edges.
 async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
-    let query = Query::all().at_level(Level(0)).of_kind(kind).columns(Columns::None).uncached();
+    let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);
     let (mut sum, mut count) = (0.0, 0_u64);
     while let Some(batch) = batches.next().await {
         let batch = batch?;
-        let points = Points::of(batch.positions());
+        let points = Points::from_column(batch.positions());
         let mut note = |a, b| {
             sum += points.length(a, b);
             count = count.saturating_add(1);
@@ -407,4 +408,4 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
 /// Edges after which their mean is known well enough.
 const ENOUGH: u64 = 200_000;
 /// Chunks that are asked about at once.
-const AT_ONCE: usize = 4096;
+const COUNT_BATCH_CHUNKS: usize = 4096;

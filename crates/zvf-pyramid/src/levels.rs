@@ -3,7 +3,7 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
-use zvf_metadata::{Family, Root};
+use zvf_metadata::{LayoutFamily, Root};
 use zvf_model::Kind;
 use zvf_store::{Build, BuildOptions, Key, Store};
 
@@ -11,7 +11,7 @@ use crate::PyramidError;
 
 /// Refuses a store that cannot be built on.
 pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
-    if store.family() != Family::C {
+    if store.family() != LayoutFamily::C {
         let expected = "0.9 or later: copy the store into a new one first";
         return Err(PyramidError::unsupported("version of the store", expected, store.version()));
     }
@@ -60,7 +60,7 @@ async fn begin_with(
     }
     let options = BuildOptions { replace: true, ..options.clone() };
     let build = Build::begin(address, options).await?;
-    build.keep(goes).await?;
+    build.carry_over(goes).await?;
     Ok(build)
 }
 

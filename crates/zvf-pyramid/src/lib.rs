@@ -3,11 +3,11 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod additive;
-mod aside;
 mod batches;
 mod blocks;
 mod build;
 mod carry;
+mod checkpoint;
 mod choose;
 mod clusters;
 mod columns;
@@ -28,8 +28,8 @@ mod shape;
 
 pub use build::{build, build_with_notices};
 pub use error::PyramidError;
-pub use ladder::{Ladder, Step};
+pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 pub use reference::{Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
-pub use rule::Rule;
+pub use rule::Aggregation;

@@ -21,17 +21,17 @@ use zvf_format::link::Anchor;
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
-use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId, Parts};
-use zvf_store::{Build, CellPlan, CellSink, Codecs, Store};
-use zvf_write::{KindWriter, LevelWriter, PairFolder, PairSorter, Pairs};
+use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId, Parts};
+use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
+use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::options::RowsHook;
 use crate::reference::Fast;
-use crate::shape::Made;
+use crate::shape::Coarsened;
 
 /// Which links are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Taking {
     pub(crate) writer: LevelWriter,
     kind: Kind,                       // that is taken in
     parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
-    folder: Option<PairFolder>,
+    folder: Option<SpillFolder>,
     renamed: Option<Objects>, // where objects get other ids
     rows: u64,                // of the level below, so far
     on_rows: Option<RowsHook>,
@@ -67,7 +67,7 @@ pub(crate) struct Taking {
 impl Taking {
     pub(crate) fn new(
         writer: LevelWriter,
-        folder: Option<&PairFolder>,
+        folder: Option<&SpillFolder>,
         kind: Kind,
         on_rows: Option<&RowsHook>,
     ) -> Self {
@@ -89,15 +89,19 @@ impl Taking {
     }
 
     /// Takes what was made of vertices at `places`; gives the running number of the first.
-    pub(crate) fn take(&mut self, made: &Made, places: &[u64]) -> Result<u64, PyramidError> {
-        self.rows += to_u64(made.of.len());
+    pub(crate) fn take(&mut self, made: &Coarsened, places: &[u64]) -> Result<u64, PyramidError> {
+        self.rows += to_u64(made.vertex_map.len());
         if let Some(on_rows) = &self.on_rows {
             on_rows.call(self.rows);
         }
         let first = self.own()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
-            same("places of vertices that a level is made of", made.of.len(), places.len())?;
-            for (of, place) in made.of.iter().zip(places).filter(|(of, _)| **of != NONE) {
+            same(
+                "places of vertices that a level is made of",
+                made.vertex_map.len(),
+                places.len(),
+            )?;
+            for (of, place) in made.vertex_map.iter().zip(places).filter(|(of, _)| **of != NONE) {
                 parents.push(first + u64::from(*of), *place)?;
             }
         }
@@ -116,7 +120,7 @@ impl Taking {
     /// those of coarse ones.
     pub(crate) async fn finish(
         self,
-        says: impl FnMut(Kind, &mut zvf_metadata::Level),
+        says: impl FnMut(Kind, &mut zvf_metadata::LevelDoc),
     ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>), PyramidError> {
         let Some(folder) = self.folder else {
             return Ok((self.writer.finish(says).await?, Vec::new()));
@@ -134,7 +138,7 @@ impl Taking {
         for ((kind, parents), (_, placed)) in self.parents.into_iter().zip(placed) {
             let mut settled = folder.sorter();
             let (parents, placed) = (parents.finish()?, placed.finish()?);
-            parents.joined(&placed, |fine, coarse| settled.push(fine, coarse))?;
+            parents.merge_join(&placed, |fine, coarse| settled.push(fine, coarse))?;
             let settled = settled.finish()?;
             same("vertices of a level that stand for others", parents.len(), settled.len())?;
             all.push((kind, settled));
@@ -165,11 +169,11 @@ pub(crate) async fn write(
     build: &Build,
     steps: Vec<Vec<(Kind, Pairs)>>,
     wanted: Wanted,
-    folder: &PairFolder,
+    folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
     for number in 0..=to_u32(steps.len()) {
-        levels.push(LevelReader::open(store, Level(number)).await?);
+        levels.push(LevelReader::open(store, LevelId(number)).await?);
     }
     let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();
     for (kind, pairs) in steps.into_iter().flatten() {
@@ -194,7 +198,7 @@ async fn of_kind(
     levels: &[LevelReader],
     steps: &[Pairs],
     wanted: Wanted,
-    folder: &PairFolder,
+    folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     // What stands for the vertices of each level so many levels up; one level fewer each time.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
@@ -230,15 +234,15 @@ async fn of_kind(
 }
 
 /// What stands for what stands for something.
-fn composed(below: &Pairs, above: &Pairs, folder: &PairFolder) -> Result<Pairs, PyramidError> {
+fn composed(below: &Pairs, above: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
     let mut far = folder.sorter();
-    turned(below, folder)?.joined(above, |fine, coarse| far.push(fine, coarse))?;
+    turned(below, folder)?.merge_join(above, |fine, coarse| far.push(fine, coarse))?;
     Ok(far.finish()?)
 }
 
-fn turned(pairs: &Pairs, folder: &PairFolder) -> Result<Pairs, PyramidError> {
+fn turned(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
     let mut turned = folder.sorter();
-    pairs.each(|a, b| turned.push(b, a))?;
+    pairs.for_each(|a, b| turned.push(b, a))?;
     Ok(turned.finish()?)
 }
 
@@ -253,7 +257,7 @@ async fn family(
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
     let path = format!("{}/links/{word}", own.node().path());
     let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
-    pairs.each(|from, to| cells.push(from, to))?;
+    pairs.for_each(|from, to| cells.push(from, to))?;
     let written = cells.finish().await?;
     same("links between two levels", pairs.len(), written)?;
     let count = Some(pairs.len());
@@ -349,12 +353,12 @@ impl<'a> Cells<'a> {
         let chunk = |keys: &[ChunkKey], number: u32| {
             let what = "chunk that a link names";
             let known = format!("less than {}", keys.len());
-            let key = keys.get(place(number)).copied();
+            let key = keys.get(usize_from_u32(number)).copied();
             key.ok_or_else(|| PyramidError::inconsistent(what, known, number))
         };
         let key = chunk(&self.keys, self.chunk)?;
         targets.sort_unstable_by_key(|(target, _)| *target);
-        let anchor = self.anchor.of(&key)?;
+        let anchor = self.anchor.map_chunk(&key)?;
         for (target, rows) in targets {
             let other = chunk(&self.others, target)?;
             let apart = other.components().iter().zip(anchor.components());
@@ -377,7 +381,7 @@ impl<'a> Cells<'a> {
         let plan = CellPlan {
             attributes: attributes.to_attributes(),
             // Rows follow each other closely: what is stored is a small part of what is there.
-            codecs: Codecs::zstd(1),
+            codecs: CodecPipeline::zstd(1),
             ..CellPlan::new(low, high)
         };
         Ok(self.build.cells(&format!("{}/{name}", self.path), plan)?)
@@ -467,7 +471,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let store = two_chunks(&path("points")).await;
-        let level = LevelReader::open(&store, Level(0)).await.unwrap();
+        let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
         let at = |chunk: u64, row: u64| chunk << 32 | row;
         let message = "chunk that a link names: expected less than 2, found";
         for (name, links, wanted) in [

@@ -16,7 +16,7 @@ pub(crate) fn to_u32(n: usize) -> u32 {
 }
 
 /// A place in memory: `usize` has 32 bits or more on every target this crate builds for.
-pub(crate) fn place(n: u32) -> usize {
+pub(crate) fn usize_from_u32(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
@@ -46,7 +46,7 @@ pub(crate) const fn floor(x: f64) -> i64 {
 }
 
 /// The nearest whole number that is not negative.
-pub(crate) fn whole(x: f64) -> u64 {
+pub(crate) fn round_u64(x: f64) -> u64 {
     u64::try_from(floor(x + 0.5)).unwrap_or(0)
 }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_edges_survive() {
         assert_eq!((to_u64(usize::MAX), to_usize(u64::MAX)), (usize::MAX as u64, usize::MAX));
-        assert_eq!((to_u32(usize::MAX), place(u32::MAX)), (u32::MAX, u32::MAX as usize));
+        assert_eq!((to_u32(usize::MAX), usize_from_u32(u32::MAX)), (u32::MAX, u32::MAX as usize));
         assert_eq!((to_i64(u64::MAX), to_f64(1 << 53)), (i64::MAX, 9_007_199_254_740_992.0));
         for (x, whole) in [
             (-0.5, -1),
@@ -77,7 +77,7 @@ mod tests {
         ] {
             assert_eq!(floor(x), whole, "{x}");
         }
-        assert_eq!((whole(-3.0), whole(2.5), to_f32(0.1)), (0, 3, 0.1));
+        assert_eq!((round_u64(-3.0), round_u64(2.5), to_f32(0.1)), (0, 3, 0.1));
         assert_eq!([0.5, 1.5, 2.5, -0.5].map(round_even), [0, 2, 2, 0]);
     }
 }

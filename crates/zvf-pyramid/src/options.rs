@@ -9,7 +9,7 @@ use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
 use crate::ladder::Size;
-use crate::{PyramidError, Rule};
+use crate::{Aggregation, PyramidError};
 
 /// How levels are made.
 ///
@@ -67,7 +67,7 @@ pub struct Options {
     /// By how many levels these go up and down; -1 for all, 0 for none.
     pub depth: i64,
     /// What becomes of attributes, by name.
-    pub rules: Vec<(String, Rule)>,
+    pub rules: Vec<(String, Aggregation)>,
     /// About how many bytes of a level may be held until it is written; half as many at most are for
     /// reading the level below.
     pub memory: u64,
@@ -150,13 +150,13 @@ impl Options {
     ///
     /// What is said of a kind must fit it; what is said of all must fit one of them, and is nothing to those
     /// that it does not fit.
-    pub(crate) fn each(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+    pub(crate) fn per_kind(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
         self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
             let expected = "those of the store";
             return Err(PyramidError::setting("settings of a kind", expected, kind));
         }
-        let each: Vec<Self> = kinds.iter().map(|kind| self.of(*kind)).collect();
+        let each: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
         for (kind, own) in kinds.iter().zip(&each) {
             methods.push((*kind, own.check_of(*kind)?));
@@ -198,7 +198,7 @@ impl Options {
     }
 
     /// What they come to for one kind.
-    fn of(&self, kind: Kind) -> Self {
+    fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::usual(kind));
@@ -219,8 +219,8 @@ impl Options {
         below.vertices > 0
             && match (self.levels, self.until_bytes) {
                 (Some(levels), _) => level <= levels,
-                (None, Some(bytes)) => below.bytes > bytes && level <= MOST_AUTOMATIC,
-                (None, None) => below.vertices > self.until && level <= MOST_AUTOMATIC,
+                (None, Some(bytes)) => below.bytes > bytes && level <= MAX_AUTOMATIC,
+                (None, None) => below.vertices > self.until && level <= MAX_AUTOMATIC,
             }
     }
 
@@ -264,7 +264,7 @@ impl Options {
         if self.chunk_scale == 0 {
             return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
         }
-        if self.levels.is_some_and(|levels| levels > MOST_LEVELS) {
+        if self.levels.is_some_and(|levels| levels > MAX_LEVELS) {
             let found = self.levels.unwrap_or_default();
             return Err(PyramidError::setting("levels", "20 or fewer", found));
         }
@@ -481,9 +481,9 @@ fn unfit_of(what: &'static str, expected: &'static str, found: &[(Kind, Method)]
 const SIZED: &str = "something to cluster or simplify";
 const SHARED: &str = "something to take a subset of, decimate or collapse";
 /// Levels that are built at most where nobody says how many.
-const MOST_AUTOMATIC: u32 = if MOST_LEVELS < 12 { MOST_LEVELS } else { 12 };
+const MAX_AUTOMATIC: u32 = if MAX_LEVELS < 12 { MAX_LEVELS } else { 12 };
 /// More than so many levels are never useful: each one has chunks at least as large.
-const MOST_LEVELS: u32 = 20;
+const MAX_LEVELS: u32 = 20;
 /// Bytes that reading has at least.
 const LEAST_BUDGET: u64 = 32 << 20;
 
@@ -496,7 +496,7 @@ mod tests {
         let with = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            options.each(&[Kind::Graph]).unwrap_err().to_string()
+            options.per_kind(&[Kind::Graph]).unwrap_err().to_string()
         };
         for (found, message) in [
             (with(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),

@@ -4,7 +4,7 @@
 //! they are written.
 
 use serde_json::json;
-use zvf_metadata::{Capability, CrossLevelStorage, Dataset, Level, Root as Document, Token};
+use zvf_metadata::{Capability, CrossLevelStorage, Dataset, LevelDoc, Root as Document, Token};
 use zvf_store::Store;
 
 /// The root document, being made.
@@ -16,7 +16,7 @@ pub(crate) struct Root {
 
 impl Root {
     /// That of `store`, without levels above the first and what is said of them.
-    pub(crate) fn of(store: &Store) -> Self {
+    pub(crate) fn from_store(store: &Store) -> Self {
         let mut document = store.root().clone();
         let block = &mut document.zarr_vectors;
         let of_levels = [
@@ -60,7 +60,7 @@ impl Root {
     }
 
     /// Says what a level claims of itself.
-    pub(crate) fn announce_level(&mut self, level: &Level) {
+    pub(crate) fn announce_level(&mut self, level: &LevelDoc) {
         if level.preserves_object_ids {
             self.announce(Capability::PreservedObjectIds);
         }

@@ -11,15 +11,15 @@ use crate::PyramidError;
 /// How values become one value. Missing ones (NaN) do not count.
 ///
 /// ```
-/// use zvf_pyramid::Rule;
+/// use zvf_pyramid::Aggregation;
 ///
-/// assert_eq!("mean".parse::<Rule>()?, Rule::Mean);
-/// assert!("median".parse::<Rule>().is_err());
-/// assert_eq!(Rule::Drop.to_string(), "drop");
+/// assert_eq!("mean".parse::<Aggregation>()?, Aggregation::Mean);
+/// assert!("median".parse::<Aggregation>().is_err());
+/// assert_eq!(Aggregation::Drop.to_string(), "drop");
 /// # Ok::<(), zvf_pyramid::PyramidError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum Aggregation {
     /// Their mean; where vertices stand for several of level 0, each counts so often.
     Mean,
     /// Their sum, in 64 bits.
@@ -38,7 +38,7 @@ pub enum Rule {
     Drop,
 }
 
-impl Rule {
+impl Aggregation {
     const WORDS: [(Self, &'static str); 8] = [
         (Self::Mean, "mean"),
         (Self::Sum, "sum"),
@@ -77,14 +77,14 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = Self::WORDS.iter().find(|(rule, _)| rule == self);
         f.pad(word.map_or("", |(_, word)| word))
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for Aggregation {
     type Err = PyramidError;
 
     fn from_str(text: &str) -> Result<Self, PyramidError> {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use zvf_format::key::ChunkKey;
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Field, Kind, Level, ObjectId, Value};
+use zvf_model::{Batch, Field, Kind, LevelId, ObjectId, Value};
 use zvf_store::Notice;
 
-use crate::num::{to_f64, wide};
+use crate::num::{to_f64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::Mode;
 
@@ -20,7 +20,7 @@ pub struct Answer {
     /// The geometry.
     pub batch: Batch,
     /// The level it is of.
-    pub level: Level,
+    pub level: LevelId,
     /// Whether nothing was missing, nothing was cut off by the limit, and every link could be found.
     pub complete: bool,
     /// Whether the limit cut something off.
@@ -32,7 +32,7 @@ pub struct Answer {
     /// What the reader should know and that is no error.
     pub notices: Vec<Notice>,
     /// What it cost.
-    pub figures: Figures,
+    pub figures: QueryStats,
 }
 
 /// How much an answer has: [`Reader::count`](crate::Reader::count).
@@ -40,7 +40,7 @@ pub struct Answer {
 #[non_exhaustive]
 pub struct Counts {
     /// The level it is of.
-    pub level: Level,
+    pub level: LevelId,
     /// What the geometry is.
     pub kind: Kind,
     /// Vertices.
@@ -60,7 +60,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn new(level: Level, kind: Kind) -> Self {
+    pub(crate) fn new(level: LevelId, kind: Kind) -> Self {
         Self {
             level,
             kind,
@@ -95,7 +95,7 @@ impl Counts {
 #[non_exhaustive]
 pub struct Statistics {
     /// The level.
-    pub level: Level,
+    pub level: LevelId,
     /// Vertices: the rows that fragments name.
     pub vertices: u64,
     /// The coordinates, axis by axis.
@@ -120,7 +120,7 @@ pub struct AttributeStatistics {
 
 impl AttributeStatistics {
     pub(crate) fn new(scope: Scope, name: &str, dtype: Dtype, width: u32) -> Self {
-        let components = vec![Summary::default(); wide(width)];
+        let components = vec![Summary::default(); usize_from_u32(width)];
         Self { scope, name: name.to_owned(), dtype, components }
     }
 
@@ -165,7 +165,7 @@ pub struct Missing {
 /// What was read for an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct QueryStats {
     /// Chunks that were looked into.
     pub cells: u64,
     /// Rows that were looked at.
@@ -185,7 +185,7 @@ pub struct Figures {
 #[non_exhaustive]
 pub struct Plan {
     /// The level that was chosen.
-    pub level: Level,
+    pub level: LevelId,
     /// What the geometry is.
     pub kind: Kind,
     /// How it must lie to the region, where there is one.
@@ -238,7 +238,7 @@ impl fmt::Display for Plan {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for QueryStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cells, rows, requests, bytes, elapsed } = self;
         write!(f, "read      {cells} cells, {rows} rows, {requests} requests, {bytes} bytes")?;

@@ -22,8 +22,8 @@ mod select;
 mod warm;
 
 pub use answer::{
-    Answer, AttributeStatistics, Counts, Figures, Missing, Plan, Statistics, Summary,
+    Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
 };
 pub use error::{BadQuery, QueryError, QueryErrorKind};
-pub use query::{Columns, LevelRule, Mode, Order, PLACES, Query, UnknownIds};
+pub use query::{Columns, LOCATION_FIELD, LevelRule, Mode, Order, Query, UnknownIds};
 pub use reader::Reader;

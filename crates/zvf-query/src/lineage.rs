@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_model::{Kind, Level, LevelLink, LevelReader, ObjectId, VertexRow};
+use zvf_model::{Kind, LevelId, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
 use crate::error::{BadQuery, QueryError};
@@ -24,11 +24,11 @@ impl Reader {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
     /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-    /// use zvf_model::{Level, ObjectId};
+    /// use zvf_model::{LevelId, ObjectId};
     ///
     /// let reader = zvf_query::Reader::new(store);
     /// // This store has one level only.
-    /// assert_eq!(reader.related(Level(0), Level(1), &[]).await?, None);
+    /// assert_eq!(reader.related(LevelId(0), LevelId(1), &[]).await?, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -38,8 +38,8 @@ impl Reader {
     /// When both are the same level, there is no level `from`, it has no such row, or links cannot be read.
     pub async fn related(
         &self,
-        from: Level,
-        to: Level,
+        from: LevelId,
+        to: LevelId,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         self.related_of_kind(None, from, to, rows).await
@@ -53,8 +53,8 @@ impl Reader {
     pub async fn related_of_kind(
         &self,
         kind: Option<Kind>,
-        from: Level,
-        to: Level,
+        from: LevelId,
+        to: LevelId,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         let far = i64::from(to.0) - i64::from(from.0);
@@ -72,7 +72,9 @@ impl Reader {
             }
             None => return Ok(None),
         };
-        links.sort_unstable_by(|a, b| order(&a.here, &b.here).then(order(&a.there, &b.there)));
+        links.sort_unstable_by(|a, b| {
+            order(&a.row, &b.row).then(order(&a.linked_row, &b.linked_row))
+        });
         links.dedup();
         Ok(Some(links))
     }
@@ -83,7 +85,11 @@ impl Reader {
     ///
     /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
     /// not there, or the object has more than 10^8 rows.
-    pub async fn rows_of(&self, level: Level, id: ObjectId) -> Result<Vec<VertexRow>, QueryError> {
+    pub async fn rows_of(
+        &self,
+        level: LevelId,
+        id: ObjectId,
+    ) -> Result<Vec<VertexRow>, QueryError> {
         let kind = self.kind_of(level, id).await?;
         let level = self.level_of(level, kind).await?;
         let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
@@ -113,7 +119,7 @@ impl Reader {
     async fn check_rows(
         &self,
         kind: Option<Kind>,
-        from: Level,
+        from: LevelId,
         rows: &[VertexRow],
     ) -> Result<(), QueryError> {
         let level = self.level_of(from, kind).await?;
@@ -138,7 +144,11 @@ impl Reader {
         Ok(())
     }
 
-    async fn level_of(&self, level: Level, kind: Option<Kind>) -> Result<LevelReader, QueryError> {
+    async fn level_of(
+        &self,
+        level: LevelId,
+        kind: Option<Kind>,
+    ) -> Result<LevelReader, QueryError> {
         match kind {
             Some(kind) => self.level_of_kind(level, kind).await,
             None => self.level(level).await,
@@ -149,7 +159,7 @@ impl Reader {
     async fn step(
         &self,
         kind: Option<Kind>,
-        from: Level,
+        from: LevelId,
         far: i32,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
@@ -160,7 +170,7 @@ impl Reader {
         chunks.sort_unstable_by(ChunkKey::cmp_numeric);
         chunks.dedup();
         let mut links = family.of_chunks(&chunks).await?;
-        links.retain(|link| wanted.contains(&link.here));
+        links.retain(|link| wanted.contains(&link.row));
         Ok(Some(links))
     }
 
@@ -168,31 +178,34 @@ impl Reader {
     async fn climbed(
         &self,
         kind: Option<Kind>,
-        from: Level,
-        to: Level,
+        from: LevelId,
+        to: LevelId,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         let up = to > from;
         let (mut at, mut all) = (from, Vec::new());
-        all.extend(rows.iter().map(|row| LevelLink { here: *row, there: *row }));
+        all.extend(rows.iter().map(|row| LevelLink { row: *row, linked_row: *row }));
         while at != to {
-            let mut rows: Vec<VertexRow> = all.iter().map(|link| link.there).collect();
+            let mut rows: Vec<VertexRow> = all.iter().map(|link| link.linked_row).collect();
             rows.sort_unstable_by(order);
             rows.dedup();
             let Some(links) = self.step(kind, at, if up { 1 } else { -1 }, &rows).await? else {
                 return Ok(None);
             };
             let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();
-            for LevelLink { here, there } in links {
+            for LevelLink { row: here, linked_row: there } in links {
                 next.entry(here).or_default().push(there);
             }
             let far = |link: &LevelLink| {
-                let there = next.get(&link.there).map_or(&[][..], Vec::as_slice);
-                let here = link.here;
-                there.iter().map(move |there| LevelLink { here, there: *there }).collect::<Vec<_>>()
+                let there = next.get(&link.linked_row).map_or(&[][..], Vec::as_slice);
+                let here = link.row;
+                there
+                    .iter()
+                    .map(move |there| LevelLink { row: here, linked_row: *there })
+                    .collect::<Vec<_>>()
             };
             all = all.iter().flat_map(far).collect();
-            at = Level(if up { at.0 + 1 } else { at.0 - 1 }); // it lies between the two
+            at = LevelId(if up { at.0 + 1 } else { at.0 - 1 }); // it lies between the two
         }
         Ok(Some(all))
     }

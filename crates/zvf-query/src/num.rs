@@ -11,12 +11,12 @@ pub(crate) fn to_usize(n: u64) -> usize {
 }
 
 /// A number of 32 bits in memory.
-pub(crate) fn wide(n: u32) -> usize {
+pub(crate) fn usize_from_u32(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// A length as 32 bits, or the most they hold: callers compare with a cap first.
-pub(crate) fn narrow(n: u64) -> u32 {
+pub(crate) fn saturating_u32(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -54,7 +54,7 @@ pub(crate) const fn to_f64(n: u64) -> f64 {
 
 /// An estimate as a count: cut to whole numbers, and to what 64 bits hold.
 #[expect(clippy::as_conversions, reason = "saturates, and NaN becomes 0")]
-pub(crate) const fn whole(x: f64) -> u64 {
+pub(crate) const fn trunc_u64(x: f64) -> u64 {
     x as u64
 }
 
@@ -74,7 +74,10 @@ mod tests {
 
     #[test]
     fn widths_saturate() {
-        assert_eq!((narrow(1 << 40), wide(7), to_usize(9), to_u64(9)), (u32::MAX, 7, 9, 9));
-        assert_eq!((whole(-1.0), whole(f64::NAN), whole(2.9)), (0, 0, 2));
+        assert_eq!(
+            (saturating_u32(1 << 40), usize_from_u32(7), to_usize(9), to_u64(9)),
+            (u32::MAX, 7, 9, 9)
+        );
+        assert_eq!((trunc_u64(-1.0), trunc_u64(f64::NAN), trunc_u64(2.9)), (0, 0, 2));
     }
 }

@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use zvf_model::{Bounds, Kind, Level, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 
 use crate::error::BadQuery;
 use crate::predicate::Predicate;
@@ -23,12 +23,12 @@ use crate::region::Region;
 /// A question to a store.
 ///
 /// ```
-/// use zvf_model::{Bounds, Level};
+/// use zvf_model::{Bounds, LevelId};
 /// use zvf_query::{Columns, Mode, Query};
 ///
 /// let bounds = Bounds::new(&[0.0, 0.0], &[9.0, 9.0])?;
 /// let query = Query::within(bounds)
-///     .at_level(Level(1))
+///     .at_level(LevelId(1))
 ///     .mode(Mode::Clip)
 ///     .columns(Columns::Named(vec!["radius".into()]))
 ///     .filter("radius > 2".parse()?)
@@ -57,7 +57,7 @@ pub struct Query {
 }
 
 /// The field that says where vertices are stored, of answers to [`Query::with_places`].
-pub const PLACES: &str = "zvf.place";
+pub const LOCATION_FIELD: &str = "zvf.place";
 
 impl Query {
     /// Everything, at full resolution.
@@ -115,7 +115,7 @@ impl Query {
 
     /// Reads level `level`.
     #[must_use]
-    pub fn at_level(self, level: Level) -> Self {
+    pub fn at_level(self, level: LevelId) -> Self {
         self.level(LevelRule::Number(level))
     }
 
@@ -167,7 +167,7 @@ impl Query {
         Self { owners: true, ..self }
     }
 
-    /// Says for each vertex where it is stored, in a field [`PLACES`]: the place of its chunk among those of
+    /// Says for each vertex where it is stored, in a field [`LOCATION_FIELD`]: the place of its chunk among those of
     /// the level in numeric order in the upper 32 bits, its row in that chunk in the lower ones.
     ///
     /// ```
@@ -176,10 +176,10 @@ impl Query {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
     /// # let store = zvf_store::Store::open(path, Default::default()).await?;
     /// use zvf_model::Value;
-    /// use zvf_query::{PLACES, Query, Reader};
+    /// use zvf_query::{LOCATION_FIELD, Query, Reader};
     ///
     /// let batch = Reader::new(store).run(&Query::all().with_places()).await?.batch;
-    /// let places = &batch.field(PLACES).unwrap().column;
+    /// let places = &batch.field(LOCATION_FIELD).unwrap().column;
     /// assert_eq!(places.value(0, 0), Value::UInt(0)); // the first row of the first chunk
     /// # Ok(())
     /// # }
@@ -191,7 +191,7 @@ impl Query {
 
     /// Reads what a level itself holds, where it is an addition to the next coarser one.
     #[must_use]
-    pub fn own_level_only(self) -> Self {
+    pub fn increment_only(self) -> Self {
         Self { own_level_only: true, ..self }
     }
 
@@ -288,7 +288,7 @@ impl fmt::Display for Mode {
 #[non_exhaustive]
 pub enum LevelRule {
     /// This one.
-    Number(Level),
+    Number(LevelId),
     /// The finest one that has at most so many vertices where the question looks, by its counts; the
     /// coarsest when none has so few.
     MaxVertices(u64),
@@ -310,7 +310,7 @@ pub enum LevelRule {
 
 impl Default for LevelRule {
     fn default() -> Self {
-        Self::Number(Level(0))
+        Self::Number(LevelId(0))
     }
 }
 

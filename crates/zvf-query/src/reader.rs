@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _};
-use zvf_model::{Batch, Kind, Level, LevelReader, ObjectId};
+use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Counts, Plan, Statistics};
@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 /// What was learned of each level, and of each kind that lies beside the first of one.
-type Levels = BTreeMap<(Level, Option<Kind>), Arc<Warm>>;
+type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<Warm>>;
 
 impl Reader {
     /// A reader of `store`. Nothing is read yet.
@@ -47,7 +47,7 @@ impl Reader {
     /// # Errors
     ///
     /// When there is no such level, or it cannot be read.
-    pub async fn level(&self, level: Level) -> Result<LevelReader, QueryError> {
+    pub async fn level(&self, level: LevelId) -> Result<LevelReader, QueryError> {
         Ok(self.warm(level, None).await?.level.clone())
     }
 
@@ -56,7 +56,11 @@ impl Reader {
     /// # Errors
     ///
     /// As [`level`](Self::level), and when the level holds no such kind.
-    pub async fn level_of_kind(&self, level: Level, kind: Kind) -> Result<LevelReader, QueryError> {
+    pub async fn level_of_kind(
+        &self,
+        level: LevelId,
+        kind: Kind,
+    ) -> Result<LevelReader, QueryError> {
         let warm = self.warm(level, Some(kind)).await?;
         warm.kind(Some(kind))?;
         Ok(warm.level.clone())
@@ -67,9 +71,9 @@ impl Reader {
     /// # Errors
     ///
     /// When the level or an index of objects cannot be read.
-    pub async fn kind_of(&self, level: Level, id: ObjectId) -> Result<Option<Kind>, QueryError> {
+    pub async fn kind_of(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>, QueryError> {
         let own = self.level(level).await?;
-        let beside: Vec<Kind> = own.kinds_beside().collect();
+        let beside: Vec<Kind> = own.extra_kinds().collect();
         let first = own.kinds().first().copied().filter(|_| !beside.is_empty());
         for kind in first.into_iter().chain(beside) {
             let Some(index) = self.level_of_kind(level, kind).await?.objects().await? else {
@@ -146,7 +150,7 @@ impl Reader {
     /// When there is no such level or kind, or something of it cannot be read.
     pub async fn statistics(
         &self,
-        level: Level,
+        level: LevelId,
         kind: Option<Kind>,
     ) -> Result<Statistics, QueryError> {
         let statistics = run::statistics(self, level, kind).await?;
@@ -175,7 +179,7 @@ impl Reader {
     /// What is asked of a level for `kind`: a geometry beside that of the level, or the level's own.
     pub(crate) async fn warm(
         &self,
-        level: Level,
+        level: LevelId,
         kind: Option<Kind>,
     ) -> Result<Arc<Warm>, QueryError> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,8 +192,7 @@ impl Reader {
                 Arc::clone(levels().entry((level, None)).or_insert(warm))
             }
         };
-        let Some(kind) = kind.filter(|kind| own.level.kinds_beside().any(|own| own == *kind))
-        else {
+        let Some(kind) = kind.filter(|kind| own.level.extra_kinds().any(|own| own == *kind)) else {
             return Ok(own);
         };
         let known = levels().get(&(level, Some(kind))).cloned();

@@ -8,7 +8,7 @@
 //! Not here: where things are (`view`), and what inks mean (`ink`, `picture`).
 
 use crate::ink::Ink;
-use crate::num::{floor, place, to_f32, wide};
+use crate::num::{floor, signed_to_f64, to_f32, usize_from_u32};
 use crate::options::Size;
 use crate::view::{cross, dot, sub};
 
@@ -64,7 +64,7 @@ impl Canvas {
         let Some((top, bottom)) = clamped(y - radius, y + radius, self.size.height) else { return };
         for row in top..=bottom {
             for column in left..=right {
-                let (dx, dy) = (place(column) + 0.5 - x, place(row) + 0.5 - y);
+                let (dx, dy) = (signed_to_f64(column) + 0.5 - x, signed_to_f64(row) + 0.5 - y);
                 if dx * dx + dy * dy <= radius * radius {
                     self.put(column, row, near, ink, LIGHT);
                 }
@@ -127,9 +127,9 @@ impl Canvas {
         let numbers = [one, two, three].map(Ink::as_number);
         let mut filled = false;
         for row in top..=bottom {
-            let y = place(row) + 0.5;
+            let y = signed_to_f64(row) + 0.5;
             for column in left..=right {
-                let x = place(column) + 0.5;
+                let x = signed_to_f64(column) + 0.5;
                 // Shares of the corners; they sum to 1.
                 let first = ((bx - x) * (cy - y) - (by - y) * (cx - x)) / area;
                 let second = ((cx - x) * (ay - y) - (cy - y) * (ax - x)) / area;
@@ -183,7 +183,9 @@ impl Canvas {
         if x >= self.size.width || y >= self.size.height {
             return;
         }
-        let index = wide(y).saturating_mul(wide(self.size.width)).saturating_add(wide(x));
+        let index = usize_from_u32(y)
+            .saturating_mul(usize_from_u32(self.size.width))
+            .saturating_add(usize_from_u32(x));
         let near = to_f32(near);
         if let Some(pixel) = self.pixels.get_mut(index)
             && near > pixel.near

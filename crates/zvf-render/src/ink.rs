@@ -64,7 +64,11 @@ pub(crate) enum Inks {
 
 impl Inks {
     /// Those of `batch`, whose vertices lie so near; and what they mean.
-    pub(crate) fn of(batch: &Batch, source: &Source, placed: &[[f64; 3]]) -> (Self, Meaning) {
+    pub(crate) fn from_batch(
+        batch: &Batch,
+        source: &Source,
+        placed: &[[f64; 3]],
+    ) -> (Self, Meaning) {
         match source {
             Source::Plain => (Self::One(Ink::colour(PLAIN)), Meaning::Colours),
             Source::Depth => {

@@ -6,7 +6,7 @@ pub(crate) fn to_u64(n: usize) -> u64 {
 }
 
 /// A number of 32 bits in memory: `usize` has as many or more on every target this crate builds for.
-pub(crate) fn wide(n: u32) -> usize {
+pub(crate) fn usize_from_u32(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn floor(x: f64) -> i64 {
 
 /// A pixel's place as a float; pictures are far below 2^53 pixels wide.
 #[expect(clippy::as_conversions, reason = "exact for every place in a picture")]
-pub(crate) const fn place(x: i64) -> f64 {
+pub(crate) const fn signed_to_f64(x: i64) -> f64 {
     x as f64
 }
 
@@ -48,7 +48,7 @@ mod tests {
     fn what_does_not_fit_is_the_nearest_that_does() {
         assert_eq!([floor(-0.5), floor(f64::NAN), floor(1e300)], [-1, 0, i64::MAX]);
         assert_eq!([byte(-3.0), byte(254.5), byte(1e9), byte(f64::NAN)], [0, 255, 255, 0]);
-        assert_eq!((to_f32(0.1), place(-7), to_f64(3)), (0.1_f32, -7.0, 3.0));
-        assert_eq!((to_u64(5), wide(5)), (5, 5));
+        assert_eq!((to_f32(0.1), signed_to_f64(-7), to_f64(3)), (0.1_f32, -7.0, 3.0));
+        assert_eq!((to_u64(5), usize_from_u32(5)), (5, 5));
     }
 }

@@ -7,7 +7,7 @@ use zvf_model::Bounds;
 
 use crate::colour::{ColourMap, Rgb};
 use crate::error::RenderError;
-use crate::num::wide;
+use crate::num::usize_from_u32;
 use crate::view::View;
 
 /// How a picture is made. The defaults show everything the query finds, from above where there are two
@@ -69,7 +69,7 @@ impl Size {
     ///
     /// When there are none, or too many.
     pub fn new(width: u32, height: u32) -> Result<Self, RenderError> {
-        let fits = |pixels| (1..=MOST_PIXELS).contains(&pixels);
+        let fits = |pixels| (1..=MAX_PIXELS).contains(&pixels);
         if fits(width) && fits(height) {
             return Ok(Self { width, height });
         }
@@ -91,7 +91,7 @@ impl Size {
 
     /// Pixels in all.
     pub(crate) fn area(self) -> usize {
-        wide(self.width).saturating_mul(wide(self.height))
+        usize_from_u32(self.width).saturating_mul(usize_from_u32(self.height))
     }
 }
 
@@ -189,7 +189,7 @@ impl FromStr for Ground {
 }
 
 /// Pixels on a side.
-const MOST_PIXELS: u32 = 1 << 14;
+const MAX_PIXELS: u32 = 1 << 14;
 
 #[cfg(test)]
 mod tests {

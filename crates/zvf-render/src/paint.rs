@@ -42,7 +42,7 @@ impl Painter {
         let placed = self.placed(batch.positions());
         let nowhere = placed.iter().filter(|at| at.iter().any(|x| !x.is_finite())).count();
         self.drawn.nowhere = self.drawn.nowhere.saturating_add(to_u64(nowhere));
-        let (inks, meaning) = Inks::of(batch, &self.source, &placed);
+        let (inks, meaning) = Inks::from_batch(batch, &self.source, &placed);
         self.meaning = meaning;
         self.canvas.mix(meaning == Meaning::Numbers);
         let corner = |vertex: usize, element: Option<usize>| -> Option<Corner> {

@@ -8,7 +8,7 @@ use crate::canvas::{Canvas, Pixel};
 use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
-use crate::num::{byte, wide};
+use crate::num::{byte, usize_from_u32};
 use crate::options::{Ground, Options, Size};
 use crate::paint::Drawn;
 
@@ -43,7 +43,12 @@ pub struct Picture {
 
 impl Picture {
     /// Gives the inks of a canvas their colours.
-    pub(crate) fn of(canvas: &Canvas, meaning: Meaning, drawn: Drawn, options: &Options) -> Self {
+    pub(crate) fn from_canvas(
+        canvas: &Canvas,
+        meaning: Meaning,
+        drawn: Drawn,
+        options: &Options,
+    ) -> Self {
         let range = match meaning {
             Meaning::Colours => None,
             Meaning::Numbers => options.range.or_else(|| seen(canvas)),
@@ -53,7 +58,7 @@ impl Picture {
         let mut bytes = Vec::with_capacity(canvas.size().area().saturating_mul(4));
         for pixel in canvas.pixels() {
             let colour = match (is_drawn(pixel), options.ground) {
-                (true, _) => shaded(colours.of(pixel.ink), pixel.shade),
+                (true, _) => shaded(colours.resolve(pixel.ink), pixel.shade),
                 (false, Ground::Colour(ground)) => ground,
                 (false, Ground::Transparent) => [0; 3],
             };
@@ -108,7 +113,9 @@ impl Picture {
         if column >= self.size.width || row >= self.size.height {
             return None;
         }
-        let index = wide(row).saturating_mul(wide(self.size.width)).saturating_add(wide(column));
+        let index = usize_from_u32(row)
+            .saturating_mul(usize_from_u32(self.size.width))
+            .saturating_add(usize_from_u32(column));
         let stride = if self.transparent { 4 } else { 3 };
         match *self.bytes.get(index.saturating_mul(stride)..)? {
             [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),
@@ -148,7 +155,7 @@ impl Colours {
         Self { table, low, extent: high - low }
     }
 
-    fn of(&self, ink: Ink) -> Rgb {
+    fn resolve(&self, ink: Ink) -> Rgb {
         let Some(table) = &self.table else { return ink.as_colour() };
         let value = ink.as_number();
         // All the same is the middle of the map.

@@ -42,7 +42,7 @@ pub async fn render(
     while let Some(batch) = batches.next().await {
         painter.draw(&batch?);
     }
-    Ok(Picture::of(&painter.canvas, painter.meaning, painter.drawn, options))
+    Ok(Picture::from_canvas(&painter.canvas, painter.meaning, painter.drawn, options))
 }
 
 /// The query with what the colours need.

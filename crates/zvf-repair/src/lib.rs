@@ -16,10 +16,10 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod actions;
 mod documents;
 mod error;
 mod local;
-mod mend;
 mod place;
 mod plan;
 mod remote;

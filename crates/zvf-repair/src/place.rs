@@ -23,9 +23,9 @@ use crate::remote::apply_remote;
 /// ```
 /// use zvf_repair::Place;
 ///
-/// let place = Place::of("s3://bucket/data/brain.zarrvectors", &Default::default());
+/// let place = Place::from_address("s3://bucket/data/brain.zarrvectors", &Default::default());
 /// # // Without the backend there is no place.
-/// # let place = place.or_else(|_| Place::of("memory:///data/brain.zarrvectors", &Default::default()));
+/// # let place = place.or_else(|_| Place::from_address("memory:///data/brain.zarrvectors", &Default::default()));
 /// assert_eq!(place?.name(), "brain.zarrvectors");
 /// # Ok::<(), zvf_repair::RepairError>(())
 /// ```
@@ -49,7 +49,7 @@ impl Place {
     ///
     /// When `address` is neither, the backend can only be read, or the store is a whole bucket, which has
     /// nothing beside it.
-    pub fn of(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
+    pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
         let Some(Backend { store, prefix }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
         };
@@ -130,10 +130,10 @@ mod tests {
         ] {
             assert_eq!(Place::name_of(address), name);
         }
-        let place = Place::of("memory:///a/brain", &OpenOptions::default()).unwrap();
+        let place = Place::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
         let Kind::Backend { prefix, kept, .. } = &place.0 else { panic!("{place:?}") };
         assert_eq!((prefix.as_ref(), kept.as_ref()), ("a/brain", "a/brain.zvf"));
-        let whole = Place::of("memory:///", &OpenOptions::default()).unwrap_err();
+        let whole = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
         assert_eq!(
             whole.to_string(),
             "InvalidArgument, a store that is a whole bucket has no place beside it for what is replaced"

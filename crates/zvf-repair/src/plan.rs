@@ -7,8 +7,8 @@ use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 
+use crate::actions::{Mended, repair_finding};
 use crate::documents::{Documents, text};
-use crate::mend::{Mended, mend};
 
 /// What would be done, exactly.
 ///
@@ -78,7 +78,7 @@ impl Plan {
 ///
 /// When the store cannot be fetched.
 pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
-    let options = Options { max_findings: MOST, ..Options::default() };
+    let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;
     of_report(store, name, report).await
 }
@@ -98,8 +98,11 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
         let level = level_of(&finding);
         let waits =
             finding.right.is_some() && (doubtful.contains(&level) || relisted.contains(&level));
-        let mended =
-            if waits { Mended::Left } else { mend(store, name, &finding, &mut documents).await? };
+        let mended = if waits {
+            Mended::Left
+        } else {
+            repair_finding(store, name, &finding, &mut documents).await?
+        };
         match mended {
             Mended::Document => {
                 if matches!(finding.rule.id, "C28" | "M18") {
@@ -138,4 +141,4 @@ fn is_doubt(finding: &Finding) -> bool {
 
 const DOCUMENT: &str = "zarr.json";
 /// Findings that are looked at: more than any plan is read by a person.
-const MOST: usize = 100_000;
+const MAX_FINDINGS: usize = 100_000;

@@ -66,7 +66,7 @@ pub async fn apply_remote(
 /// A place of its own for what is kept, with the plan in it, on a backend that heeds conditions.
 async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path, RepairError> {
     let text = Bytes::from(words(plan));
-    for n in 1..MOST {
+    for n in 1..MAX_KEPT_REPAIRS {
         let place = kept.clone().join(format!("repair-{n}"));
         let file = place.clone().join(PLAN);
         let path = file.to_string();
@@ -249,4 +249,4 @@ const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Repairs of one store that are kept.
-const MOST: u32 = 10_000;
+const MAX_KEPT_REPAIRS: u32 = 10_000;

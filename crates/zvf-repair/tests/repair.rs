@@ -60,7 +60,7 @@ async fn what_follows_is_mended() {
     for (id, damage, rule) in MENDED {
         let mut files = archives::files(id);
         damage(&mut files);
-        let unpacked = Unpacked::of(&files);
+        let unpacked = Unpacked::from_files(&files);
         assert!(broken(&unpacked).await.contains(&rule), "{id} {rule}");
         let (first, mut rounds) = (planned(&unpacked).await, 0);
         assert!(first.changes.iter().any(|change| change.rules.contains(&rule)), "{id}: {first:?}");
@@ -86,7 +86,7 @@ async fn what_follows_is_mended() {
 async fn a_kind_beside_another_is_mended_where_it_lies() {
     let mut files = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100);
     files.retain(|(path, _)| !path.starts_with("0/graph/link_fragments/"));
-    let unpacked = Unpacked::of(&files);
+    let unpacked = Unpacked::from_files(&files);
     assert_eq!(broken(&unpacked).await, ["C41"]);
     let plan = planned(&unpacked).await;
     let within = |path: &str| path.starts_with("0/graph/link_fragments/");
@@ -97,7 +97,7 @@ async fn a_kind_beside_another_is_mended_where_it_lies() {
     assert_eq!(broken(&unpacked).await, [""; 0]);
 
     let files = archives::with_beside("pc3_basic", "graph", "broken/lv_tile_lie", 0);
-    let plan = planned(&Unpacked::of(&files)).await;
+    let plan = planned(&Unpacked::from_files(&files)).await;
     let tiles = plan.changes.iter().filter(|change| change.rules.contains(&"C5"));
     assert_eq!(tiles.map(|change| &*change.path).collect::<Vec<_>>(), ["0/graph/zarr.json"]);
 }
@@ -108,7 +108,7 @@ async fn what_is_replaced_is_kept_beside_the_store() {
     edit(&mut files, "0/zarr.json", |d| {
         d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)
     });
-    let unpacked = Unpacked::of(&files);
+    let unpacked = Unpacked::from_files(&files);
     let before = fs::read(unpacked.path().join("0/zarr.json")).unwrap();
     let plan = planned(&unpacked).await;
     let words: Vec<_> =

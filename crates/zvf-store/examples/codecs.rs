@@ -8,8 +8,8 @@
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, Dtype, FillValue, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
-    BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, Codecs, DensePlan,
-    RowPlan, StoreError,
+    BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, CodecPipeline,
+    DensePlan, RowPlan, StoreError,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -62,9 +62,9 @@ async fn main() -> Result<(), StoreError> {
 }
 
 /// Every chain that is written, by a name.
-fn chains() -> Vec<(&'static str, Codecs)> {
+fn chains() -> Vec<(&'static str, CodecPipeline)> {
     let blosc = |compressor, filter| {
-        Codecs::blosc(BloscSettings {
+        CodecPipeline::blosc(BloscSettings {
             compressor,
             filter,
             block_size: 1024,
@@ -72,11 +72,11 @@ fn chains() -> Vec<(&'static str, Codecs)> {
         })
     };
     vec![
-        ("none", Codecs::none()),
-        ("crc32c", Codecs::none().with_crc32c()),
-        ("zstd", Codecs::zstd(0)),
-        ("zstd_crc32c", Codecs::zstd(5).with_crc32c()),
-        ("gzip", Codecs::gzip(6)),
+        ("none", CodecPipeline::none()),
+        ("crc32c", CodecPipeline::none().with_crc32c()),
+        ("zstd", CodecPipeline::zstd(0)),
+        ("zstd_crc32c", CodecPipeline::zstd(5).with_crc32c()),
+        ("gzip", CodecPipeline::gzip(6)),
         ("lz4_shuffle", blosc(BloscCompressor::Lz4, BloscShuffle::Bytes)),
         ("lz4_bitshuffle", blosc(BloscCompressor::Lz4, BloscShuffle::Bits)),
         ("lz4_plain", blosc(BloscCompressor::Lz4, BloscShuffle::None)),

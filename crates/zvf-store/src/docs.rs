@@ -28,7 +28,7 @@ type Slot = Arc<OnceCell<Option<Kept>>>;
 #[derive(Clone, Debug)]
 struct Kept {
     node: Arc<Node>,
-    print: Print,
+    print: Fingerprint,
     version: Version,
     /// Of groups; arrays may have long ones.
     text: Option<Bytes>,
@@ -37,13 +37,13 @@ struct Kept {
 /// What tells one text from another without keeping it. Texts may be long, and nobody gains by making
 /// two alike: a checksum at the speed of memory will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct Fingerprint {
     len: usize,
     sum: u32,
 }
 
-impl Print {
-    fn of(text: &[u8]) -> Self {
+impl Fingerprint {
+    fn compute(text: &[u8]) -> Self {
         Self { len: text.len(), sum: crc32c::crc32c(text) }
     }
 }
@@ -67,7 +67,7 @@ impl Docs {
     /// Whether every document that was read is still the same, in the same file: a folder that changes places
     /// with another may bring the same documents with other cells.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
-        let read: Vec<(Key, Option<(Print, Version)>)> = {
+        let read: Vec<(Key, Option<(Fingerprint, Version)>)> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let seen = |kept: &Kept| (kept.print, kept.version.clone());
             let print = |slot: &Slot| Some(slot.get()?.as_ref().map(seen));
@@ -78,7 +78,8 @@ impl Docs {
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
             let same = match (now?, before) {
                 (Some(now), Some((print, version))) => {
-                    Print::of(&now.bytes) == *print && now.version.may_be_one_file(version)
+                    Fingerprint::compute(&now.bytes) == *print
+                        && now.version.may_be_one_file(version)
                 }
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,
@@ -111,6 +112,6 @@ async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let node =
         Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
     let text = matches!(node, Node::Group(_)).then(|| got.bytes.clone());
-    let (print, version) = (Print::of(&got.bytes), got.version);
+    let (print, version) = (Fingerprint::compute(&got.bytes), got.version);
     Ok(Some(Kept { node: Arc::new(node), print, version, text }))
 }

@@ -112,7 +112,7 @@ impl RangedFile {
         let key = Key::root().child(name.unwrap_or_default())?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(std::path::Path::new("."));
-        Self::begin(Source::passing(folder, &Budget::new(options))?, key).await
+        Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
     }
 
     /// The file that has the name by now; `None` when it is this one, which it is always for one in memory.
@@ -221,7 +221,7 @@ impl RangedFile {
             .filter(|range| asked(range) && !held(range))
             .map(|range| {
                 let len = range.end.saturating_sub(range.start);
-                Get::at(key.clone(), range.start, len).of(version.clone())
+                Get::at(key.clone(), range.start, len).with_version(version.clone())
             })
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();

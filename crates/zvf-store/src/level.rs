@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{GroupDoc, Level, Node};
+use zvf_metadata::{GroupDoc, LevelDoc, Node};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{Cells, Dense, Rows};
+use crate::layout::{Cells, DenseArray, Rows};
 use crate::node::{self, Listing};
 use crate::shared::Shared;
 
@@ -32,7 +32,7 @@ pub struct LevelNode {
     shared: Arc<Shared>,
     key: Key,
     number: u32,
-    meta: Arc<Level>,
+    meta: Arc<LevelDoc>,
 }
 
 impl LevelNode {
@@ -51,7 +51,7 @@ impl LevelNode {
                     .with_key(&key));
             }
         };
-        let meta = Level::from_group(group).map_err(|error| {
+        let meta = LevelDoc::from_group(group).map_err(|error| {
             StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
         })?;
         Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
@@ -71,7 +71,7 @@ impl LevelNode {
 
     /// Its document.
     #[must_use]
-    pub fn meta(&self) -> &Level {
+    pub fn meta(&self) -> &LevelDoc {
         &self.meta
     }
 
@@ -123,7 +123,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// When the document is not one of items of one size.
-    pub async fn dense(&self, name: &str) -> Result<Option<Dense>, StoreError> {
+    pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>, StoreError> {
         node::dense(&self.shared, &self.below(name)?).await
     }
 

@@ -63,11 +63,11 @@ pub use build::{
     Arrange, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport,
     DenseSink, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray, VerbatimReport,
 };
-pub use codec::{Codecs, Partial};
+pub use codec::{CodecPipeline, Partial};
 pub use error::{Op, Seen, StoreError};
 pub use file::RangedFile;
 pub use key::Key;
-pub use layout::{Cells, Dense, KeyTable, Rows};
+pub use layout::{Cells, DenseArray, KeyTable, Rows};
 pub use level::LevelNode;
 pub use lone::LoneArray;
 pub use node::Listing;

@@ -80,11 +80,11 @@ impl LoneArray {
         let DataTypeKind::Fixed(dtype) = *doc.data_type.kind() else {
             return Err(refused("data_type", "items of one size", Found::Text("another")));
         };
-        let coding = Coding::of(doc)?;
+        let coding = Coding::from_doc(doc)?;
         let Packing::Items { big_endian, order } = coding.packing else {
             return Err(StoreError::unsupported(Op::Decode, "codec of numbers", "vlen-bytes"));
         };
-        let shards = Shards::of(doc, coding.index)?;
+        let shards = Shards::from_doc(doc, coding.index)?;
         let items = doc.inner_chunk_shape().iter().copied();
         let chunk_bytes = items.fold(dtype.size, u64::saturating_mul);
         if chunk_bytes > budget.max_bytes() {

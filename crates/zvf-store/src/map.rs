@@ -42,7 +42,7 @@ use crate::file::RangedFile;
 use crate::num::{to_u64, to_usize};
 use crate::open::Store;
 use crate::options::OpenOptions;
-use crate::signal::{MOST_WATCHED, Watch};
+use crate::signal::{MAX_WATCHED, Watch};
 use crate::source::{Source, is_pack_file};
 
 /// A file of which every byte is an address; cheap to clone.
@@ -91,7 +91,7 @@ impl MappedFile {
     /// has as many maps as it can have.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
-        let most = to_u64(MOST_WATCHED);
+        let most = to_u64(MAX_WATCHED);
         let full = || StoreError::limit(Op::Open, "mapped files at once", most, most + 1);
         Self::open(path, Promise::OfCaller)?.ok_or_else(full)
     }
@@ -132,7 +132,7 @@ impl MappedFile {
     pub(crate) fn reopen(&self) -> Result<Option<Reopened>, StoreError> {
         let Some(path) = &self.0.path else { return Ok(None) };
         let io = |error| StoreError::io(Op::Open, error);
-        if self.0.seen.is_same(&Seen::of(&std::fs::metadata(path).map_err(io)?)) {
+        if self.0.seen.is_same(&Seen::from_metadata(&std::fs::metadata(path).map_err(io)?)) {
             return Ok(None);
         }
         let mapped = Self::open(path, self.0.promise)?;
@@ -273,7 +273,7 @@ impl Promise {
         if matches!(self, Self::WhereImmutable) && !immutable::is_closed_to_writers(&file, &about) {
             return Ok(None);
         }
-        let seen = Seen::of(&about);
+        let seen = Seen::from_metadata(&about);
         let map = if about.len() == 0 {
             None
         } else {
@@ -307,7 +307,7 @@ impl Inner {
     fn check(&self) -> Result<(), StoreError> {
         let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
-        if hit || !self.seen.is_same(&Seen::of(&about)) {
+        if hit || !self.seen.is_same(&Seen::from_metadata(&about)) {
             return Err(StoreError::changed(Change::Version));
         }
         Ok(())
@@ -361,7 +361,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(about: &Metadata) -> Self {
+    fn from_metadata(about: &Metadata) -> Self {
         Self {
             place: (about.dev(), about.ino()),
             size: about.len(),
@@ -389,7 +389,7 @@ pub(crate) mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::signal::survive_sigbus;
+    use crate::signal::install_sigbus_handler;
 
     fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -542,7 +542,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_page_that_goes_away_reads_as_zeros_and_is_noticed() {
-        survive_sigbus().unwrap();
+        install_sigbus_handler().unwrap();
         let (_dir, path) = file(&vec![7; 1 << 20]);
         let (_other_dir, other) = file(&vec![8; 1 << 20]);
         let file = mapped(&path);
@@ -566,7 +566,7 @@ pub(crate) mod tests {
             let (_dir, path) = file(&vec![7; 1 << 20]);
             // Mapped before there was a handler, so nobody watches it.
             let view = mapped(&path).view(0, 1 << 20).unwrap();
-            survive_sigbus().unwrap();
+            install_sigbus_handler().unwrap();
             fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
             let sum: u64 = std::hint::black_box(&view).iter().map(|byte| u64::from(*byte)).sum();
             panic!("read {sum} past the end of a file");

@@ -17,11 +17,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::{Class, Expected};
-use zvf_metadata::{Family, GroupDoc, Node, Object};
+use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
 
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::layout::{Cells, CellsCore, Dense, DenseCore, Rows, RowsCore, chunk_folder};
+use crate::layout::{Cells, CellsCore, DenseArray, DenseCore, Rows, RowsCore, chunk_folder};
 use crate::notice::Notice;
 use crate::shared::Shared;
 
@@ -59,7 +59,7 @@ pub(crate) async fn cells(
     }
     let core = match (shared.node(key).await?.as_deref(), shared.family) {
         (Some(Node::Array(doc)), _) => CellsCore::of_array(shared, key, doc)?,
-        (Some(Node::Group(_)), Family::C) => return Err(odd(key, "an array", "a group")),
+        (Some(Node::Group(_)), LayoutFamily::C) => return Err(odd(key, "an array", "a group")),
         (Some(Node::Group(doc)), _) => {
             if let Some(layout) = doc.attributes.get("layout") {
                 return Err(unknown_layout(key, layout));
@@ -67,7 +67,7 @@ pub(crate) async fn cells(
             let rank = endpoints_rank(key, &doc.attributes).unwrap_or(rank);
             CellsCore::of_group(shared, key, doc.attributes.clone(), rank)
         }
-        (None, Family::C) => return Ok(None),
+        (None, LayoutFamily::C) => return Ok(None),
         (None, _) => {
             if !is_implicit(shared, key).await? {
                 return Ok(None);
@@ -115,16 +115,19 @@ async fn manifests(
 }
 
 /// The items under `key`.
-pub(crate) async fn dense(shared: &Arc<Shared>, key: &Key) -> Result<Option<Dense>, StoreError> {
+pub(crate) async fn dense(
+    shared: &Arc<Shared>,
+    key: &Key,
+) -> Result<Option<DenseArray>, StoreError> {
     if let Some(core) = known(&shared.opened.dense, key) {
-        return Ok(Some(Dense::new(shared, core)));
+        return Ok(Some(DenseArray::new(shared, core)));
     }
     let core = match shared.node(key).await?.as_deref() {
         None => return Ok(None),
         Some(Node::Array(doc)) => DenseCore::of_array(shared, key, doc)?,
         Some(Node::Group(doc)) => DenseCore::of_group(key, doc)?,
     };
-    Ok(Some(Dense::new(shared, keep(&shared.opened.dense, key, core))))
+    Ok(Some(DenseArray::new(shared, keep(&shared.opened.dense, key, core))))
 }
 
 /// The document of the group under `key`; an empty one where families A and B leave it out.
@@ -180,17 +183,17 @@ fn declared(shared: &Shared, key: &Key) -> BTreeSet<String> {
 
 /// Whether families A and B have a group here that they wrote no document for.
 async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
-    if shared.family == Family::C || !shared.source.can_list() {
+    if shared.family == LayoutFamily::C || !shared.source.can_list() {
         return Ok(false);
     }
     Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
 }
 
 /// Whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
-fn is_flat(family: Family, group: &GroupDoc) -> bool {
+fn is_flat(family: LayoutFamily, group: &GroupDoc) -> bool {
     match group.attributes.get("zv_array").and_then(serde_json::Value::as_str) {
         Some(tag) => matches!(tag, "object_index" | "groups"),
-        None => family != Family::C && group.attributes.contains_key("num_groups"),
+        None => family != LayoutFamily::C && group.attributes.contains_key("num_groups"),
     }
 }
 

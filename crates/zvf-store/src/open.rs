@@ -19,7 +19,7 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{Family, GroupDoc, Node, Root, Version};
+use zvf_metadata::{GroupDoc, LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
@@ -27,7 +27,7 @@ use crate::docs::Docs;
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
-use crate::layout::{Cells, Dense, Rows};
+use crate::layout::{Cells, DenseArray, Rows};
 use crate::level::LevelNode;
 use crate::node::{self, Listing, Opened};
 use crate::notice::{Notice, Notices};
@@ -249,7 +249,7 @@ impl Store {
             checked = (key, node);
         }
         let (key, Some(node)) = checked else { return Ok(()) };
-        let (is, should) = (matches!(*node, Node::Array(_)), self.family() == Family::C);
+        let (is, should) = (matches!(*node, Node::Array(_)), self.family() == LayoutFamily::C);
         if is == should {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl Store {
 
     /// The layout family of that version.
     #[must_use]
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> LayoutFamily {
         self.shared.family
     }
 
@@ -352,7 +352,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`LevelNode::dense`].
-    pub async fn dense(&self, path: &str) -> Result<Option<Dense>, StoreError> {
+    pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
         node::dense(&self.shared, &Key::root().below(path)?).await
     }
 
@@ -406,7 +406,7 @@ impl Store {
             documents.push((node, object));
         }
         let mut read = Vec::with_capacity(documents.len());
-        for some in documents.chunks(AT_ONCE) {
+        for some in documents.chunks(DOCUMENT_BATCH) {
             let objects: Vec<Key> = some.iter().map(|(_, object)| object.clone()).collect();
             let texts = self.stored_objects(&objects).await?;
             read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
@@ -539,7 +539,7 @@ fn key_of(path: &str) -> Result<Key, StoreError> {
 }
 
 /// The root document and the family of its version, or why the store cannot be used.
-fn root_of(node: Option<Arc<Node>>) -> Result<(Root, Family), StoreError> {
+fn root_of(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
         Some(Node::Group(group)) => {
@@ -575,7 +575,7 @@ const DOCUMENT: &str = "zarr.json";
 /// How often a store is opened that is replaced each time before it is open.
 const OPENINGS: u32 = 5;
 /// Documents that are read at once.
-const AT_ONCE: usize = 256;
+const DOCUMENT_BATCH: usize = 256;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 
@@ -585,5 +585,5 @@ const _: () = {
     shareable::<LevelNode>();
     shareable::<Cells>();
     shareable::<Rows>();
-    shareable::<Dense>();
+    shareable::<DenseArray>();
 };

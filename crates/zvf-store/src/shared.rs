@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zvf_metadata::{Family, Node, Root};
+use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Keep};
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) budget: Budget,
     pub(crate) root: Root,
-    pub(crate) family: Family,
+    pub(crate) family: LayoutFamily,
     pub(crate) opened: Opened,
     pub(crate) ids: AtomicU32,
 }

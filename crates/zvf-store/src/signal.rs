@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 ///
 /// When the operating system refuses.
 #[expect(unsafe_code, reason = "signal handlers are set by the C library")]
-pub fn survive_sigbus() -> io::Result<()> {
+pub fn install_sigbus_handler() -> io::Result<()> {
     static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
         let failed = || Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL));
@@ -59,7 +59,7 @@ pub fn survive_sigbus() -> io::Result<()> {
 pub(crate) struct TableFull;
 
 /// Maps that can be watched at once: several handles full of them.
-pub(crate) const MOST_WATCHED: usize = 1024;
+pub(crate) const MAX_WATCHED: usize = 1024;
 
 /// A map in the table of the handler; leaves it when dropped.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             _ => None,
         }
     };
-    if fault.is_some_and(mend) {
+    if fault.is_some_and(map_zero_page) {
         return;
     }
     // SAFETY: the arguments are those that the system gave.
@@ -161,7 +161,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 
 /// Puts a page of zeros at `address`, when it lies in one of the maps.
 #[expect(unsafe_code, reason = "replaces a page that can no longer be read")]
-fn mend(address: usize) -> bool {
+fn map_zero_page(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(|place| place.holds(address)) else { return false };
     let page = PAGE.load(Ordering::Acquire).max(1);
     let start = address.saturating_sub(address.checked_rem(page).unwrap_or(0));
@@ -253,7 +253,7 @@ fn errno_place() -> *mut i32 {
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-static PLACES: [Place; MOST_WATCHED] = [const { Place::free() }; MOST_WATCHED];
+static PLACES: [Place; MAX_WATCHED] = [const { Place::free() }; MAX_WATCHED];
 
 #[cfg(test)]
 mod tests {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn places_are_given_back_and_run_out() {
-        survive_sigbus().unwrap();
+        install_sigbus_handler().unwrap();
         let place = Place::free();
         assert!(!place.holds(0) && !place.holds(1));
         place.write(4096, 8192);
@@ -277,7 +277,7 @@ mod tests {
             all.push(watch.unwrap());
         }
         // Other tests of this process may hold some.
-        assert!(!all.is_empty() && all.len() <= MOST_WATCHED);
+        assert!(!all.is_empty() && all.len() <= MAX_WATCHED);
         drop(all);
         assert!(Watch::new(usize::MAX - 8192, 4096).unwrap().is_some());
     }

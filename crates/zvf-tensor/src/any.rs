@@ -11,11 +11,11 @@
 //! Not here: writing them in another form (`convert`).
 
 use bytes::Bytes;
-use zvf_b2nd::{Geometry, Partition};
+use zvf_b2nd::{BlockGeometry, Partition};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
-use zvf_tet::{Element, MemoryBudget};
+use zvf_tet::{MemoryBudget, TensorDtype};
 
 use crate::b2nd::BlockArray;
 use crate::error::TensorError;
@@ -43,9 +43,9 @@ pub struct AnyArray(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
-    Tet { file: TensorFile, name: Box<str>, element: Element },
+    Tet { file: TensorFile, name: Box<str>, element: TensorDtype },
     Blocks(BlockArray),
-    Zarr { array: LoneArray, geometry: Box<Geometry> },
+    Zarr { array: LoneArray, geometry: Box<BlockGeometry> },
 }
 
 impl AnyArray {
@@ -99,7 +99,8 @@ impl AnyArray {
             }
         };
         let geometry = tensor.dataset().geometry();
-        let element = geometry.map_err(|e| TensorError::from(e).of(tensor.name()))?.element();
+        let element =
+            geometry.map_err(|e| TensorError::from(e).with_dataset(tensor.name()))?.element();
         let name = tensor.name().into();
         Ok(Self(Form::Tet { file, name, element }))
     }
@@ -119,7 +120,7 @@ impl AnyArray {
         let (doc, dtype) = (array.document(), array.dtype());
         let inner = doc.inner_chunk_shape();
         let size = u32::try_from(dtype.size).unwrap_or(u32::MAX);
-        let geometry = Geometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
+        let geometry = BlockGeometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
     }
 
@@ -225,7 +226,7 @@ impl AnyArray {
 /// A box of a Zarr array, whose chunks are blocks like those of a block array.
 async fn zarr_box(
     array: &LoneArray,
-    geometry: &Geometry,
+    geometry: &BlockGeometry,
     start: &[u64],
     stop: &[u64],
     memory: &Memory,
@@ -266,35 +267,35 @@ async fn zarr_box(
 }
 
 /// The type that elements of a `.tet` file are.
-pub(crate) const fn dtype_of(element: Element) -> Dtype {
+pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
     let (kind, size) = match element {
-        Element::F16 => (DtypeKind::Float, 2),
-        Element::F32 => (DtypeKind::Float, 4),
-        Element::F64 => (DtypeKind::Float, 8),
-        Element::I16 => (DtypeKind::Int, 2),
-        Element::I32 => (DtypeKind::Int, 4),
-        Element::I64 => (DtypeKind::Int, 8),
-        Element::U8 => (DtypeKind::UInt, 1),
-        Element::U16 => (DtypeKind::UInt, 2),
-        Element::U32 => (DtypeKind::UInt, 4),
-        Element::U64 => (DtypeKind::UInt, 8),
+        TensorDtype::F16 => (DtypeKind::Float, 2),
+        TensorDtype::F32 => (DtypeKind::Float, 4),
+        TensorDtype::F64 => (DtypeKind::Float, 8),
+        TensorDtype::I16 => (DtypeKind::Int, 2),
+        TensorDtype::I32 => (DtypeKind::Int, 4),
+        TensorDtype::I64 => (DtypeKind::Int, 8),
+        TensorDtype::U8 => (DtypeKind::UInt, 1),
+        TensorDtype::U16 => (DtypeKind::UInt, 2),
+        TensorDtype::U32 => (DtypeKind::UInt, 4),
+        TensorDtype::U64 => (DtypeKind::UInt, 8),
     };
     Dtype { kind, size, big_endian: false }
 }
 
 /// The elements that a `.tet` file has for a type; booleans are bytes.
-pub(crate) const fn element_of(dtype: Dtype) -> Option<Element> {
+pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
     Some(match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 2) => Element::F16,
-        (DtypeKind::Float, 4) => Element::F32,
-        (DtypeKind::Float, 8) => Element::F64,
-        (DtypeKind::Int, 2) => Element::I16,
-        (DtypeKind::Int, 4) => Element::I32,
-        (DtypeKind::Int, 8) => Element::I64,
-        (DtypeKind::UInt | DtypeKind::Bool, 1) => Element::U8,
-        (DtypeKind::UInt, 2) => Element::U16,
-        (DtypeKind::UInt, 4) => Element::U32,
-        (DtypeKind::UInt, 8) => Element::U64,
+        (DtypeKind::Float, 2) => TensorDtype::F16,
+        (DtypeKind::Float, 4) => TensorDtype::F32,
+        (DtypeKind::Float, 8) => TensorDtype::F64,
+        (DtypeKind::Int, 2) => TensorDtype::I16,
+        (DtypeKind::Int, 4) => TensorDtype::I32,
+        (DtypeKind::Int, 8) => TensorDtype::I64,
+        (DtypeKind::UInt | DtypeKind::Bool, 1) => TensorDtype::U8,
+        (DtypeKind::UInt, 2) => TensorDtype::U16,
+        (DtypeKind::UInt, 4) => TensorDtype::U32,
+        (DtypeKind::UInt, 8) => TensorDtype::U64,
         _ => return None,
     })
 }
@@ -328,18 +329,18 @@ mod tests {
     #[test]
     fn types_of_numpy_and_of_tet() {
         for (text, code, element) in [
-            ("float16", "<f2", Some(Element::F16)),
-            (">f4", ">f4", Some(Element::F32)),
-            ("float64", "<f8", Some(Element::F64)),
+            ("float16", "<f2", Some(TensorDtype::F16)),
+            (">f4", ">f4", Some(TensorDtype::F32)),
+            ("float64", "<f8", Some(TensorDtype::F64)),
             ("int8", "|i1", None),
-            ("int16", "<i2", Some(Element::I16)),
-            ("int32", "<i4", Some(Element::I32)),
-            ("int64", "<i8", Some(Element::I64)),
-            ("bool", "|b1", Some(Element::U8)),
-            ("uint8", "|u1", Some(Element::U8)),
-            ("uint16", "<u2", Some(Element::U16)),
-            ("uint32", "<u4", Some(Element::U32)),
-            ("uint64", "<u8", Some(Element::U64)),
+            ("int16", "<i2", Some(TensorDtype::I16)),
+            ("int32", "<i4", Some(TensorDtype::I32)),
+            ("int64", "<i8", Some(TensorDtype::I64)),
+            ("bool", "|b1", Some(TensorDtype::U8)),
+            ("uint8", "|u1", Some(TensorDtype::U8)),
+            ("uint16", "<u2", Some(TensorDtype::U16)),
+            ("uint32", "<u4", Some(TensorDtype::U32)),
+            ("uint64", "<u8", Some(TensorDtype::U64)),
             ("<U3", "<U3", None),
         ] {
             let dtype = Dtype::parse(text).unwrap();

@@ -9,19 +9,19 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
-use zvf_tet::{Element, StridedView};
+use zvf_tet::{StridedView, TensorDtype};
 
 /// A number that elements can be.
 ///
 /// ```
-/// use zvf_tet::Element;
+/// use zvf_tet::TensorDtype;
 /// use zvf_tensor::Value;
 ///
-/// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (Element::F32, 1.5));
+/// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (TensorDtype::F32, 1.5));
 /// ```
 pub trait Value: FromBytes + IntoBytes + Immutable + Copy {
     /// The type of elements that are such numbers.
-    const ELEMENT: Element;
+    const ELEMENT: TensorDtype;
 
     /// The number that lies in memory little-endian as this one.
     #[must_use]
@@ -29,63 +29,63 @@ pub trait Value: FromBytes + IntoBytes + Immutable + Copy {
 }
 
 impl Value for f32 {
-    const ELEMENT: Element = Element::F32;
+    const ELEMENT: TensorDtype = TensorDtype::F32;
     fn of_le(self) -> Self {
         Self::from_bits(u32::from_le(self.to_bits()))
     }
 }
 
 impl Value for f64 {
-    const ELEMENT: Element = Element::F64;
+    const ELEMENT: TensorDtype = TensorDtype::F64;
     fn of_le(self) -> Self {
         Self::from_bits(u64::from_le(self.to_bits()))
     }
 }
 
 impl Value for i16 {
-    const ELEMENT: Element = Element::I16;
+    const ELEMENT: TensorDtype = TensorDtype::I16;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
 }
 
 impl Value for i32 {
-    const ELEMENT: Element = Element::I32;
+    const ELEMENT: TensorDtype = TensorDtype::I32;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
 }
 
 impl Value for i64 {
-    const ELEMENT: Element = Element::I64;
+    const ELEMENT: TensorDtype = TensorDtype::I64;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
 }
 
 impl Value for u8 {
-    const ELEMENT: Element = Element::U8;
+    const ELEMENT: TensorDtype = TensorDtype::U8;
     fn of_le(self) -> Self {
         self
     }
 }
 
 impl Value for u16 {
-    const ELEMENT: Element = Element::U16;
+    const ELEMENT: TensorDtype = TensorDtype::U16;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
 }
 
 impl Value for u32 {
-    const ELEMENT: Element = Element::U32;
+    const ELEMENT: TensorDtype = TensorDtype::U32;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
 }
 
 impl Value for u64 {
-    const ELEMENT: Element = Element::U64;
+    const ELEMENT: TensorDtype = TensorDtype::U64;
     fn of_le(self) -> Self {
         Self::from_le(self)
     }
@@ -107,19 +107,19 @@ impl Value for u64 {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    element: Element,
+    element: TensorDtype,
     shape: Vec<u64>,
     bytes: Bytes, // as many elements as the shape has
 }
 
 impl Array {
-    pub(crate) const fn new(element: Element, shape: Vec<u64>, bytes: Bytes) -> Self {
+    pub(crate) const fn new(element: TensorDtype, shape: Vec<u64>, bytes: Bytes) -> Self {
         Self { element, shape, bytes }
     }
 
     /// The type of an element.
     #[must_use]
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
@@ -160,7 +160,7 @@ impl Array {
 #[derive(Clone, Debug)]
 pub struct View {
     file: RangedFile,
-    element: Element,
+    element: TensorDtype,
     shape: Vec<u64>,
     strides: Option<Vec<u64>>, // in bytes; none where elements lie side by side
     bytes: Bytes,
@@ -169,7 +169,7 @@ pub struct View {
 impl View {
     pub(crate) const fn new(
         file: RangedFile,
-        element: Element,
+        element: TensorDtype,
         shape: Vec<u64>,
         bytes: Bytes,
     ) -> Self {
@@ -178,7 +178,7 @@ impl View {
 
     pub(crate) fn strided(
         file: RangedFile,
-        element: Element,
+        element: TensorDtype,
         view: &StridedView,
         bytes: Bytes,
     ) -> Self {
@@ -188,7 +188,7 @@ impl View {
 
     /// The type of an element.
     #[must_use]
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
@@ -230,7 +230,7 @@ impl View {
 }
 
 /// `bytes` as numbers: in place, or copied where address or byte order do not fit.
-fn numbers<T: Value>(element: Element, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
+fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
     if T::ELEMENT != element {
         return None;
     }
@@ -251,10 +251,10 @@ mod tests {
     fn odd_addresses_are_copied() {
         let bytes: Vec<u8> = (0..17).collect();
         for at in 0..4 {
-            let found = numbers::<u32>(Element::U32, &bytes[at..at + 8]).unwrap();
+            let found = numbers::<u32>(TensorDtype::U32, &bytes[at..at + 8]).unwrap();
             let first = 0x0302_0100_u32 + 0x0101_0101 * at as u32;
             assert_eq!(found[..], [first, first + 0x0404_0404], "{at}");
         }
-        assert!(numbers::<u32>(Element::F32, &bytes).is_none());
+        assert!(numbers::<u32>(TensorDtype::F32, &bytes).is_none());
     }
 }

@@ -17,11 +17,11 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use zvf_b2nd::{Filter, FilterSlot, Geometry, Partition};
+use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue};
-use zvf_store::{BloscSettings, Build, BuildOptions, Codecs};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
+use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline};
 
 use crate::any::{AnyArray, TEXT_UNIT, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
@@ -29,7 +29,7 @@ use crate::error::TensorError;
 use crate::memory::Memory;
 use crate::num::to_usize;
 use crate::pause::pause;
-use crate::publish::NewFile;
+use crate::publish::AtomicTensorFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
 
 /// A form that arrays are written in.
@@ -190,7 +190,7 @@ pub async fn gather(
         let dtype = array.dtype().ok_or_else(|| untyped(array))?;
         let Some(element) = element_of(dtype) else {
             let found = dtype.to_string();
-            return Err(unsupported("a type of .tet files", &found).of(name));
+            return Err(unsupported("a type of .tet files", &found).with_dataset(name));
         };
         let chunk: Vec<u64> =
             options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
@@ -199,7 +199,7 @@ pub async fn gather(
         tensors.push(tensor.compressed(compression));
     }
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
-    let mut new = NewFile::create(path, options.replace)?;
+    let mut new = AtomicTensorFile::create(path, options.replace)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
     let mut done = 0_u64;
     for (name, array) in arrays {
@@ -279,7 +279,7 @@ async fn to_zarr(
         chunk.iter().zip(&block).map(|(chunk, block)| chunk.div_ceil((*block).max(1))).collect();
     let shard: Vec<u64> = per.iter().zip(&block).map(|(n, b)| n.saturating_mul(*b)).collect();
     let geometry =
-        Geometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
+        BlockGeometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
     let text = document(array, dtype, &shard, &block, options).print();
 
     let store = BuildOptions { replace: options.replace, ..BuildOptions::default() };
@@ -351,22 +351,22 @@ fn document(
         DtypeKind::Float => FillValue::float(0.0),
         DtypeKind::Text => FillValue::text(""),
     };
-    let bytes = if dtype.size == 1 { Codec::single_bytes() } else { Codec::bytes() };
+    let bytes = if dtype.size == 1 { CodecSpec::single_bytes() } else { CodecSpec::bytes() };
     let mut codecs = vec![bytes];
     codecs.extend(codecs_of(dtype, options).metadata());
     doc.codecs = if doc.chunk_shape == block {
         codecs
     } else {
-        vec![Codec::sharding(block.to_vec(), codecs)]
+        vec![CodecSpec::sharding(block.to_vec(), codecs)]
     };
     doc
 }
 
-fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> Codecs {
+fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> CodecPipeline {
     match (options.compressor, options.shuffle) {
-        (None, _) => Codecs::none(),
-        (Some(Compressor::Zstd), Shuffle::None) => Codecs::zstd(options.level.into()),
-        (Some(compressor), filter) => Codecs::blosc(BloscSettings {
+        (None, _) => CodecPipeline::none(),
+        (Some(Compressor::Zstd), Shuffle::None) => CodecPipeline::zstd(options.level.into()),
+        (Some(compressor), filter) => CodecPipeline::blosc(BloscSettings {
             compressor,
             level: options.level,
             filter,

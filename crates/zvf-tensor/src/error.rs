@@ -9,7 +9,7 @@ use std::fmt;
 use zvf_blosc::BloscError;
 use zvf_format::{Class, Expected, FormatError};
 use zvf_store::{Op, Seen, StoreError};
-use zvf_tet::{EscapedName, Rule};
+use zvf_tet::{EscapedName, TetRule};
 
 /// A fault of a container, of a file, or of a request.
 ///
@@ -55,8 +55,8 @@ impl TensorError {
 
     /// The rule of the `.tet` format that is broken, when it is one.
     #[must_use]
-    pub fn rule(&self) -> Option<Rule> {
-        self.store().and_then(StoreError::format).and_then(Rule::of)
+    pub fn rule(&self) -> Option<TetRule> {
+        self.store().and_then(StoreError::format).and_then(TetRule::from_error)
     }
 
     /// The fault of the layer below that reads files.
@@ -69,7 +69,7 @@ impl TensorError {
     }
 
     /// The same fault, of this dataset, unless it names one.
-    pub(crate) fn of(mut self, dataset: &str) -> Self {
+    pub(crate) fn with_dataset(mut self, dataset: &str) -> Self {
         self.0.dataset.get_or_insert_with(|| dataset.into());
         self
     }
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_dataset_is_named_once_and_escaped() {
-        let error = TensorError::request("slice", "one", "two").of("a\nb").of("c");
+        let error =
+            TensorError::request("slice", "one", "two").with_dataset("a\nb").with_dataset("c");
         assert_eq!(
             error.to_string(),
             "dataset a\\nb: InvalidArgument, slice: expected one, found \"two\""

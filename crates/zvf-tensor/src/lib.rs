@@ -58,7 +58,7 @@ pub use convert::{ArrayForm, ConvertOptions, convert, gather};
 pub use error::TensorError;
 pub use memory::Memory;
 pub use pack::{PackOptions, Packed, Unpacked, pack, unpack};
-pub use publish::NewFile;
+pub use publish::AtomicTensorFile;
 pub use slice::{Bound, Cut, Slice};
 pub use tet::{
     Compression, Fault, Metadata, NewTensor, Tensor, TensorAbout, TensorFile, TetWriter, Weight,

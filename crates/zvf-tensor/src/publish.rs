@@ -19,9 +19,9 @@ use crate::error::TensorError;
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("a.tet");
 /// use std::io::Write as _;
-/// use zvf_tensor::NewFile;
+/// use zvf_tensor::AtomicTensorFile;
 ///
-/// let mut new = NewFile::create(&path, false)?;
+/// let mut new = AtomicTensorFile::create(&path, false)?;
 /// new.file().write_all(b"all of it")?;
 /// assert!(!path.exists());
 /// new.publish()?;
@@ -30,9 +30,9 @@ use crate::error::TensorError;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct NewFile(AtomicFile);
+pub struct AtomicTensorFile(AtomicFile);
 
-impl NewFile {
+impl AtomicTensorFile {
     /// Begins the file at `path`; what is there is replaced only when `replace` says so.
     ///
     /// # Errors
@@ -148,9 +148,9 @@ mod tests {
     fn an_array_that_was_changed_meanwhile_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        NewFile::create(&path, false).unwrap().publish().unwrap();
-        let late = NewFile::create(&path, true).unwrap();
-        NewFile::create(&path, true).unwrap().publish().unwrap();
+        AtomicTensorFile::create(&path, false).unwrap().publish().unwrap();
+        let late = AtomicTensorFile::create(&path, true).unwrap();
+        AtomicTensorFile::create(&path, true).unwrap().publish().unwrap();
         assert_eq!(late.publish().unwrap_err().class(), Class::Conflict);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

@@ -11,7 +11,7 @@
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
-use zvf_tet::Axis;
+use zvf_tet::AxisSlice;
 
 use crate::error::TensorError;
 
@@ -110,9 +110,9 @@ impl Slice {
         &self,
         shape: &[u64],
         label: impl Fn(usize, &str) -> Option<u64>,
-    ) -> Result<Vec<Axis>, TensorError> {
+    ) -> Result<Vec<AxisSlice>, TensorError> {
         if self.cuts.is_empty() {
-            return Ok(shape.iter().map(|&extent| Axis::all(extent)).collect());
+            return Ok(shape.iter().map(|&extent| AxisSlice::all(extent)).collect());
         }
         if self.cuts.len() != shape.len() {
             let expected = zvf_format::Expected::Exactly(crate::num::to_u64(shape.len()).into());
@@ -128,7 +128,7 @@ impl Slice {
             }
         };
         let axis = |(axis, (cut, extent)): (usize, (&Cut, &u64))| {
-            Ok(Axis {
+            Ok(AxisSlice {
                 start: place(axis, &cut.start, 0)?,
                 stop: place(axis, &cut.stop, *extent)?,
                 step: cut.step.unwrap_or(1),
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(axes(" 3 ,:@right", &[9, 5]), [(3, 4, 1), (0, 2, 1)]);
         assert_eq!(axes("::3,1:", &[9, 5]), [(0, 9, 3), (1, 5, 1)]);
         let all = Slice::all().axes(&[4, 5], label).unwrap();
-        assert_eq!(all, [Axis::all(4), Axis::all(5)]);
+        assert_eq!(all, [AxisSlice::all(4), AxisSlice::all(5)]);
         let between = Slice::between(&[1, 2], &[3, 4]);
         assert_eq!(between, "1:3,2:4".parse().unwrap());
     }

@@ -3,15 +3,18 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use zvf_tet::{Axis, Codec, DatasetSpec, Element, File, Geometry, Index, Layout, MemoryBudget};
+use zvf_tet::{
+    AxisSlice, DatasetSpec, File, Index, Layout, MemoryBudget, TensorCodec, TensorDtype,
+    TileGeometry,
+};
 
 /// A file of 100 x 1000 raw chunks, one element each.
 fn many_chunks() -> Vec<u8> {
-    let geometry = Geometry::new(Element::F32, &[100, 1000], &[1, 1]).unwrap();
+    let geometry = TileGeometry::new(TensorDtype::F32, &[100, 1000], &[1, 1]).unwrap();
     let spec = DatasetSpec::new("a", geometry).aligned_to(4);
     let mut layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     while layout.next_tile().is_some() {
-        layout.place(Codec::Raw, 4).unwrap();
+        layout.place(TensorCodec::Raw, 4).unwrap();
     }
     let end = layout.payload_end();
     let mut bytes = layout.finish(false).unwrap();
@@ -35,7 +38,8 @@ fn tet(c: &mut Criterion) {
     group.finish();
 
     let lookup = file.lookup(0).unwrap();
-    let slice = [Axis { start: 40, stop: 44, step: 2 }, Axis { start: 500, stop: 504, step: 1 }];
+    let slice =
+        [AxisSlice { start: 40, stop: 44, step: 2 }, AxisSlice { start: 500, stop: 504, step: 1 }];
     c.bench_function("tet/plan of 8 chunks in 100000", |b| {
         b.iter(|| {
             let plan = lookup.select(black_box(&slice)).unwrap();

@@ -12,17 +12,17 @@ use super::MAX_RANK;
 /// One run of elements.
 ///
 /// ```
-/// use zvf_tet::{Axis, Element, Geometry, Run, Selection};
+/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, CopyRun, Selection};
 ///
-/// let geometry = Geometry::new(Element::F64, &[9], &[9]).unwrap();
-/// let odd = Selection::new(&geometry, &[Axis { start: 1, stop: 9, step: 2 }])?;
+/// let geometry = TileGeometry::new(TensorDtype::F64, &[9], &[9]).unwrap();
+/// let odd = Selection::new(&geometry, &[AxisSlice { start: 1, stop: 9, step: 2 }])?;
 /// let run = odd.runs(&geometry.tile(&[0]).unwrap()).next().unwrap();
-/// assert_eq!(run, Run { src: 8, dst: 0, count: 4, stride: 16 });
+/// assert_eq!(run, CopyRun { src: 8, dst: 0, count: 4, stride: 16 });
 /// assert!(!run.is_contiguous(8));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct CopyRun {
     /// Bytes from the start of the tile to the first element.
     pub src: u64,
     /// Bytes from the start of the result to where it goes.
@@ -33,7 +33,7 @@ pub struct Run {
     pub stride: u64,
 }
 
-impl Run {
+impl CopyRun {
     /// Whether elements of this size are side by side in the tile too.
     #[must_use]
     pub const fn is_contiguous(&self, element_size: u64) -> bool {
@@ -44,7 +44,7 @@ impl Run {
 /// The runs of one tile, in the order of the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    run: Run, // the next one
+    run: CopyRun, // the next one
     left: u64,
     outer: [Outer; MAX_RANK], // axes that are not part of a run; those not used have `n` 1
 }
@@ -87,7 +87,7 @@ impl Runs {
     ) -> Self {
         let nothing = Outer { n: 1, done: 0, src: 0, dst: 0 };
         let mut new = Self {
-            run: Run { src: 0, dst: 0, count: 1, stride: size },
+            run: CopyRun { src: 0, dst: 0, count: 1, stride: size },
             left: 1,
             outer: [nothing; MAX_RANK],
         };
@@ -121,9 +121,9 @@ impl Runs {
 }
 
 impl Iterator for Runs {
-    type Item = Run;
+    type Item = CopyRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<CopyRun> {
         self.left = self.left.checked_sub(1)?;
         let run = self.run;
         for outer in self.outer.iter_mut().rev() {
@@ -148,18 +148,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Axis, Element, Geometry, Selection};
+    use crate::{AxisSlice, Selection, TensorDtype, TileGeometry};
 
     /// Source, destination, count and stride.
     type Found = (u64, u64, u64, u64);
 
     /// Name, chunk shape, selection and runs.
-    type Case = (&'static str, [u64; 3], [Axis; 3], &'static [Found]);
+    type Case = (&'static str, [u64; 3], [AxisSlice; 3], &'static [Found]);
 
     #[test]
     fn runs_are_as_long_as_they_can_be() {
-        let all = Axis::all;
-        let axis = |start, stop, step| Axis { start, stop, step };
+        let all = AxisSlice::all;
+        let axis = |start, stop, step| AxisSlice { start, stop, step };
         #[rustfmt::skip]
         let table: [Case; 8] = [
             // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst, count, stride
@@ -175,7 +175,7 @@ mod tests {
             ("untouched", [1, 3, 5], [axis(2, 4, 1), all(3), all(5)], &[]),
         ];
         for (name, chunk, axes, runs) in table {
-            let geometry = Geometry::new(Element::U16, &[4, 3, 5], &chunk).unwrap();
+            let geometry = TileGeometry::new(TensorDtype::U16, &[4, 3, 5], &chunk).unwrap();
             let selection = Selection::new(&geometry, &axes).unwrap();
             let tile = geometry.tile(&[0, 0, 0]).unwrap();
             let found: Vec<_> =
@@ -183,15 +183,15 @@ mod tests {
             assert_eq!(found, runs, "{name}");
         }
         // A step that leads nowhere does not break a run.
-        let geometry = Geometry::new(Element::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U16, &[4, 1, 5], &[4, 1, 5]).unwrap();
         let selection = Selection::new(&geometry, &[all(4), axis(0, 1, 9), all(5)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0, 0]).unwrap()).collect();
-        assert_eq!(runs, [Run { src: 0, dst: 0, count: 20, stride: 2 }]);
+        assert_eq!(runs, [CopyRun { src: 0, dst: 0, count: 20, stride: 2 }]);
         // Nor do axes of extent 1 inside.
-        let geometry = Geometry::new(Element::U16, &[9, 1], &[9, 1]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U16, &[9, 1], &[9, 1]).unwrap();
         let selection = Selection::new(&geometry, &[axis(0, 9, 4), all(1)]).unwrap();
         let runs: Vec<_> = selection.runs(&geometry.tile(&[0, 0]).unwrap()).collect();
-        assert_eq!(runs, [Run { src: 0, dst: 0, count: 3, stride: 8 }]);
+        assert_eq!(runs, [CopyRun { src: 0, dst: 0, count: 3, stride: 8 }]);
     }
 
     proptest! {
@@ -204,9 +204,9 @@ mod tests {
             let chunk: Vec<_> = axes.iter().map(|a| a.1).collect();
             let axes: Vec<_> = axes.iter().map(|(extent, _, step, (a, b))| {
                 let start = a % extent;
-                Axis { start, stop: start + 1 + b % (extent - start), step: *step }
+                AxisSlice { start, stop: start + 1 + b % (extent - start), step: *step }
             }).collect();
-            let geometry = Geometry::new(Element::I16, &shape, &chunk).unwrap();
+            let geometry = TileGeometry::new(TensorDtype::I16, &shape, &chunk).unwrap();
             let selection = Selection::new(&geometry, &axes).unwrap();
 
             let mut result: Vec<Option<u64>> = std::vec![None; (selection.byte_len() / 2) as usize];
@@ -239,7 +239,7 @@ mod tests {
         index.iter().zip(tile.lo()).zip(shape).fold(0, |n, ((i, lo), extent)| n * extent + lo + i)
     }
 
-    fn naive(shape: &[u64], axes: &[Axis]) -> Vec<Option<u64>> {
+    fn naive(shape: &[u64], axes: &[AxisSlice]) -> Vec<Option<u64>> {
         let mut numbers = std::vec![0];
         for (axis, extent) in axes.iter().zip(shape) {
             let along = (axis.start..axis.stop).step_by(axis.step as usize);

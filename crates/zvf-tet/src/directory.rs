@@ -19,9 +19,9 @@
 //! A record has at least 32 bytes, which bounds `dataset_count` before anything loops over it. Records
 //! are walked each time and never collected.
 //!
-//! Not here: what shape and type mean together ([`Geometry`]); names that repeat ([`File`]).
+//! Not here: what shape and type mean together ([`TileGeometry`]); names that repeat ([`File`]).
 //!
-//! [`Geometry`]: super::Geometry
+//! [`TileGeometry`]: super::Geometry
 //! [`File`]: super::File
 
 use zerocopy::little_endian::{U32, U64};
@@ -31,7 +31,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use alloc::vec::Vec;
 
 use super::superblock::{AT_DATASET_COUNT, AT_INDEX_OFFSET, Superblock};
-use super::{Element, Geometry, MAX_RANK};
+use super::{MAX_RANK, TensorDtype, TileGeometry};
 use zvf_format::cursor::{Cursor, Items};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Lints, Part};
@@ -63,7 +63,7 @@ pub struct Directory<'a> {
 /// One dataset of a directory.
 ///
 /// ```
-/// # use zvf_tet::{Directory, Element};
+/// # use zvf_tet::{Directory, TensorDtype};
 /// # let bytes = [
 /// #     &[40, 0, 0, 0, 0, 0, 0, 0][..],
 /// #     &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
@@ -72,7 +72,7 @@ pub struct Directory<'a> {
 /// # .concat();
 /// # let directory = Directory::parse(&bytes, 1, 216)?;
 /// let a = directory.get(0).unwrap();
-/// assert_eq!((a.name(), a.element()), ("a", Some(Element::F32)));
+/// assert_eq!((a.name(), a.element()), ("a", Some(TensorDtype::F32)));
 /// assert_eq!(a.geometry()?.tile_count(), 2);
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
@@ -264,8 +264,8 @@ impl<'a> Dataset<'a> {
 
     /// The element type, or `None` when the tag is unknown.
     #[must_use]
-    pub const fn element(&self) -> Option<Element> {
-        Element::from_tag(self.dtype)
+    pub const fn element(&self) -> Option<TensorDtype> {
+        TensorDtype::from_tag(self.dtype)
     }
 
     /// How many axes it has.
@@ -290,7 +290,7 @@ impl<'a> Dataset<'a> {
     ///
     /// When the type is unknown, a chunk has no extent, or the bytes of the dataset do not fit in
     /// 64 bits.
-    pub fn geometry(&self) -> Result<Geometry, FormatError> {
+    pub fn geometry(&self) -> Result<TileGeometry, FormatError> {
         let refuse = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetDirectory, field, at, expected, found)
         };
@@ -303,7 +303,7 @@ impl<'a> Dataset<'a> {
             let (at, expected) = (AT_RECORDS.saturating_add(at), Expected::AtLeast(1));
             return Err(refuse(Class::BadShape, "chunk_shape", at, expected, 0));
         }
-        Geometry::of(element, self.shape(), self.chunk_shape()).ok_or_else(|| {
+        TileGeometry::from_extents(element, self.shape(), self.chunk_shape()).ok_or_else(|| {
             let at = AT_RECORDS.saturating_add(self.shape.at);
             let expected = Expected::Rule("a product below 2^64 bytes");
             FormatError::new(Class::Overflow, Part::TetDirectory, "shape", at, expected, "more")
@@ -342,7 +342,7 @@ impl<'a> Dataset<'a> {
 /// The bytes between superblock and index: length, records, padding. Geometry and names were checked.
 #[cfg(feature = "alloc")]
 pub(super) fn encode<'a>(
-    datasets: impl IntoIterator<Item = (&'a str, &'a Geometry)>,
+    datasets: impl IntoIterator<Item = (&'a str, &'a TileGeometry)>,
 ) -> Option<(u32, Vec<u8>)> {
     let (mut bytes, mut count) = (Vec::from([0; 8]), 0_u32);
     for (name, geometry) in datasets {

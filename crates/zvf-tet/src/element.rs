@@ -10,14 +10,14 @@
 /// The type of the elements of a dataset.
 ///
 /// ```
-/// use zvf_tet::Element;
+/// use zvf_tet::TensorDtype;
 ///
-/// let element = Element::from_tag(9).unwrap();
+/// let element = TensorDtype::from_tag(9).unwrap();
 /// assert_eq!((element.name(), element.size()), ("f16", 2));
-/// assert_eq!(Element::from_tag(11), None);
+/// assert_eq!(TensorDtype::from_tag(11), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum TensorDtype {
     /// Binary float of 32 bits.
     F32,
     /// Binary float of 64 bits.
@@ -40,7 +40,7 @@ pub enum Element {
     U64,
 }
 
-impl Element {
+impl TensorDtype {
     /// The type with this tag.
     #[must_use]
     pub const fn from_tag(tag: u32) -> Option<Self> {
@@ -124,11 +124,11 @@ mod tests {
             (10, "u64", 8),
         ];
         for (tag, name, size) in table {
-            let element = Element::from_tag(tag).unwrap();
+            let element = TensorDtype::from_tag(tag).unwrap();
             assert_eq!((element.tag(), element.name(), element.size()), (tag, name, size));
         }
         for tag in [0, 11, 77, u32::MAX] {
-            assert_eq!(Element::from_tag(tag), None);
+            assert_eq!(TensorDtype::from_tag(tag), None);
         }
     }
 }

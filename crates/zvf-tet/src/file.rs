@@ -58,7 +58,7 @@ impl<'a> File<'a> {
     ///
     /// # Errors
     ///
-    /// When a rule from [`O1`](super::Rule::O1) to [`O9`](super::Rule::O9) is broken.
+    /// When a rule from [`O1`](super::TetRule::O1) to [`O9`](super::TetRule::O9) is broken.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FormatError> {
         match Self::open(bytes, bytes, num::to_u64(bytes.len()))? {
             Open::Ready(file) => Ok(file),
@@ -74,7 +74,7 @@ impl<'a> File<'a> {
     ///
     /// # Errors
     ///
-    /// When any rule but [`F4`](super::Rule::F4) is broken.
+    /// When any rule but [`F4`](super::TetRule::F4) is broken.
     pub fn parse_strict(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let file = Self::parse(bytes)?;
         file.validate()?;
@@ -109,7 +109,7 @@ impl<'a> File<'a> {
     ///
     /// # Errors
     ///
-    /// When a rule from [`O1`](super::Rule::O1) to [`O9`](super::Rule::O9) is broken.
+    /// When a rule from [`O1`](super::TetRule::O1) to [`O9`](super::TetRule::O9) is broken.
     pub fn open(prefix: &'a [u8], tail: &'a [u8], file_len: u64) -> Result<Open<'a>, FormatError> {
         let have = Need { prefix: num::to_u64(prefix.len()), tail: num::to_u64(tail.len()) };
         if have.prefix < Superblock::LEN && file_len >= Superblock::LEN {

@@ -10,22 +10,22 @@
 //!
 //! Not here: which tile a row of the index belongs to ([`Lookup`](super::Lookup)).
 
-use super::{Element, MAX_RANK};
+use super::{MAX_RANK, TensorDtype};
 
 /// Shape, chunk shape and element type of a dataset, with its grid.
 ///
 /// ```
-/// use zvf_tet::{Element, Geometry};
+/// use zvf_tet::{TensorDtype, TileGeometry};
 ///
-/// let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
 /// assert_eq!(geometry.counts(), [3, 3]);
 /// let corner = geometry.tile(&[2, 2]).unwrap();
 /// assert_eq!((corner.lo(), corner.extents(), corner.byte_len()), (&[6, 4][..], &[1, 1][..], 4));
 /// assert!(geometry.tile(&[3, 0]).is_none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    element: Element,
+pub struct TileGeometry {
+    element: TensorDtype,
     rank: usize,                  // 1 to MAX_RANK
     shape: [u64; MAX_RANK],       // 1 past the rank; product and element size fit in u64
     chunk_shape: [u64; MAX_RANK], // none 0; 1 past the rank
@@ -35,10 +35,10 @@ pub struct Geometry {
 /// The part of a dataset that one chunk holds.
 ///
 /// ```
-/// use zvf_tet::{Element, Geometry};
+/// use zvf_tet::{TensorDtype, TileGeometry};
 ///
 /// // A chunk larger than the dataset holds all of it.
-/// let geometry = Geometry::new(Element::I32, &[3, 2], &[8, u64::MAX]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::I32, &[3, 2], &[8, u64::MAX]).unwrap();
 /// assert_eq!(geometry.tile(&[0, 0]).unwrap().extents(), [3, 2]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +50,16 @@ pub struct Tile {
     byte_len: u64,
 }
 
-impl Geometry {
+impl TileGeometry {
     /// The grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk extent is 0,
     /// or the bytes do not fit in 64 bits.
     #[must_use]
-    pub fn new(element: Element, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
-        Self::of(element, shape.iter().copied(), chunk_shape.iter().copied())
+    pub fn new(element: TensorDtype, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
+        Self::from_extents(element, shape.iter().copied(), chunk_shape.iter().copied())
     }
 
-    pub(super) fn of(
-        element: Element,
+    pub(super) fn from_extents(
+        element: TensorDtype,
         shape: impl ExactSizeIterator<Item = u64>,
         chunk_shape: impl ExactSizeIterator<Item = u64>,
     ) -> Option<Self> {
@@ -90,7 +90,7 @@ impl Geometry {
 
     /// The element type.
     #[must_use]
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
@@ -269,15 +269,15 @@ mod tests {
             (&[1; 9], &[1; 9], None),
         ];
         for (shape, chunk, tiles) in table {
-            let geometry = Geometry::new(Element::F32, shape, chunk);
+            let geometry = TileGeometry::new(TensorDtype::F32, shape, chunk);
             assert_eq!(geometry.map(|g| g.tile_count()), tiles, "{shape:?} {chunk:?}");
         }
-        assert_eq!(Geometry::new(Element::F32, &[], &[]), None);
+        assert_eq!(TileGeometry::new(TensorDtype::F32, &[], &[]), None);
     }
 
     #[test]
     fn tiles_of_the_worked_example() {
-        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
         for (coords, lo, extents, bytes) in [
             ([0, 0], [0, 0], [3, 2], 24),
             ([0, 2], [0, 4], [3, 1], 12),
@@ -301,7 +301,7 @@ mod tests {
         #[test]
         fn tiles_partition(extents in prop::collection::vec((0_u64..9, 1_u64..5), 1..4)) {
             let (shape, chunk): (Vec<u64>, Vec<u64>) = extents.into_iter().unzip();
-            let geometry = Geometry::new(Element::U8, &shape, &chunk).unwrap();
+            let geometry = TileGeometry::new(TensorDtype::U8, &shape, &chunk).unwrap();
             let mut covered = 0;
             for position in 0..geometry.tile_count() {
                 let coords = geometry.coords_at(position).unwrap();

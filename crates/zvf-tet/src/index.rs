@@ -45,9 +45,9 @@ pub struct Index<'a> {
 /// One row: where a chunk lies and how it is stored.
 ///
 /// ```
-/// use zvf_tet::{Codec, Row};
+/// use zvf_tet::{TensorCodec, Row};
 ///
-/// let row = Row::new(0, &[1, 2], 4096, 24, 17, Codec::Zstd).unwrap();
+/// let row = Row::new(0, &[1, 2], 4096, 24, 17, TensorCodec::Zstd).unwrap();
 /// assert_eq!((row.payload_offset(), row.payload_end()), (4096, 4113));
 /// assert_eq!(row.decoded_len(1 << 30), Ok(24));
 /// ```
@@ -67,7 +67,7 @@ pub struct Row {
 
 /// How a payload is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codec {
+pub enum TensorCodec {
     /// The bytes of the tile.
     Raw,
     /// One zstd frame, or several, that decode to the bytes of the tile.
@@ -186,7 +186,7 @@ impl Row {
         payload_offset: u64,
         raw_byte_len: u64,
         stored_byte_len: u64,
-        codec: Codec,
+        codec: TensorCodec,
     ) -> Option<Self> {
         let mut chunk_index = [U64::ZERO; MAX_RANK];
         for (to, from) in chunk_index.get_mut(..coords.len())?.iter_mut().zip(coords) {
@@ -198,7 +198,7 @@ impl Row {
             payload_offset: U64::new(payload_offset),
             raw_byte_len: U64::new(raw_byte_len),
             stored_byte_len: U64::new(stored_byte_len),
-            codec: U32::new(u32::from(codec == Codec::Zstd)),
+            codec: U32::new(u32::from(codec == TensorCodec::Zstd)),
             reserved: U32::ZERO,
         })
     }
@@ -241,10 +241,10 @@ impl Row {
 
     /// How the payload is stored. [`Index::parse`] lets only the two known codecs pass.
     #[must_use]
-    pub const fn codec(&self) -> Codec {
+    pub const fn codec(&self) -> TensorCodec {
         match self.codec.get() {
-            RAW => Codec::Raw,
-            _ => Codec::Zstd,
+            RAW => TensorCodec::Raw,
+            _ => TensorCodec::Zstd,
         }
     }
 
@@ -302,9 +302,9 @@ impl Index<'_> {
     /// The bytes of an index with these rows.
     ///
     /// ```
-    /// use zvf_tet::{Codec, Index, MemoryBudget, Row};
+    /// use zvf_tet::{TensorCodec, Index, MemoryBudget, Row};
     ///
-    /// let row = Row::new(0, &[0], 136, 20, 20, Codec::Raw).unwrap();
+    /// let row = Row::new(0, &[0], 136, 20, 20, TensorCodec::Raw).unwrap();
     /// let bytes = Index::encode(MemoryBudget::DEFAULT, &[row]);
     /// assert_eq!(bytes.len(), 32 + 104);
     /// assert_eq!(Index::parse(&bytes, 156).unwrap().rows(), [row]);

@@ -34,7 +34,7 @@ pub(crate) fn check_objects(
     if let Err(error) = core::str::from_utf8(text) {
         return Err(refuse(error.valid_up_to(), "UTF-8"));
     }
-    let mut scan = Scan::of(text);
+    let mut scan = Scan::new(text);
     scan.space();
     if scan.peek() != Some(b'{') {
         return Err(refuse(scan.at, "a JSON object"));
@@ -62,8 +62,8 @@ pub(crate) struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Of the object in `text`.
-    pub(crate) fn of(text: &'a [u8]) -> Self {
-        let mut scan = Scan::of(text);
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        let mut scan = Scan::new(text);
         scan.space();
         let open = scan.eat(b'{');
         Self { scan, open }
@@ -110,7 +110,7 @@ pub(crate) fn as_u64(value: &[u8]) -> Option<u64> {
 /// Whether `raw`, a string with its quotes, decodes to `text`.
 pub(crate) fn is_string(raw: &[u8], text: &str) -> bool {
     let mut chars = text.chars();
-    for c in Chars::of(raw) {
+    for c in Chars::new(raw) {
         if chars.next() != Some(c) {
             return false;
         }
@@ -126,7 +126,7 @@ pub(crate) struct Chars<'a> {
 
 impl<'a> Chars<'a> {
     /// Of `raw`, which has its quotes.
-    pub(crate) fn of(raw: &'a [u8]) -> Self {
+    pub(crate) fn new(raw: &'a [u8]) -> Self {
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or(&[]);
         Self { rest: core::str::from_utf8(inner).unwrap_or("").chars() }
     }
@@ -204,7 +204,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    const fn of(text: &'a [u8]) -> Self {
+    const fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0, looked: 0, mixed: false }
     }
 
@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn members_in_order_with_their_text() {
         let text = br#" {"a" : [1, {"b":2}] , "\u0061":{} ,"c":"}"}"#;
-        let members: Vec<_> = Members::of(text).collect();
+        let members: Vec<_> = Members::new(text).collect();
         assert_eq!(
             members,
             [
@@ -522,9 +522,9 @@ mod tests {
                 (&b"\"c\""[..], &b"\"}\""[..]),
             ]
         );
-        assert_eq!(Members::of(text).named("a").count(), 2);
-        assert_eq!(Members::of(b"[1]").count(), 0);
-        assert_eq!(Members::of(b"{}").count(), 0);
+        assert_eq!(Members::new(text).named("a").count(), 2);
+        assert_eq!(Members::new(b"[1]").count(), 0);
+        assert_eq!(Members::new(b"{}").count(), 0);
     }
 
     #[test]
@@ -548,7 +548,7 @@ mod tests {
             (r#""\ud800\u0041\ude00""#, "\u{fffd}A\u{fffd}"),
             (r#""\ud800x""#, "\u{fffd}x"),
         ] {
-            assert_eq!(Chars::of(raw.as_bytes()).collect::<String>(), text);
+            assert_eq!(Chars::new(raw.as_bytes()).collect::<String>(), text);
             assert!(is_string(raw.as_bytes(), text) && !is_string(raw.as_bytes(), "plai"));
         }
         assert!(!is_string(b"\"plain\"", "plain text"));

@@ -13,35 +13,35 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Codec, Geometry, Index, MAX_RANK, MemoryBudget, Row, Superblock, Tile};
+use super::{Index, MAX_RANK, MemoryBudget, Row, Superblock, TensorCodec, Tile, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
 /// A dataset to be written.
 ///
 /// ```
-/// use zvf_tet::{DatasetSpec, Element, Geometry};
+/// use zvf_tet::{DatasetSpec, TensorDtype, TileGeometry};
 ///
-/// let geometry = Geometry::new(Element::U8, &[10], &[10]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::U8, &[10], &[10]).unwrap();
 /// let page = DatasetSpec::new("mask", geometry).aligned_to(4096);
 /// assert_eq!((page.name(), page.alignment()), ("mask", 4096));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasetSpec<'n> {
     name: &'n str,
-    geometry: Geometry,
+    geometry: TileGeometry,
     alignment: u64,
 }
 
 /// The plan of a new file, filled payload by payload.
 ///
 /// ```
-/// use zvf_tet::{Codec, DatasetSpec, Element, File, Geometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, File, TileGeometry, Layout, MemoryBudget};
 ///
-/// let geometry = Geometry::new(Element::U8, &[5], &[3]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::U8, &[5], &[3]).unwrap();
 /// let mut layout = Layout::new(&[DatasetSpec::new("a", geometry)], MemoryBudget::DEFAULT)?;
 /// let mut bytes = vec![0; layout.prefix_len() as usize];
 /// for payload in [b"abc".as_slice(), b"de"] {
-///     let offset = layout.place(Codec::Raw, payload.len() as u64)?;
+///     let offset = layout.place(TensorCodec::Raw, payload.len() as u64)?;
 ///     bytes.resize(offset as usize, 0);
 ///     bytes.extend_from_slice(payload);
 /// }
@@ -52,7 +52,7 @@ pub struct DatasetSpec<'n> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layout {
-    datasets: Vec<(Geometry, u64)>, // with alignments, powers of two
+    datasets: Vec<(TileGeometry, u64)>, // with alignments, powers of two
     directory: Vec<u8>,
     dataset_count: u32,
     index_offset: u64,
@@ -67,7 +67,7 @@ pub struct Layout {
 impl<'n> DatasetSpec<'n> {
     /// A dataset whose payloads start at multiples of 64.
     #[must_use]
-    pub const fn new(name: &'n str, geometry: Geometry) -> Self {
+    pub const fn new(name: &'n str, geometry: TileGeometry) -> Self {
         Self { name, geometry, alignment: ALIGNMENT }
     }
 
@@ -85,7 +85,7 @@ impl<'n> DatasetSpec<'n> {
 
     /// Grid, tiles and type.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
@@ -168,13 +168,13 @@ impl Layout {
     ///
     /// When all payloads are placed, a raw one does not have the length of its tile, or the file would
     /// grow past 2^64 bytes.
-    pub fn place(&mut self, codec: Codec, stored: u64) -> Result<u64, FormatError> {
+    pub fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<u64, FormatError> {
         let next = self.next_tile().zip(self.datasets.get(self.at));
         let Some(((dataset, tile), (_, alignment))) = next else {
             let expected = Expected::Rule("no more payloads");
             return Err(refuse(Class::InvalidArgument, "payload", expected, "one more"));
         };
-        if codec == Codec::Raw && stored != tile.byte_len() {
+        if codec == TensorCodec::Raw && stored != tile.byte_len() {
             let expected = Expected::Exactly(tile.byte_len().into());
             return Err(refuse(Class::CountMismatch, "stored_byte_len", expected, stored));
         }

@@ -15,11 +15,11 @@
 //!
 //! * [`File`] opens a file from those two pieces, or from all of it, and validates it. [`Superblock`],
 //!   [`Directory`], [`Index`] and [`Footer`] are its parts, each a view of its own.
-//! * [`Geometry`] knows grid and tiles of one dataset; [`Selection`], [`Lookup`] and [`Plan`] turn a
-//!   slice into rows of the index, and each row into [`Run`]s to copy.
+//! * [`TileGeometry`] knows grid and tiles of one dataset; [`Selection`], [`Lookup`] and [`Plan`] turn a
+//!   slice into rows of the index, and each row into [`CopyRun`]s to copy.
 //! * [`Layout`] decides where things go in a new file, before payload sizes are known.
 //!
-//! Every refusal belongs to a [`Rule`], by the number the format's description gives it.
+//! Every refusal belongs to a [`TetRule`], by the number the format's description gives it.
 //!
 //! Not here: reading (`zvf-store`), decoding payloads, and choosing codecs (`zvf-tensor`).
 #![no_std]
@@ -65,22 +65,22 @@ mod validate;
 mod view;
 
 pub use budget::{MemoryBudget, UNKNOWN_MEMORY};
-pub use copy::{Run, Runs};
+pub use copy::{CopyRun, Runs};
 pub use directory::{Dataset, Datasets, Directory};
-pub use element::Element;
+pub use element::TensorDtype;
 pub use file::{File, Need, Open};
 #[cfg(feature = "alloc")]
 pub use footer::encode_footer;
 pub use footer::{Footer, Spill};
-pub use geometry::{Geometry, Tile};
-pub use index::{Codec, DECODED_CAP, Index, Row};
+pub use geometry::{Tile, TileGeometry};
+pub use index::{DECODED_CAP, Index, Row, TensorCodec};
 #[cfg(feature = "alloc")]
 pub use layout::{DatasetSpec, Layout};
 pub use lookup::{Lookup, Places};
 pub use name::{EscapedName, check_export_name, check_new_name};
 pub use plan::{Plan, Touched, TouchedTiles};
-pub use rule::{Finding, Rule, Severity};
-pub use selection::{Axis, Selection};
+pub use rule::{Severity, TetFinding, TetRule};
+pub use selection::{AxisSlice, Selection};
 pub use superblock::Superblock;
 pub use view::{Span, StridedView, is_viewable};
 

@@ -12,19 +12,19 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
-use super::{Axis, File, Geometry, Index, MAX_RANK, Plan, Row, Selection};
+use super::{AxisSlice, File, Index, MAX_RANK, Plan, Row, Selection, TileGeometry};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// The rows of one dataset, by coordinates.
 ///
 /// ```
-/// use zvf_tet::{Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+/// use zvf_tet::{TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row};
 ///
-/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, Codec::Raw).unwrap());
+/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, TensorCodec::Raw).unwrap());
 /// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
 /// let index = Index::parse(&bytes, 308)?;
-/// let geometry = Geometry::new(Element::U8, &[8], &[4]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::U8, &[8], &[4]).unwrap();
 /// let lookup = Lookup::new(&index, 0, &geometry, 0);
 /// assert_eq!(lookup.row(&[1])?.payload_offset(), 304);
 /// assert!(lookup.row(&[2]).is_err());
@@ -40,11 +40,11 @@ pub struct Lookup<'a> {
 /// stays open, it makes the next lookup cost nothing. Cheap to clone.
 ///
 /// ```
-/// use zvf_tet::{Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+/// use zvf_tet::{TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row};
 ///
-/// let row = Row::new(0, &[0], 136, 4, 4, Codec::Raw).unwrap();
+/// let row = Row::new(0, &[0], 136, 4, 4, TensorCodec::Raw).unwrap();
 /// let bytes = Index::encode(MemoryBudget::DEFAULT, &[row]);
-/// let geometry = Geometry::new(Element::U8, &[4], &[4]).unwrap();
+/// let geometry = TileGeometry::new(TensorDtype::U8, &[4], &[4]).unwrap();
 /// let places = Lookup::new(&Index::parse(&bytes, 140)?, 0, &geometry, 0).places().clone();
 ///
 /// let later = Lookup::of_places(&Index::parse_again(&bytes)?, &places);
@@ -54,7 +54,7 @@ pub struct Lookup<'a> {
 #[derive(Clone, Debug)]
 pub struct Places {
     id: u32,
-    geometry: Geometry,
+    geometry: TileGeometry,
     place: Place,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Lookup<'a> {
     /// Finds the rows of dataset `id`, whose first is probably the one with number `first_row`: the
     /// number of tiles of all datasets before it.
     #[must_use]
-    pub fn new(index: &Index<'a>, id: u32, geometry: &Geometry, first_row: u64) -> Self {
+    pub fn new(index: &Index<'a>, id: u32, geometry: &TileGeometry, first_row: u64) -> Self {
         let rows = index.rows();
         let own = |row: &Row| row.dataset_id() == u64::from(id);
         let guess = num::index(first_row).filter(|at| rows.get(*at).is_some_and(own));
@@ -105,7 +105,7 @@ impl<'a> Lookup<'a> {
 
     /// The dataset's grid and tiles.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &TileGeometry {
         &self.places.geometry
     }
 
@@ -168,7 +168,7 @@ impl<'a> Lookup<'a> {
     /// # Errors
     ///
     /// When [`Selection::new`] refuses the axes.
-    pub fn select(&self, axes: &[Axis]) -> Result<Plan<'_, 'a>, FormatError> {
+    pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
         Ok(Plan::new(self, Selection::new(&self.places.geometry, axes)?))
     }
 
@@ -212,7 +212,7 @@ impl<'a> File<'a> {
 }
 
 /// Whether there is one row for each tile from `first` on, in grid order.
-fn in_order(rows: &[Row], first: usize, id: u32, geometry: &Geometry) -> bool {
+fn in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> bool {
     let end = num::index(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
     let Some(rows) = end.and_then(|end| rows.get(first..end)) else {
         return false;
@@ -257,15 +257,15 @@ mod tests {
 
     use super::*;
     use crate::testing::index;
-    use crate::{Codec, Element};
+    use crate::{TensorCodec, TensorDtype};
 
     fn row(id: u64, c: [u64; 2]) -> Row {
-        Row::new(id, &c, 1000 + 10 * c[0] + c[1], 1, 1, Codec::Raw).unwrap()
+        Row::new(id, &c, 1000 + 10 * c[0] + c[1], 1, 1, TensorCodec::Raw).unwrap()
     }
 
     #[test]
     fn rows_in_any_order_are_found() {
-        let geometry = Geometry::new(Element::U8, &[2, 2], &[1, 1]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U8, &[2, 2], &[1, 1]).unwrap();
         let grid = [[0, 0], [0, 1], [1, 0], [1, 1]];
         let ordered = grid.map(|c| row(1, c));
         let shuffled =
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_missing_or_there_twice() {
-        let geometry = Geometry::new(Element::U8, &[2, 2], &[1, 1]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U8, &[2, 2], &[1, 1]).unwrap();
         let rows = [row(0, [0, 0]), row(0, [1, 1]), row(0, [0, 0]), row(0, [1, 0])];
         let bytes = index(&rows);
         let index = Index::parse(&bytes, 2000).unwrap();

@@ -5,20 +5,20 @@
 //!
 //! Not here: views that need no copy (`view.rs`).
 
-use super::{Codec, Lookup, MAX_RANK, Row, Runs, Selection, Tile};
+use super::{Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// What reading a selection takes.
 ///
 /// ```
-/// use zvf_tet::{Axis, Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row};
+/// use zvf_tet::{AxisSlice, TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row};
 ///
-/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, Codec::Raw).unwrap());
+/// let rows = [0, 1].map(|c| Row::new(0, &[c], 300 + 4 * c, 4, 4, TensorCodec::Raw).unwrap());
 /// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
 /// let index = Index::parse(&bytes, 308)?;
-/// let lookup = Lookup::new(&index, 0, &Geometry::new(Element::U8, &[8], &[4]).unwrap(), 0);
+/// let lookup = Lookup::new(&index, 0, &TileGeometry::new(TensorDtype::U8, &[8], &[4]).unwrap(), 0);
 ///
-/// let plan = lookup.select(&[Axis { start: 2, stop: 7, step: 1 }])?;
+/// let plan = lookup.select(&[AxisSlice { start: 2, stop: 7, step: 1 }])?;
 /// let copies = plan.tiles().map(|touched| {
 ///     let touched = touched?;
 ///     let run = touched.runs().next().unwrap();
@@ -113,7 +113,7 @@ impl<'a> Touched<'a> {
     /// Whether its payload is its bytes.
     #[must_use]
     pub fn is_raw(&self) -> bool {
-        self.row.codec() == Codec::Raw
+        self.row.codec() == TensorCodec::Raw
     }
 
     /// What to copy from it into the result.
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::testing::index;
-    use crate::{Axis, Element, Geometry, Index};
+    use crate::{AxisSlice, Index, TensorDtype, TileGeometry};
 
     /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
     fn rows() -> Vec<Row> {
@@ -161,7 +161,7 @@ mod tests {
         spans
             .map(|(ends, i)| {
                 let len = ends[1] - ends[0];
-                Row::new(0, &[i / 3, i % 3], ends[0], len, len, Codec::Raw).unwrap()
+                Row::new(0, &[i / 3, i % 3], ends[0], len, len, TensorCodec::Raw).unwrap()
             })
             .collect()
     }
@@ -169,12 +169,12 @@ mod tests {
     fn with_lookup<T>(rows: &[Row], check: impl Fn(&Lookup<'_>) -> T) -> T {
         let bytes = index(rows);
         let index = Index::parse(&bytes, 2000).unwrap();
-        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
         check(&Lookup::new(&index, 0, &geometry, 0))
     }
 
-    const EXAMPLE: [Axis; 2] =
-        [Axis { start: 1, stop: 7, step: 2 }, Axis { start: 1, stop: 4, step: 1 }];
+    const EXAMPLE: [AxisSlice; 2] =
+        [AxisSlice { start: 1, stop: 7, step: 2 }, AxisSlice { start: 1, stop: 4, step: 1 }];
 
     #[test]
     fn the_worked_example() {
@@ -196,7 +196,7 @@ mod tests {
         let mut missing = rows();
         missing.remove(3);
         let mut longer = rows();
-        longer[3] = Row::new(0, &[1, 0], 1124, 28, 28, Codec::Raw).unwrap();
+        longer[3] = Row::new(0, &[1, 0], 1124, 28, 28, TensorCodec::Raw).unwrap();
         for (rows, message) in [
             (
                 missing,

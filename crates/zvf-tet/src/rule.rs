@@ -11,15 +11,15 @@ use zvf_format::{Class, FormatError, Part};
 /// A rule, by its number.
 ///
 /// ```
-/// use zvf_tet::{Rule, Superblock};
+/// use zvf_tet::{TetRule, Superblock};
 ///
 /// let error = Superblock::parse(b"", 0).unwrap_err();
-/// assert_eq!(Rule::of(&error), Some(Rule::O1));
-/// assert_eq!(Rule::O1.to_string(), "O1");
+/// assert_eq!(TetRule::from_error(&error), Some(TetRule::O1));
+/// assert_eq!(TetRule::O1.to_string(), "O1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Rule {
+pub enum TetRule {
     /// 32 bytes, magic and version of the superblock.
     O1,
     /// The index lies in the file.
@@ -81,19 +81,19 @@ pub enum Severity {
 
 /// One thing that validation has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct TetFinding {
     /// The rule that is broken.
-    pub rule: Rule,
+    pub rule: TetRule,
     /// What follows from that.
     pub severity: Severity,
     /// What is wrong and where, in bytes from the start of the file.
     pub error: FormatError,
 }
 
-impl Rule {
+impl TetRule {
     /// The rule that a refusal of this module is about, if it is about one.
     #[must_use]
-    pub fn of(error: &FormatError) -> Option<Self> {
+    pub fn from_error(error: &FormatError) -> Option<Self> {
         let FormatError { class, part, field, .. } = *error;
         Some(match (part, field) {
             (Part::TetSuperblock, "superblock" | "magic" | "layout_version") => Self::O1,
@@ -182,21 +182,21 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for TetRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id())
     }
 }
 
-impl Finding {
+impl TetFinding {
     /// The finding that `error` is, when it is about a rule.
-    pub(super) fn of(error: FormatError) -> Option<Self> {
-        let rule = Rule::of(&error)?;
+    pub(super) fn from_error(error: FormatError) -> Option<Self> {
+        let rule = TetRule::from_error(&error)?;
         Some(Self { rule, severity: rule.severity(error.class), error })
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TetFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.rule, self.error)
     }

@@ -13,19 +13,19 @@
 
 use super::copy::Piece;
 use super::geometry::axes;
-use super::{Geometry, MAX_RANK, Runs, Tile};
+use super::{MAX_RANK, Runs, Tile, TileGeometry};
 use zvf_format::Hint;
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
 /// What is selected along one axis.
 ///
 /// ```
-/// use zvf_tet::Axis;
+/// use zvf_tet::AxisSlice;
 ///
-/// assert_eq!(Axis::all(5), Axis { start: 0, stop: 5, step: 1 });
+/// assert_eq!(AxisSlice::all(5), AxisSlice { start: 0, stop: 5, step: 1 });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct AxisSlice {
     /// The first index.
     pub start: u64,
     /// The end, excluded.
@@ -37,23 +37,23 @@ pub struct Axis {
 /// A part of a dataset, with at least one element.
 ///
 /// ```
-/// use zvf_tet::{Axis, Element, Geometry, Selection};
+/// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
 ///
-/// let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
-/// let rows = Axis { start: 1, stop: 7, step: 2 };
-/// let columns = Axis { start: 1, stop: 4, step: 1 };
+/// let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
+/// let rows = AxisSlice { start: 1, stop: 7, step: 2 };
+/// let columns = AxisSlice { start: 1, stop: 4, step: 1 };
 /// let selection = Selection::new(&geometry, &[rows, columns])?;
 /// assert_eq!((selection.shape(), selection.touched()), (&[3, 3][..], 4));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    geometry: Geometry,
-    axes: [Axis; MAX_RANK], // start < stop <= extent, step not 0; 0..1 past the rank
-    shape: [u64; MAX_RANK], // indices selected, none 0
+    geometry: TileGeometry,
+    axes: [AxisSlice; MAX_RANK], // start < stop <= extent, step not 0; 0..1 past the rank
+    shape: [u64; MAX_RANK],      // indices selected, none 0
 }
 
-impl Axis {
+impl AxisSlice {
     /// The whole of an axis.
     #[must_use]
     pub const fn all(extent: u64) -> Self {
@@ -96,7 +96,7 @@ impl Selection {
     ///
     /// When there are more or fewer axes than the dataset has, a step is 0, a stop is past the extent,
     /// or a start is not below its stop. The offset in the error is the number of the axis.
-    pub fn new(geometry: &Geometry, axes: &[Axis]) -> Result<Self, FormatError> {
+    pub fn new(geometry: &TileGeometry, axes: &[AxisSlice]) -> Result<Self, FormatError> {
         if axes.len() != geometry.rank() {
             let expected = Expected::Exactly(num::to_u64(geometry.rank()).into());
             let (class, part, found) =
@@ -105,7 +105,7 @@ impl Selection {
             return Err(error.with_hint(Hint::WrongRank));
         }
         let mut new =
-            Self { geometry: *geometry, axes: [Axis::all(1); MAX_RANK], shape: [1; MAX_RANK] };
+            Self { geometry: *geometry, axes: [AxisSlice::all(1); MAX_RANK], shape: [1; MAX_RANK] };
         let slots = new.axes.iter_mut().zip(&mut new.shape);
         for (i, ((slot, n), (axis, extent))) in
             slots.zip(axes.iter().zip(geometry.shape())).enumerate()
@@ -121,23 +121,23 @@ impl Selection {
     /// # Errors
     ///
     /// When it has no elements.
-    pub fn all(geometry: &Geometry) -> Result<Self, FormatError> {
-        let mut whole = [Axis::all(1); MAX_RANK];
+    pub fn all(geometry: &TileGeometry) -> Result<Self, FormatError> {
+        let mut whole = [AxisSlice::all(1); MAX_RANK];
         for (axis, extent) in whole.iter_mut().zip(geometry.shape()) {
-            *axis = Axis::all(*extent);
+            *axis = AxisSlice::all(*extent);
         }
         Self::new(geometry, axes(&whole, geometry.rank()))
     }
 
     /// The dataset that is selected from.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
     /// What is selected along each axis.
     #[must_use]
-    pub fn axes(&self) -> &[Axis] {
+    pub fn axes(&self) -> &[AxisSlice] {
         axes(&self.axes, self.geometry.rank())
     }
 
@@ -196,11 +196,11 @@ impl Selection {
     /// What to copy from a tile that the selection touches; nothing from any other.
     ///
     /// ```
-    /// use zvf_tet::{Axis, Element, Geometry, Selection};
+    /// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
     ///
-    /// let geometry = Geometry::new(Element::U8, &[4, 6], &[4, 4]).unwrap();
-    /// let columns = Axis { start: 2, stop: 6, step: 1 };
-    /// let selection = Selection::new(&geometry, &[Axis::all(4), columns])?;
+    /// let geometry = TileGeometry::new(TensorDtype::U8, &[4, 6], &[4, 4]).unwrap();
+    /// let columns = AxisSlice { start: 2, stop: 6, step: 1 };
+    /// let selection = Selection::new(&geometry, &[AxisSlice::all(4), columns])?;
     /// let first = geometry.tile(&[0, 0]).unwrap();
     /// let runs: Vec<_> = selection.runs(&first).map(|run| (run.src, run.dst, run.count)).collect();
     /// assert_eq!(runs, [(2, 0, 2), (6, 4, 2), (10, 8, 2), (14, 12, 2)]);
@@ -218,7 +218,7 @@ impl Selection {
     }
 }
 
-impl Axis {
+impl AxisSlice {
     /// What of this axis lies in a tile from `lo` to `hi`.
     fn piece(self, lo: u64, hi: u64) -> Piece {
         let places = |end: u64| ceil_div(end.saturating_sub(self.start), self.step);
@@ -253,17 +253,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Element;
+    use crate::TensorDtype;
 
-    fn axis(start: u64, stop: u64, step: u64) -> Axis {
-        Axis { start, stop, step }
+    fn axis(start: u64, stop: u64, step: u64) -> AxisSlice {
+        AxisSlice { start, stop, step }
     }
 
     #[test]
     fn every_refusal_in_full() {
-        let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
         #[rustfmt::skip]
-        let table: [(&[Axis], &str); 6] = [
+        let table: [(&[AxisSlice], &str); 6] = [
             (&[axis(0, 7, 1)], "axes at byte 0: expected 2, found 1"),
             (&[axis(0, 7, 1), axis(0, 5, 0)], "step at byte 1: expected at least 1, found 0"),
             (&[axis(0, 8, 1), axis(0, 5, 1)], "stop at byte 0: expected at most 7, found 8"),
@@ -279,13 +279,13 @@ mod tests {
             );
         }
         assert_eq!(Selection::new(&geometry, &[]).unwrap_err().hint(), Some(Hint::WrongRank));
-        let empty = Geometry::new(Element::F32, &[0, 5], &[3, 2]).unwrap();
+        let empty = TileGeometry::new(TensorDtype::F32, &[0, 5], &[3, 2]).unwrap();
         assert!(Selection::all(&empty).is_err());
     }
 
     #[test]
     fn arithmetic_at_the_far_end() {
-        let geometry = Geometry::new(Element::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U8, &[u64::MAX], &[u64::MAX - 1]).unwrap();
         let far = Selection::new(&geometry, &[axis(u64::MAX - 2, u64::MAX, 1)]).unwrap();
         assert_eq!((far.shape(), far.touched()), (&[2][..], 2));
         let leap = Selection::new(&geometry, &[axis(1, u64::MAX, u64::MAX)]).unwrap();
@@ -300,7 +300,7 @@ mod tests {
         fn touched_as_if_counted(
             extent in 1_u64..60, chunk in 1_u64..70, step in 1_u64..70, ends: (u64, u64),
         ) {
-            let geometry = Geometry::new(Element::U8, &[extent], &[chunk]).unwrap();
+            let geometry = TileGeometry::new(TensorDtype::U8, &[extent], &[chunk]).unwrap();
             let start = ends.0 % extent;
             let stop = start + 1 + ends.1 % (extent - start);
             let selection = Selection::new(&geometry, &[axis(start, stop, step)]).unwrap();

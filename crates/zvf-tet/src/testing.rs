@@ -55,7 +55,7 @@ pub(crate) fn scalars(names: &[&str]) -> Vec<u8> {
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend_from_slice(b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0");
     }
-    let row = |id| Row::new(id, &[0], payloads_at + id, 1, 1, super::Codec::Raw).unwrap();
+    let row = |id| Row::new(id, &[0], payloads_at + id, 1, 1, super::TensorCodec::Raw).unwrap();
     bytes.extend_from_slice(&index(&(0..n).map(row).collect::<Vec<_>>()));
     bytes.resize(bytes.len() + names.len(), 0);
     bytes

@@ -18,11 +18,11 @@ use alloc::vec::Vec;
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::wrong_length;
-use super::{Dataset, File, Finding, Geometry, MAX_RANK, Row, Severity};
+use super::{Dataset, File, MAX_RANK, Row, Severity, TetFinding, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
 /// Where findings go; it may have heard enough.
-type Report<'r> = dyn FnMut(Finding) -> ControlFlow<()> + 'r;
+type Report<'r> = dyn FnMut(TetFinding) -> ControlFlow<()> + 'r;
 
 impl<'a> File<'a> {
     /// Whether every tile of every dataset has one row that fits it.
@@ -76,25 +76,25 @@ impl<'a> File<'a> {
     /// ```
     pub fn check(
         &self,
-        report: &mut (dyn FnMut(Finding) -> ControlFlow<()> + '_),
+        report: &mut (dyn FnMut(TetFinding) -> ControlFlow<()> + '_),
     ) -> ControlFlow<()> {
         let superblock = self.superblock();
         for error in [superblock.undefined_flags(), superblock.index_of_nothing()].iter().flatten()
         {
-            tell(report, *error)?;
+            push_finding(report, *error)?;
         }
         self.check_datasets(report)?;
         self.check_counts(Ordering::Greater, report)?;
         let at = superblock.chunk_index_offset();
         for error in self.index().faults() {
-            tell(report, error.shifted(at))?;
+            push_finding(report, error.shifted(at))?;
         }
         self.check_rows(report)?;
         // More rows than tiles: what is wrong with them was said, this sums it up.
         self.check_counts(Ordering::Less, report)?;
         self.check_payloads(report)?;
         for error in self.footer().iter().flat_map(super::Footer::faults) {
-            tell(report, error)?;
+            push_finding(report, error)?;
         }
         ControlFlow::Continue(())
     }
@@ -103,10 +103,10 @@ impl<'a> File<'a> {
     fn check_datasets(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         for dataset in &self.directory() {
             if let Err(error) = dataset.geometry() {
-                tell(report, error)?;
+                push_finding(report, error)?;
             }
             for error in dataset.faults() {
-                tell(report, error)?;
+                push_finding(report, error)?;
             }
         }
         self.check_names(report)
@@ -126,7 +126,7 @@ impl<'a> File<'a> {
         }
         let (class, expected) = (Class::CountMismatch, Expected::Exactly(tiles.into()));
         let error = fault(class, "entry_count", AT_ENTRY_COUNT, expected, rows);
-        tell(report, error.shifted(self.superblock().chunk_index_offset()))
+        push_finding(report, error.shifted(self.superblock().chunk_index_offset()))
     }
 
     #[cfg(feature = "alloc")]
@@ -137,7 +137,7 @@ impl<'a> File<'a> {
             if let [a, b] = pair
                 && a.name() == b.name()
             {
-                tell(report, b.same_name())?;
+                push_finding(report, b.same_name())?;
             }
         }
         ControlFlow::Continue(())
@@ -145,13 +145,13 @@ impl<'a> File<'a> {
 
     #[cfg(not(feature = "alloc"))]
     fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if num::to_usize(self.directory().len()) > FEW {
-            return tell(report, unsupported("names", "so many datasets"));
+        if num::to_usize(self.directory().len()) > MAX_PAIRWISE_COMPARED {
+            return push_finding(report, unsupported("names", "so many datasets"));
         }
         for dataset in &self.directory() {
             let earlier = self.directory().find(dataset.name());
             if earlier.is_some_and(|earlier| earlier.id() < dataset.id()) {
-                tell(report, dataset.same_name())?;
+                push_finding(report, dataset.same_name())?;
             }
         }
         ControlFlow::Continue(())
@@ -167,9 +167,12 @@ impl<'a> File<'a> {
                 if row.dataset_id() >= u64::from(self.directory().len()) {
                     let most = i128::from(self.directory().len()).saturating_sub(1);
                     let (class, found) = (Class::OutOfBounds, row.dataset_id());
-                    tell(report, fault(class, "dataset_id", at, Expected::AtMost(most), found))?;
+                    push_finding(
+                        report,
+                        fault(class, "dataset_id", at, Expected::AtMost(most), found),
+                    )?;
                 } else if datasets.gave_up {
-                    return tell(
+                    return push_finding(
                         report,
                         unsupported("chunk_index", "so many rows in another order"),
                     );
@@ -187,7 +190,10 @@ impl<'a> File<'a> {
     #[cfg(feature = "alloc")]
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         if u32::try_from(self.index().rows().len()).is_err() {
-            return tell(report, unsupported("chunk_index", "so many rows in another order"));
+            return push_finding(
+                report,
+                unsupported("chunk_index", "so many rows in another order"),
+            );
         }
         let mut ranks: Vec<u8> = Vec::new();
         for dataset in &self.directory() {
@@ -209,7 +215,7 @@ impl<'a> File<'a> {
             if let [a, b] = pair
                 && compare(*a, *b).is_eq()
             {
-                tell(report, self.twice(u64::from(*b)))?;
+                push_finding(report, self.twice(u64::from(*b)))?;
             }
         }
         ControlFlow::Continue(())
@@ -218,14 +224,17 @@ impl<'a> File<'a> {
     #[cfg(not(feature = "alloc"))]
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows();
-        if rows.len() > FEW {
-            return tell(report, unsupported("chunk_index", "so many rows in another order"));
+        if rows.len() > MAX_PAIRWISE_COMPARED {
+            return push_finding(
+                report,
+                unsupported("chunk_index", "so many rows in another order"),
+            );
         }
         let mut datasets = ById::new(self);
         for (i, row) in rows.iter().enumerate() {
-            let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, Geometry::rank);
+            let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, TileGeometry::rank);
             if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
-                tell(report, self.twice(num::to_u64(i)))?;
+                push_finding(report, self.twice(num::to_u64(i)))?;
             }
         }
         ControlFlow::Continue(())
@@ -250,7 +259,7 @@ impl<'a> File<'a> {
             if offset < floor && row.stored_byte_len() > 0 {
                 let expected = Expected::AtLeast(floor.into());
                 let class = Class::NonCanonical;
-                tell(report, fault(class, "payload_offset", at, expected, offset))?;
+                push_finding(report, fault(class, "payload_offset", at, expected, offset))?;
             }
             if offset != end && gap.is_none() {
                 let expected = Expected::Exactly(end.into());
@@ -262,7 +271,7 @@ impl<'a> File<'a> {
         if !ascending {
             self.check_overlaps(report)?;
         }
-        gap.map_or(ControlFlow::Continue(()), |gap| tell(report, gap))
+        gap.map_or(ControlFlow::Continue(()), |gap| push_finding(report, gap))
     }
 
     /// Whether payloads overlap, when they are not in order.
@@ -281,7 +290,7 @@ impl<'a> File<'a> {
                 let at = self.superblock().chunk_index_offset().saturating_add(at);
                 let (at, expected) = (at.saturating_add(IN_OFFSET), Expected::AtLeast(end.into()));
                 let (class, found) = (Class::NonCanonical, row.payload_offset());
-                tell(report, fault(class, "payload_offset", at, expected, found))?;
+                push_finding(report, fault(class, "payload_offset", at, expected, found))?;
             }
             end = end.max(row.payload_end());
         }
@@ -290,8 +299,8 @@ impl<'a> File<'a> {
 
     #[cfg(not(feature = "alloc"))]
     fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if self.index().rows().len() > FEW {
-            return tell(
+        if self.index().rows().len() > MAX_PAIRWISE_COMPARED {
+            return push_finding(
                 report,
                 unsupported("payload_offset", "so many payloads in another order"),
             );
@@ -306,7 +315,7 @@ impl<'a> File<'a> {
                 let (class, found) = (Class::NonCanonical, row.payload_offset());
                 let expected = Expected::AtLeast(other.payload_end().into());
                 let at = at.saturating_add(IN_OFFSET);
-                tell(report, fault(class, "payload_offset", at, expected, found))?;
+                push_finding(report, fault(class, "payload_offset", at, expected, found))?;
             }
         }
         ControlFlow::Continue(())
@@ -331,7 +340,7 @@ struct ById<'a> {
     ahead: super::Datasets<'a>,
     #[cfg(not(feature = "alloc"))]
     next: u32, // the id of the first of `ahead`
-    last: Option<(u64, Option<Geometry>)>,
+    last: Option<(u64, Option<TileGeometry>)>,
     gave_up: bool, // on rows that go back and forth between many datasets, without `alloc`
 }
 
@@ -351,7 +360,7 @@ impl<'a> ById<'a> {
         }
     }
 
-    fn geometry(&mut self, id: u64) -> Option<&Geometry> {
+    fn geometry(&mut self, id: u64) -> Option<&TileGeometry> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != id) {
             let geometry = self.dataset(id).and_then(|dataset| dataset.geometry().ok());
             self.last = Some((id, geometry));
@@ -369,7 +378,7 @@ impl<'a> ById<'a> {
     fn dataset(&mut self, id: u64) -> Option<Dataset<'a>> {
         let id = u32::try_from(id).ok()?;
         if id < self.next {
-            if num::to_usize(self.directory.len()) > FEW {
+            if num::to_usize(self.directory.len()) > MAX_PAIRWISE_COMPARED {
                 self.gave_up = true;
                 return None;
             }
@@ -390,7 +399,12 @@ fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
 }
 
 /// Whether a row lies in its grid, has the length of its tile, and no coordinate past the rank.
-fn check_row(geometry: &Geometry, row: &Row, at: u64, report: &mut Report<'_>) -> ControlFlow<()> {
+fn check_row(
+    geometry: &TileGeometry,
+    row: &Row,
+    at: u64,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
     let rank = geometry.rank();
     let mut coords = row.chunk_index();
     let slot = |axis: usize| {
@@ -400,18 +414,21 @@ fn check_row(geometry: &Geometry, row: &Row, at: u64, report: &mut Report<'_>) -
     for (axis, c) in coords.iter_mut().enumerate().skip(rank) {
         if *c != 0 {
             let (class, expected) = (Class::NonCanonical, Expected::Exactly(0));
-            tell(report, fault(class, "unused chunk_index", slot(axis), expected, *c))?;
+            push_finding(report, fault(class, "unused chunk_index", slot(axis), expected, *c))?;
             *c = 0;
         }
     }
     let outside = axes(&coords, rank).iter().zip(geometry.counts()).enumerate();
     if let Some((axis, (c, count))) = outside.into_iter().find(|(_, (c, count))| c >= count) {
         let expected = Expected::AtMost(i128::from(*count).saturating_sub(1));
-        return tell(report, fault(Class::OutOfBounds, "chunk_index", slot(axis), expected, *c));
+        return push_finding(
+            report,
+            fault(Class::OutOfBounds, "chunk_index", slot(axis), expected, *c),
+        );
     }
     match geometry.tile_at(coords) {
         Some(tile) if tile.byte_len() != row.raw_byte_len() => {
-            tell(report, wrong_length(&tile, row).shifted(at))
+            push_finding(report, wrong_length(&tile, row).shifted(at))
         }
         _ => ControlFlow::Continue(()),
     }
@@ -424,8 +441,8 @@ fn order(a: &Row, b: &Row, rank: usize) -> Ordering {
         .then_with(|| axes(&a.chunk_index(), rank).cmp(axes(&b.chunk_index(), rank)))
 }
 
-fn tell(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> {
-    Finding::of(error).map_or(ControlFlow::Continue(()), report)
+fn push_finding(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> {
+    TetFinding::from_error(error).map_or(ControlFlow::Continue(()), report)
 }
 
 /// An answer that takes sorting, for which there is no memory or no room in the numbers.
@@ -448,7 +465,7 @@ fn fault(
 const _: () = assert!(size_of::<Dataset<'_>>() <= 4 * 32, "four times the smallest record");
 /// So many can be compared in pairs.
 #[cfg(not(feature = "alloc"))]
-const FEW: usize = 1024;
+const MAX_PAIRWISE_COMPARED: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -8,21 +8,21 @@
 //! Each is a predicate over a [`Plan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
-use super::{Element, MAX_RANK, Plan, Selection};
+use super::{MAX_RANK, Plan, Selection, TensorDtype};
 
 /// A span of a file.
 ///
 /// ```
-/// use zvf_tet::{Axis, Codec, Element, Geometry, Index, Lookup, MemoryBudget, Row, Span};
+/// use zvf_tet::{AxisSlice, TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row, Span};
 ///
-/// let rows = [0, 1].map(|c| Row::new(0, &[c, 0], 320 + 64 * c, 64, 64, Codec::Raw).unwrap());
+/// let rows = [0, 1].map(|c| Row::new(0, &[c, 0], 320 + 64 * c, 64, 64, TensorCodec::Raw).unwrap());
 /// let bytes = Index::encode(MemoryBudget::DEFAULT, &rows);
 /// let index = Index::parse(&bytes, 448)?;
-/// let lookup = Lookup::new(&index, 0, &Geometry::new(Element::F32, &[8, 4], &[4, 4]).unwrap(), 0);
+/// let lookup = Lookup::new(&index, 0, &TileGeometry::new(TensorDtype::F32, &[8, 4], &[4, 4]).unwrap(), 0);
 ///
 /// let whole = lookup.select_all()?;
 /// assert_eq!(whole.dense(), Some(Span { offset: 320, len: 128 }));
-/// let part = lookup.select(&[Axis { start: 1, stop: 3, step: 1 }, Axis::all(4)])?;
+/// let part = lookup.select(&[AxisSlice { start: 1, stop: 3, step: 1 }, AxisSlice::all(4)])?;
 /// assert_eq!(part.byte_stream(), None);
 /// assert_eq!(part.strided().unwrap().as_dense(), Some(Span { offset: 336, len: 32 }));
 /// # Ok::<(), zvf_format::FormatError>(())
@@ -132,16 +132,16 @@ impl StridedView {
 /// offset must fit the element, and so must the byte order of the machine.
 ///
 /// ```
-/// use zvf_tet::{Element, is_viewable};
+/// use zvf_tet::{TensorDtype, is_viewable};
 ///
-/// assert_eq!(is_viewable(2016, Element::F32), cfg!(target_endian = "little"));
-/// assert!(!is_viewable(2019, Element::F32));
-/// assert!(is_viewable(2019, Element::U8));
+/// assert_eq!(is_viewable(2016, TensorDtype::F32), cfg!(target_endian = "little"));
+/// assert!(!is_viewable(2019, TensorDtype::F32));
+/// assert!(is_viewable(2019, TensorDtype::U8));
 /// ```
 #[must_use]
-pub fn is_viewable(offset: u64, element: Element) -> bool {
+pub fn is_viewable(offset: u64, element: TensorDtype) -> bool {
     let fits = offset.checked_rem(element.size()) == Some(0);
-    fits && (element == Element::U8 || cfg!(target_endian = "little"))
+    fits && (element == TensorDtype::U8 || cfg!(target_endian = "little"))
 }
 
 /// Whether tiles one after the other are row-major: from some axis on there is one tile only, and

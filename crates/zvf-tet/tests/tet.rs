@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use zvf_tet::{
-    Axis, Codec, EscapedName, File, Need, Open, Plan, Rule, Severity, check_export_name,
+    AxisSlice, EscapedName, File, Need, Open, Plan, Severity, TensorCodec, TetRule,
+    check_export_name,
 };
 
 #[path = "tet/sha256.rs"]
@@ -69,7 +70,7 @@ fn check_parts(name: &str, fixture: &Value, file: &File<'_>) {
         assert_eq!(wanted[2], row.payload_offset());
         assert_eq!(wanted[3], row.raw_byte_len());
         assert_eq!(wanted[4], row.stored_byte_len());
-        assert_eq!(wanted[5] == 1, row.codec() == Codec::Zstd);
+        assert_eq!(wanted[5] == 1, row.codec() == TensorCodec::Zstd);
     }
     check_footer(name, &fixture["footer"], file);
 }
@@ -111,7 +112,7 @@ fn check_findings(name: &str, fixture: &Value, file: &File<'_>) {
         ControlFlow::Continue(())
     });
     let warned = fixture["stock_verify"]["warnings"].as_array().unwrap().len();
-    assert_eq!(rules, vec![Rule::F4; warned], "{name}");
+    assert_eq!(rules, vec![TetRule::F4; warned], "{name}");
     assert!(file.lints().is_empty(), "{name}");
 }
 
@@ -146,9 +147,9 @@ fn check_dataset(name: &str, wanted: &Value, file: &File<'_>, bytes: &[u8]) {
     }
 }
 
-fn axis(value: &Value) -> Axis {
+fn axis(value: &Value) -> AxisSlice {
     let number = |key| value[key].as_u64().unwrap();
-    Axis { start: number("start"), stop: number("stop"), step: number("step") }
+    AxisSlice { start: number("start"), stop: number("stop"), step: number("step") }
 }
 
 fn check_slice(name: &str, wanted: &Value, plan: &Plan<'_, '_>, bytes: &[u8]) {
@@ -207,23 +208,23 @@ fn open_by_ranges(bytes: &[u8]) {
 }
 
 /// The rule that each fixture breaks.
-fn rule(file: &str) -> Option<Rule> {
+fn rule(file: &str) -> Option<TetRule> {
     Some(match &file["reject/".len()..][..2] {
-        "02" | "04" => Rule::O1,
-        "14" | "66" => Rule::O2,
-        "08" | "10" => Rule::O4,
-        "06" | "50" => Rule::O5,
-        "16" | "18" => Rule::O7,
-        "20" | "22" => Rule::O8,
-        "40" | "42" | "44" | "46" | "68" => Rule::O9,
-        "12" => Rule::V1,
-        "28" => Rule::V2,
-        "70" => Rule::V3,
-        "30" | "34" => Rule::V5,
-        "38" => Rule::V6,
-        "36" | "48" | "52" => Rule::F1,
-        "58" | "62" => Rule::F5,
-        "64" => Rule::F6, // accepted; only a strict reader minds
+        "02" | "04" => TetRule::O1,
+        "14" | "66" => TetRule::O2,
+        "08" | "10" => TetRule::O4,
+        "06" | "50" => TetRule::O5,
+        "16" | "18" => TetRule::O7,
+        "20" | "22" => TetRule::O8,
+        "40" | "42" | "44" | "46" | "68" => TetRule::O9,
+        "12" => TetRule::V1,
+        "28" => TetRule::V2,
+        "70" => TetRule::V3,
+        "30" | "34" => TetRule::V5,
+        "38" => TetRule::V6,
+        "36" | "48" | "52" => TetRule::F1,
+        "58" | "62" => TetRule::F5,
+        "64" => TetRule::F6, // accepted; only a strict reader minds
         _ => return None,
     })
 }
@@ -238,12 +239,12 @@ fn every_broken_file_meets_its_rule() {
         match (case["expect"].as_str().unwrap(), File::parse(&bytes)) {
             ("reject-open" | "either", Err(error)) => {
                 assert!(rule(name).is_some(), "{name}");
-                assert_eq!(Rule::of(&error), rule(name), "{name}: {error}");
+                assert_eq!(TetRule::from_error(&error), rule(name), "{name}: {error}");
             }
             ("reject-validate", Ok(file)) => {
                 let error = file.validate().unwrap_err();
                 assert!(rule(name).is_some(), "{name}");
-                assert_eq!(Rule::of(&error), rule(name), "{name}: {error}");
+                assert_eq!(TetRule::from_error(&error), rule(name), "{name}: {error}");
             }
             ("flag", Ok(file)) => {
                 let mut rules = Vec::new();
@@ -256,7 +257,7 @@ fn every_broken_file_meets_its_rule() {
             }
             ("accept", Ok(file)) => {
                 file.validate().unwrap_or_else(|error| panic!("{name}: {error}"));
-                let strict = File::parse_strict(&bytes).err().and_then(|e| Rule::of(&e));
+                let strict = File::parse_strict(&bytes).err().and_then(|e| TetRule::from_error(&e));
                 assert_eq!(strict, rule(name), "{name}");
                 check_sum(name, case, &file, &bytes);
             }

@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, Family, Node};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, LayoutFamily, Node};
 use zvf_store::{Cells, KeyTable, LevelNode};
 
 use crate::finding::{Finding, is_content};
 use crate::rules::consistency::{C2, C28};
 use crate::rules::metadata::M18;
 use crate::rules::structure::{S15, S16, S17, S18, S20};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// An array of chunks that can be looked into.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct ChunkArray {
 impl ChunkArray {
     /// The array `name` of a level; `None` when there is none that can be looked into.
     pub(crate) async fn open(
-        run: &mut Run,
+        run: &mut Validation,
         level: &LevelNode,
         name: &str,
     ) -> Result<Option<Self>, Stop> {
@@ -47,16 +47,20 @@ impl ChunkArray {
             Ok(node) => node,
             Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
         };
-        let native = run.store.family() == Family::C;
+        let native = run.store.family() == LayoutFamily::C;
         let doc = match node.as_deref() {
             Some(Node::Array(doc)) if native => Some(doc),
             Some(Node::Group(_)) if native => {
-                run.add(Finding::new(&S15, &path).told("node", "an array", "a group"));
+                run.add(Finding::new(&S15, &path).with_details("node", "an array", "a group"));
                 return Ok(None);
             }
             None if native => return lost(run, &path).await.map(|()| None),
             Some(Node::Array(_)) => {
-                run.add(Finding::new(&S15, &path).told("node", "a group of arrays", "an array"));
+                run.add(Finding::new(&S15, &path).with_details(
+                    "node",
+                    "a group of arrays",
+                    "an array",
+                ));
                 return Ok(None);
             }
             _ => None,
@@ -66,7 +70,7 @@ impl ChunkArray {
         {
             let told =
                 ("data_type", "variable_length_bytes", format!("{:?}", doc.data_type.kind()));
-            run.add(Finding::new(&S17, &path).told(told.0, told.1, told.2));
+            run.add(Finding::new(&S17, &path).with_details(told.0, told.1, told.2));
             return Ok(None);
         }
         if let Some(doc) = doc {
@@ -97,13 +101,20 @@ impl ChunkArray {
     }
 
     /// What family C records and stores.
-    async fn native(&mut self, run: &mut Run, doc: &ArrayDoc, origin: &[i64]) -> Result<(), Stop> {
+    async fn native(
+        &mut self,
+        run: &mut Validation,
+        doc: &ArrayDoc,
+        origin: &[i64],
+    ) -> Result<(), Stop> {
         let grid = Grid { origin, shape: &doc.shape };
         match &doc.nonempty_chunks {
             Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
             None => {
                 let told = ("nonempty_chunks", "the keys of the chunks", "nothing");
-                run.add(Finding::new(&C28, &self.path).told(told.0, told.1, told.2).warning());
+                run.add(
+                    Finding::new(&C28, &self.path).with_details(told.0, told.1, told.2).warning(),
+                );
                 self.recorded = false;
                 match self.cells.presence().await {
                     Ok(keys) => self.keys = keys,
@@ -133,7 +144,7 @@ impl ChunkArray {
                 }
                 Some(_) => {
                     let path = format!("{}/{name}", self.path);
-                    run.add(Finding::new(&S16, path).told(
+                    run.add(Finding::new(&S16, path).with_details(
                         "file",
                         "a chunk of the grid",
                         "one outside it",
@@ -145,7 +156,11 @@ impl ChunkArray {
         if let Some((count, first)) = misnamed {
             let finding = Finding::new(&S20, format!("{}/{first}", self.path));
             let expected = format!("{}, as the document says", example(doc.chunk_key_encoding));
-            run.add(finding.told("names of chunks", expected, format!("others, {count} times")));
+            run.add(finding.with_details(
+                "names of chunks",
+                expected,
+                format!("others, {count} times"),
+            ));
         }
         if sharded && self.recorded {
             match self.cells.listed().await {
@@ -162,13 +177,13 @@ impl ChunkArray {
     }
 
     /// Cells that are stored and not listed: empty ones are as good as none.
-    async fn hidden(&self, run: &mut Run, keys: &[ChunkKey]) -> Result<(), Stop> {
+    async fn hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
         for keys in keys.chunks(HIDDEN) {
             for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
                 let finding = Finding::new(&C28, &self.path).in_cell(key);
                 match cell {
                     Ok(None) => {}
-                    Ok(Some(bytes)) => run.add(finding.told(
+                    Ok(Some(bytes)) => run.add(finding.with_details(
                         "nonempty_chunks",
                         "every cell that is stored",
                         format!("a cell of {} bytes that is not listed", bytes.len()),
@@ -181,7 +196,7 @@ impl ChunkArray {
     }
 
     /// What families A and B have: a folder for each chunk.
-    async fn tiny(&mut self, run: &mut Run) -> Result<(), Stop> {
+    async fn tiny(&mut self, run: &mut Validation) -> Result<(), Stop> {
         match self.cells.presence().await {
             Ok(keys) => self.keys = keys,
             Err(error) => return run.blame(&C2, &self.path, &error),
@@ -196,11 +211,11 @@ impl ChunkArray {
 }
 
 /// S20: chunks are named as those of all stores of this format.
-pub(crate) fn encoding(run: &mut Run, path: &str, doc: &ArrayDoc) {
+pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     if !doc.chunk_key_encoding.is_usual() {
         let found = format!("names such as {}", example(doc.chunk_key_encoding));
         let expected = example(ChunkKeyEncoding::Default);
-        run.add(Finding::new(&S20, path).told("chunk_key_encoding", expected, found));
+        run.add(Finding::new(&S20, path).with_details("chunk_key_encoding", expected, found));
     }
 }
 
@@ -234,8 +249,8 @@ const ENCODINGS: [ChunkKeyEncoding; 4] = [
 ];
 
 /// S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
-pub(crate) async fn lost(run: &mut Run, path: &str) -> Result<(), Stop> {
-    if run.store.family() != Family::C {
+pub(crate) async fn lost(run: &mut Validation, path: &str) -> Result<(), Stop> {
+    if run.store.family() != LayoutFamily::C {
         return Ok(());
     }
     let inside = match run.store.children(path).await {
@@ -245,13 +260,13 @@ pub(crate) async fn lost(run: &mut Run, path: &str) -> Result<(), Stop> {
     };
     if inside {
         let told = ("zarr.json", "the document of the node", "nothing");
-        run.add(Finding::new(&S18, path).told(told.0, told.1, told.2));
+        run.add(Finding::new(&S18, path).with_details(told.0, told.1, told.2));
     }
     Ok(())
 }
 
 /// Files beside the document of a group.
-pub(crate) async fn group_files(run: &mut Run, path: &str) -> Result<(), Stop> {
+pub(crate) async fn group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
     let names = match run.store.files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
@@ -268,15 +283,15 @@ pub(crate) async fn group_files(run: &mut Run, path: &str) -> Result<(), Stop> {
 }
 
 /// What a writer leaves behind while it works is its own; anything else is a finding.
-fn stray(run: &mut Run, path: &str, expected: &str) {
+fn stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
-        run.add(Finding::new(&S16, path).told("file", expected, "another file"));
+        run.add(Finding::new(&S16, path).with_details("file", expected, "another file"));
     }
 }
 
 /// Every file of an array with its size, by its name below it; `None` where nothing can be listed.
-async fn files(run: &mut Run, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
+async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
     match run.store.objects(path).await {
         Ok(objects) => {
             let below = path.len().saturating_add(1);
@@ -286,7 +301,7 @@ async fn files(run: &mut Run, path: &str) -> Result<Option<Vec<(String, u64)>>, 
         Err(error) if error.class() == Class::LimitExceeded => {
             for rule in [&C28, &S16] {
                 let finding = Finding::new(rule, path);
-                run.found.skip(finding.told("files", "at most ten million", "more"));
+                run.found.skip(finding.with_details("files", "at most ten million", "more"));
             }
             Ok(None)
         }
@@ -335,34 +350,34 @@ impl Grid<'_> {
 }
 
 /// M18: the origin has a whole number for each axis.
-fn origin(run: &mut Run, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
+fn origin(run: &mut Validation, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
     let rank = doc.shape.len();
     let Some(value) = doc.attributes.get("chunk_grid_origin") else { return Some(vec![0; rank]) };
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let origin: Option<Vec<i64>> = items.iter().map(whole).collect();
+    let origin: Option<Vec<i64>> = items.iter().map(as_integer).collect();
     let origin = origin.filter(|origin| origin.len() == rank && value.is_array());
     if origin.is_none() {
         let expected = format!("{rank} whole numbers");
-        run.add(Finding::new(&M18, path).told("chunk_grid_origin", expected, value));
+        run.add(Finding::new(&M18, path).with_details("chunk_grid_origin", expected, value));
     }
     origin
 }
 
-fn whole(value: &serde_json::Value) -> Option<i64> {
+fn as_integer(value: &serde_json::Value) -> Option<i64> {
     value
         .as_i64()
         .or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
 }
 
 /// M18: keys, each once, in the order of their text, inside the grid. What is right of the list.
-fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTable {
+fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTable {
     let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
     let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
         (Vec::with_capacity(list.len()), None);
     let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
         let told = |expected: &str| {
-            Finding::new(&M18, path).told("nonempty_chunks", expected, shown(text))
+            Finding::new(&M18, path).with_details("nonempty_chunks", expected, shown(text))
         };
         if last.is_some_and(|last| last > text) {
             disorder.0 = disorder.0.saturating_add(1);
@@ -381,13 +396,13 @@ fn recorded(run: &mut Run, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTa
     if let (n, Some(first)) = disorder {
         let found = format!("{n} behind a larger one, the first {}", shown(first));
         let finding = Finding::new(&M18, path);
-        run.add(finding.told("nonempty_chunks", "keys in the order of their text", found));
+        run.add(finding.with_details("nonempty_chunks", "keys in the order of their text", found));
     }
     let found = keys.len();
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found.saturating_sub(table.len()));
-        run.add(Finding::new(&M18, path).told("nonempty_chunks", "each key once", twice));
+        run.add(Finding::new(&M18, path).with_details("nonempty_chunks", "each key once", twice));
     }
     table
 }

@@ -16,10 +16,10 @@ use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// The kinds that a level holds beside its own, and the groups of those that are like levels.
-pub(crate) async fn beside(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn beside(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let group = match level.node.group("geometry_index").await {
         Ok(Some(group)) => group,
         Ok(None) => return Ok(()),
@@ -39,19 +39,19 @@ pub(crate) async fn beside(run: &mut Run, level: &mut LevelState) -> Result<(), 
 }
 
 /// C40: an object is of one kind.
-fn apart(run: &mut Run, level: &LevelState) {
+fn apart(run: &mut Validation, level: &LevelState) {
     let mut ids: Vec<i64> = level.all().filter_map(sorted_ids).flatten().collect();
     ids.sort_unstable();
     let twice = ids.windows(2).filter(|two| two.first() == two.last());
     if let Some(id) = twice.clone().next().and_then(|two| two.first()) {
         let found = format!("{id}, and {} more that are of two", twice.count().saturating_sub(1));
         let finding = Finding::new(&C40, level.path("geometry_index"));
-        run.add(finding.told("ids of objects", "of one kind each", found));
+        run.add(finding.with_details("ids of objects", "of one kind each", found));
     }
 }
 
 /// C40, G3: every geometry of a level.
-pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("geometry_index");
     let index = match level.node.group("geometry_index").await {
         Ok(Some(group)) => GeometryIndex::parse(group.attributes),
@@ -74,7 +74,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
         let rows = vertices(run, level, &entry.array).await?;
         if let Some(rows) = rows.filter(|rows| i64::try_from(*rows) != Ok(entry.vertex_count)) {
             let finding = Finding::new(&C40, &path);
-            run.add(finding.told(format!("{name}.vertex_count"), rows, entry.vertex_count));
+            run.add(finding.with_details(format!("{name}.vertex_count"), rows, entry.vertex_count));
         }
         if let (Some(array), Some(rows)) =
             (entry.links_array.as_ref().filter(|_| entry.has_links), rows)
@@ -86,21 +86,31 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
 }
 
 /// C40: what is listed of a geometry in a group of its own.
-fn within(run: &mut Run, level: &LevelState, index: &str, (name, group): (&str, &str), count: i64) {
+fn within(
+    run: &mut Validation,
+    level: &LevelState,
+    index: &str,
+    (name, group): (&str, &str),
+    count: i64,
+) {
     let path = level.path(group);
     let Some(own) = level.beside.iter().find(|own| own.name == path) else { return };
     let rows = own.chunks.total_rows();
     if own.chunks.is_whole() && i64::try_from(rows) != Ok(count) {
         let finding = Finding::new(&C40, index);
-        run.add(finding.told(format!("{name}.vertex_count"), rows, count));
+        run.add(finding.with_details(format!("{name}.vertex_count"), rows, count));
     }
 }
 
 /// The rows of a geometry: three floats each, without fragments.
-async fn vertices(run: &mut Run, level: &LevelState, name: &str) -> Result<Option<u64>, Stop> {
+async fn vertices(
+    run: &mut Validation,
+    level: &LevelState,
+    name: &str,
+) -> Result<Option<u64>, Stop> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else {
         let finding = Finding::new(&C40, level.path(name));
-        run.add(finding.told("array", "the rows of a geometry", "nothing"));
+        run.add(finding.with_details("array", "the rows of a geometry", "nothing"));
         return Ok(None);
     };
     let mut rows = 0_u64;
@@ -114,7 +124,7 @@ async fn vertices(run: &mut Run, level: &LevelState, name: &str) -> Result<Optio
                     rows = rows.saturating_add(len.checked_div(ROW).unwrap_or(0));
                     if !len.is_multiple_of(ROW) || len == 0 && array.recorded {
                         let finding = Finding::new(&C40, &array.path).in_cell(key);
-                        run.add(finding.told(
+                        run.add(finding.with_details(
                             "bytes of the rows",
                             format!("a multiple of {ROW}"),
                             len,
@@ -134,7 +144,7 @@ async fn vertices(run: &mut Run, level: &LevelState, name: &str) -> Result<Optio
 
 /// The links of a geometry: rows of it, whichever chunk they lie in.
 async fn links(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     name: &str,
     rows: u64,
@@ -144,13 +154,17 @@ async fn links(
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
         Ok(None) => {
-            run.add(Finding::new(&C40, &path).told("array", "the links of a geometry", "nothing"));
+            run.add(Finding::new(&C40, &path).with_details(
+                "array",
+                "the links of a geometry",
+                "nothing",
+            ));
             return Ok(());
         }
         Err(error) => return run.blame(&C2, &path, &error),
     };
     if let Some(width) = array.shape().get(1).filter(|width| faces && **width < CORNERS) {
-        run.add(Finding::new(&G3, &path).told("link_width", "3 or more", width));
+        run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", width));
     }
     let mut start = 0_u64;
     while start < array.len() {
@@ -164,7 +178,7 @@ async fn links(
             let columns = array.shape().get(1).copied().unwrap_or(1);
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
             let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));
-            run.add(finding.told("row", format!("below {rows}"), "another"));
+            run.add(finding.with_details("row", format!("below {rows}"), "another"));
             return Ok(());
         }
         start = stop;

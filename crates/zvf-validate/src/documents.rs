@@ -2,7 +2,7 @@
 //! about each other.
 
 use zvf_format::Class;
-use zvf_metadata::{Capability, Rule as DocumentRule, validate, validate_attribute_name};
+use zvf_metadata::{Capability, MetadataRule as DocumentRule, validate, validate_attribute_name};
 
 use crate::array::shown;
 use crate::finding::Finding;
@@ -11,10 +11,10 @@ use crate::rule::{Rule, Severity};
 use crate::rules::metadata::{
     M1, M2, M3, M4, M5, M6, M7, M8, M9, M10, M11, M12, M13, M14, M15, M16, M17, M19, M21, M22,
 };
-use crate::run::Run;
+use crate::run::Validation;
 
 /// Everything that documents alone can tell.
-pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
     for finding in validate(run.store.root(), &named) {
@@ -47,7 +47,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
 }
 
 /// What the document of a geometry beside that of a level says of itself: its number is the level's.
-fn beside(run: &mut Run, level: &LevelState) {
+fn beside(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
         if let Some(rule) = rule(finding.rule).filter(|_| finding.level.is_some()) {
@@ -57,7 +57,7 @@ fn beside(run: &mut Run, level: &LevelState) {
 }
 
 /// M19: names of attributes.
-fn names(run: &mut Run, level: &LevelState) {
+fn names(run: &mut Validation, level: &LevelState) {
     let columns = level.vertex_columns.iter().chain(&level.fragment_columns);
     let paths: Vec<String> = columns.map(|column| column.path.clone()).collect();
     for path in paths {
@@ -69,7 +69,7 @@ fn names(run: &mut Run, level: &LevelState) {
 }
 
 /// M21: what a level claims is announced at the root.
-fn tokens(run: &mut Run, level: &LevelState) {
+fn tokens(run: &mut Validation, level: &LevelState) {
     let meta = level.node.meta();
     let claims = [
         (meta.preserves_object_ids, Capability::PreservedObjectIds, "preserved_object_ids"),
@@ -79,17 +79,21 @@ fn tokens(run: &mut Run, level: &LevelState) {
     for (claimed, token, name) in claims {
         if claimed && !run.store.root().zarr_vectors.has(token) {
             let finding = Finding::new(&M21, "zarr.json");
-            run.add(finding.told("format_capabilities", name, "no word of it"));
+            run.add(finding.with_details("format_capabilities", name, "no word of it"));
         }
     }
 }
 
 /// M22: what a level says it has.
-fn present(run: &mut Run, level: &LevelState) {
+fn present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has(name));
     for name in missing {
         let finding = Finding::new(&M22, level.path("zarr.json"));
-        run.add(finding.told("arrays_present", format!("the array {}", shown(name)), "none"));
+        run.add(finding.with_details(
+            "arrays_present",
+            format!("the array {}", shown(name)),
+            "none",
+        ));
     }
 }
 

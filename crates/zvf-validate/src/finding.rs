@@ -73,7 +73,7 @@ impl Finding {
     }
 
     /// What is wrong, what should be, and what is.
-    pub(crate) fn told(
+    pub(crate) fn with_details(
         mut self,
         subject: impl fmt::Display,
         expected: impl fmt::Display,
@@ -102,7 +102,7 @@ impl Finding {
 
     /// A count that is `right` and says something else.
     pub(crate) fn counted(mut self, subject: &str, right: u64, found: u64) -> Self {
-        self = self.told(subject, right, found);
+        self = self.with_details(subject, right, found);
         self.right = Some(right);
         self
     }
@@ -125,8 +125,9 @@ impl Finding {
         path: impl fmt::Display,
         error: &FormatError,
     ) -> Self {
-        let mut finding =
-            Self::new(rule, path).told(error.field, error.expected, error.found).at(error.offset);
+        let mut finding = Self::new(rule, path)
+            .with_details(error.field, error.expected, error.found)
+            .at(error.offset);
         finding.subject = format!("{}, {}", error.part, error.field);
         finding
     }
@@ -140,8 +141,8 @@ impl Finding {
         let FormatError { expected, found, offset, .. } = &*error.error;
         let finding = Self::new(rule, path);
         let finding = match error.text.is_empty() {
-            true => finding.told(&error.path, expected, found),
-            false => finding.told(&error.path, expected, &error.text),
+            true => finding.with_details(&error.path, expected, found),
+            false => finding.with_details(&error.path, expected, &error.text),
         };
         if *offset > 0 { finding.at(*offset) } else { finding }
     }
@@ -169,7 +170,7 @@ impl Finding {
         };
         let expected = error.expected().unwrap_or_else(|| expected_of(error.class()).to_owned());
         let found = error.found().unwrap_or_else(|| error.class().name().to_owned());
-        let mut finding = Self::new(rule, path).told(subject, expected, found);
+        let mut finding = Self::new(rule, path).with_details(subject, expected, found);
         finding.offset = error.format().map(|format| format.offset);
         finding
     }
@@ -233,7 +234,7 @@ mod tests {
             "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
              expected 47 46 56 5a, found 47 46 56 58",
         );
-        let plain = Finding::new(&C21, "x").told("", "one", "two").in_row(7).lint();
+        let plain = Finding::new(&C21, "x").with_details("", "one", "two").in_row(7).lint();
         assert_eq!(plain.to_string(), "warning C21 x row 7: expected one, found two");
     }
 

@@ -18,13 +18,13 @@ pub(crate) struct Findings {
     strict: bool,
     kept: BTreeMap<Severity, Vec<Finding>>,
     counts: BTreeMap<(usize, Severity), u64>,
-    unseen: Vec<Finding>,
+    skipped: Vec<Finding>,
 }
 
 impl Findings {
     /// None yet; `most` of each severity are kept.
     pub(crate) fn new(most: usize, strict: bool) -> Self {
-        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new(), unseen: Vec::new() }
+        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new(), skipped: Vec::new() }
     }
 
     /// A list with the same settings.
@@ -34,7 +34,7 @@ impl Findings {
 
     /// Adds one. What a build does not know of an array is told once.
     pub(crate) fn add(&mut self, mut finding: Finding) {
-        if self.is_told(&finding) {
+        if self.is_reported(&finding) {
             return;
         }
         if finding.lint && self.strict {
@@ -52,12 +52,12 @@ impl Findings {
     /// Says that something was not looked into; once, however often it is met.
     pub(crate) fn skip(&mut self, mut finding: Finding) {
         finding.severity = Severity::Note;
-        if !self.unseen.contains(&finding) {
-            self.unseen.push(finding);
+        if !self.skipped.contains(&finding) {
+            self.skipped.push(finding);
         }
     }
 
-    fn is_told(&self, finding: &Finding) -> bool {
+    fn is_reported(&self, finding: &Finding) -> bool {
         let same = |kept: &Vec<Finding>| kept.contains(finding);
         finding.rule.id == S17.id && self.kept.get(&finding.severity).is_some_and(same)
     }
@@ -67,7 +67,7 @@ impl Findings {
         for finding in other.without_unknown() {
             self.add(finding);
         }
-        for finding in other.unseen {
+        for finding in other.skipped {
             self.skip(finding);
         }
         for (place, n) in other.counts {
@@ -93,7 +93,7 @@ impl Findings {
     }
 
     /// Those of the rules that `wanted` lets through, worst first; the counts; and the notes.
-    pub(crate) fn told(self, wanted: impl Fn(&Rule) -> bool) -> Told {
+    pub(crate) fn into_summary(self, wanted: impl Fn(&Rule) -> bool) -> FindingSummary {
         let most = self.most;
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
         for (severity, kept) in self.kept.into_iter().rev() {
@@ -108,17 +108,17 @@ impl Findings {
             let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
             Some((rule, severity, n))
         });
-        let unseen = self.unseen.into_iter().filter(|finding| wanted(finding.rule)).collect();
-        Told { findings, counts: counts.collect(), notes, unseen }
+        let skipped = self.skipped.into_iter().filter(|finding| wanted(finding.rule)).collect();
+        FindingSummary { findings, counts: counts.collect(), notes, skipped }
     }
 }
 
 /// What a report says of the findings.
-pub(crate) struct Told {
+pub(crate) struct FindingSummary {
     pub(crate) findings: Vec<Finding>,
     pub(crate) counts: Vec<(&'static Rule, Severity, u64)>,
     pub(crate) notes: Vec<Finding>,
-    pub(crate) unseen: Vec<Finding>,
+    pub(crate) skipped: Vec<Finding>,
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
         all.add(Finding::new(&C21, "bad"));
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&S8, "0"));
-        let told = all.told(|_| true);
+        let told = all.into_summary(|_| true);
         let shown: Vec<_> = told.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
         assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
         let counts: Vec<_> = told.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
@@ -152,13 +152,13 @@ mod tests {
     fn what_was_not_looked_into_is_told_once_and_beside_the_rest() {
         let mut all = Findings::new(1, true);
         for _ in 0..3 {
-            all.skip(Finding::new(&C4, "large").told("rows", "at most 1", 2));
+            all.skip(Finding::new(&C4, "large").with_details("rows", "at most 1", 2));
         }
         all.skip(Finding::new(&C21, "other"));
-        let told = all.told(|rule| rule.id == "C4");
+        let told = all.into_summary(|rule| rule.id == "C4");
         assert_eq!((told.findings.len(), told.counts.len(), told.notes.len()), (0, 0, 0));
-        assert_eq!(told.unseen.len(), 1);
-        assert_eq!(told.unseen[0].severity, Severity::Note);
+        assert_eq!(told.skipped.len(), 1);
+        assert_eq!(told.skipped[0].severity, Severity::Note);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         let mut all = Findings::new(9, true);
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&C4, "nan"));
-        let told = all.told(|rule| rule.id == "C21");
+        let told = all.into_summary(|rule| rule.id == "C21");
         assert_eq!(told.findings.len(), 1);
         assert_eq!(told.findings[0].severity, Severity::Error);
     }

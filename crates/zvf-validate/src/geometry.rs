@@ -1,19 +1,19 @@
 //! Level 4: what kinds of geometry ask for, as far as documents and arrays tell. What cells tell is found
 //! where they are looked at.
 
-use zvf_metadata::{Family, GeometryType, LinksConvention, Token};
+use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::geometry::{G1, G2, G3, G4, G5};
-use crate::run::Run;
+use crate::run::Validation;
 
 /// G1 to G5.
-pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
+pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
         if let Token::Other(word) = token {
-            run.add(Finding::new(&G1, "zarr.json").told(
+            run.add(Finding::new(&G1, "zarr.json").with_details(
                 "geometry_types",
                 "a kind of geometry",
                 word,
@@ -21,7 +21,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
         }
     }
     if !levels.is_empty() && !levels.iter().any(|level| level.node.number() == 0) {
-        run.add(Finding::new(&G5, "0").told("level", "the full data", "nothing"));
+        run.add(Finding::new(&G5, "0").with_details("level", "the full data", "nothing"));
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
     // Geometries beside each other have conventions of their own.
@@ -44,7 +44,7 @@ pub(crate) fn check(run: &mut Run, levels: &[LevelState]) {
 
 /// G2: the convention fits a kind.
 fn convention(
-    run: &mut Run,
+    run: &mut Validation,
     path: &str,
     kind: &Token<GeometryType>,
     found: Token<LinksConvention>,
@@ -64,7 +64,7 @@ fn convention(
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
         let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();
         let finding = Finding::new(&G2, path);
-        run.add(finding.told("links_convention", words.join(" or "), found.as_str()));
+        run.add(finding.with_details("links_convention", words.join(" or "), found.as_str()));
     }
 }
 
@@ -77,25 +77,25 @@ const fn word_of(convention: LinksConvention) -> &'static str {
 }
 
 /// G3, G4: links within a level.
-fn links(run: &mut Run, level: &LevelState) {
+fn links(run: &mut Validation, level: &LevelState) {
     let within = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
     if let Some(family) = within
         && level.is_only(&[GeometryType::PointCloud])
     {
         let found = format!("links of {} ends", family.width);
-        run.add(Finding::new(&G4, &path).told("links", "none", found));
+        run.add(Finding::new(&G4, &path).with_details("links", "none", found));
     }
-    if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != Family::C {
+    if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != LayoutFamily::C {
         return;
     }
     match within {
         Some(family) if family.width < 3 => {
-            run.add(Finding::new(&G3, &path).told("link_width", "3 or more", family.width));
+            run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", family.width));
         }
         // Coarse levels may have none: their faces are not kept.
         None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {
-            run.add(Finding::new(&G3, &path).told("links", "the faces", "none").warning());
+            run.add(Finding::new(&G3, &path).with_details("links", "the faces", "none").warning());
         }
         _ => {}
     }

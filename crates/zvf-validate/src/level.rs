@@ -66,7 +66,7 @@ pub(crate) struct Between {
     /// Rows of this level that are no source; none where they were not counted.
     pub(crate) orphans: Option<u64>,
     /// Whether all links were seen.
-    pub(crate) whole: bool,
+    pub(crate) complete: bool,
 }
 
 /// What the object index of a level is.

@@ -44,7 +44,7 @@ mod unopened;
 pub use finding::Finding;
 pub use options::{Listener, Observer, Options, Progress, Sample};
 pub use report::{Checked, Report};
-pub use rule::{Level, Rule, Severity};
+pub use rule::{Depth, Rule, Severity};
 pub use rules::RULES;
 pub use run::validate;
 pub use unopened::{unopened, validate_at};

@@ -11,7 +11,7 @@ pub(crate) fn to_usize(n: u64) -> usize {
 }
 
 /// A row number of a cell; the largest where it does not fit.
-pub(crate) fn narrow(n: u64) -> u32 {
+pub(crate) fn saturating_u32(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn float_of(n: u64) -> f64 {
 
 /// So many bytes or cells as a share says; none where it is no number.
 #[expect(clippy::as_conversions, reason = "a cast from a float saturates")]
-pub(crate) fn whole(x: f64) -> u64 {
+pub(crate) fn trunc_u64(x: f64) -> u64 {
     x as u64
 }
 
@@ -59,8 +59,11 @@ mod tests {
     fn the_edges_survive() {
         assert_eq!(to_u64(usize::MAX), usize::MAX as u64);
         assert_eq!(to_usize(u64::MAX), usize::MAX);
-        assert_eq!((narrow(7), narrow(u64::MAX)), (7, u32::MAX));
-        assert_eq!((whole(f64::NAN), whole(-1.0), whole(2.9), whole(1e300)), (0, 0, 2, u64::MAX));
+        assert_eq!((saturating_u32(7), saturating_u32(u64::MAX)), (7, u32::MAX));
+        assert_eq!(
+            (trunc_u64(f64::NAN), trunc_u64(-1.0), trunc_u64(2.9), trunc_u64(1e300)),
+            (0, 0, 2, u64::MAX)
+        );
         assert_eq!(int64s(b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0").collect::<Vec<_>>(), [-1]);
         assert_eq!((float(-3), float_of(3)), (-3.0, 3.0));
     }

@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zvf_format::key::ChunkKey;
 
-use crate::num::{float_of, mixed, mixed_all, whole};
-use crate::rule::{Level, Rule};
+use crate::num::{float_of, mixed, mixed_all, trunc_u64};
+use crate::rule::{Depth, Rule};
 
 /// What a validation looks for.
 ///
 /// ```
-/// use zvf_validate::{Level, Options, Rule};
+/// use zvf_validate::{Depth, Options, Rule};
 ///
-/// let options = Options { level: Level::Metadata, ..Options::default() };
+/// let options = Options { level: Depth::Metadata, ..Options::default() };
 /// assert!(options.wants(Rule::find("M3").unwrap()) && !options.wants(Rule::find("C3").unwrap()));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How deep to look.
-    pub level: Level,
+    pub level: Depth,
     /// The only rules to report; all of the level when there are none.
     pub rules: Vec<&'static Rule>,
     /// Whether what only a strict reader minds is an error.
@@ -72,7 +72,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            level: Level::Pyramid,
+            level: Depth::Pyramid,
             rules: Vec::new(),
             strict: false,
             max_findings: MAX_FINDINGS,
@@ -116,7 +116,7 @@ impl Sample {
     }
 
     fn takes(&self, what: u64) -> bool {
-        let below = whole(self.share * float_of(u64::MAX));
+        let below = trunc_u64(self.share * float_of(u64::MAX));
         mixed(what ^ self.seed) <= below
     }
 }
@@ -125,7 +125,7 @@ impl Sample {
 ///
 /// ```
 /// let silent: zvf_validate::Listener = std::sync::Arc::new(|_| ());
-/// silent(&zvf_validate::Progress { path: "0".into(), done: 1, of: 1 });
+/// silent(&zvf_validate::Progress { path: "0".into(), done: 1, total: 1 });
 /// ```
 pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 
@@ -159,7 +159,7 @@ impl Observer {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tell(&self, progress: &Progress) {
+    pub(crate) fn report_progress(&self, progress: &Progress) {
         if let Some(told) = &self.progress {
             told(progress);
         }
@@ -175,7 +175,7 @@ impl fmt::Debug for Observer {
 /// How far a validation is.
 ///
 /// ```
-/// let progress = zvf_validate::Progress { path: "0/vertices".into(), done: 3, of: 12 };
+/// let progress = zvf_validate::Progress { path: "0/vertices".into(), done: 3, total: 12 };
 /// assert_eq!(progress.to_string(), "0/vertices 3/12");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,12 +185,12 @@ pub struct Progress {
     /// Cells or rows done.
     pub done: u64,
     /// Of how many.
-    pub of: u64,
+    pub total: u64,
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.path, self.done, self.of)
+        write!(f, "{} {}/{}", self.path, self.done, self.total)
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
         let rule = |id| Rule::find(id).unwrap();
         let options = Options {
             rules: vec![rule("C5"), rule("P3")],
-            level: Level::Geometry,
+            level: Depth::Geometry,
             ..Options::default()
         };
         assert!(options.wants(rule("C5")) && options.wants_any(&[rule("C4"), rule("C5")]));

@@ -1,6 +1,6 @@
 //! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
 
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 
 use crate::array::lost;
@@ -9,10 +9,10 @@ use crate::num::to_usize;
 use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// C39: types, and arrays of one length.
-pub(crate) async fn check(run: &mut Run) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
     let types = match run.store.group(GROUP).await {
         Ok(Some(group)) => ParametricTypes::parse(group.attributes),
         Ok(None) => return Ok(()),
@@ -34,7 +34,7 @@ pub(crate) async fn check(run: &mut Run) -> Result<(), Stop> {
 }
 
 /// Every row begins with a type that is registered; how many rows there are.
-async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
+async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
     let path = format!("{GROUP}/objects");
     let array = match run.store.dense(&path).await {
         Ok(Some(array)) => array,
@@ -44,12 +44,12 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
     match ParametricArray::parse(array.attributes().clone()) {
         Ok(doc) => {
             if let Some(said) = doc.num_objects.filter(|said| *said != array.len()) {
-                run.add(Finding::new(&C43, &path).told("num_objects", array.len(), said));
+                run.add(Finding::new(&C43, &path).with_details("num_objects", array.len(), said));
             }
         }
         Err(error) => run.add(Finding::of_metadata(&M20, &path, &error)),
     }
-    let bytes = match array.whole().await {
+    let bytes = match array.read_all().await {
         Ok(bytes) => bytes,
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
     };
@@ -63,12 +63,12 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
         let id = format!("{number:.0}").parse::<i64>().ok().filter(|_| number.fract() == 0.0);
         match id {
             None => {
-                let mut finding = finding.told("type", "a whole number", number);
+                let mut finding = finding.with_details("type", "a whole number", number);
                 finding.severity = crate::Severity::Error;
                 run.add(finding);
             }
             Some(id) if types.find(id).is_none() && !BUILT_IN.contains(&id) => {
-                run.add(finding.told("type", "one of parametric_types", id));
+                run.add(finding.with_details("type", "one of parametric_types", id));
             }
             Some(_) => {}
         }
@@ -77,9 +77,9 @@ async fn objects(run: &mut Run, types: &ParametricTypes) -> Result<Option<u64>, 
 }
 
 /// A name for each object, where there are names; in the older families they are one text.
-async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
+async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     let path = format!("{GROUP}/names");
-    if matches!(run.store.family(), Family::A | Family::B0) {
+    if matches!(run.store.family(), LayoutFamily::A | LayoutFamily::B0) {
         return joined_names(run, &path, objects).await;
     }
     let rows = match run.store.rows(&path).await {
@@ -92,14 +92,14 @@ async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
         Err(error) => return run.blame(&C2, &path, &error),
     };
     if count != objects {
-        run.add(Finding::new(&C43, &path).told("rows", objects, count));
+        run.add(Finding::new(&C43, &path).with_details("rows", objects, count));
     }
     match rows.range(0..count).await {
         Ok(names) => {
             for (row, name) in (0_u64..).zip(names) {
                 if std::str::from_utf8(&name).is_err() {
                     let finding = Finding::new(&C39, &path).in_row(row);
-                    run.add(finding.told("name", "text in UTF-8", "other bytes"));
+                    run.add(finding.with_details("name", "text in UTF-8", "other bytes"));
                 }
             }
             Ok(())
@@ -109,10 +109,10 @@ async fn names(run: &mut Run, objects: u64) -> Result<(), Stop> {
 }
 
 /// The names of the older families: one text, with newlines between.
-async fn joined_names(run: &mut Run, path: &str, objects: u64) -> Result<(), Stop> {
+async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<(), Stop> {
     let path = format!("{path}/data");
     let text = match run.store.dense(&path).await {
-        Ok(Some(array)) => array.whole().await,
+        Ok(Some(array)) => array.read_all().await,
         Ok(None) => return Ok(()),
         Err(error) => Err(error),
     };
@@ -121,7 +121,7 @@ async fn joined_names(run: &mut Run, path: &str, objects: u64) -> Result<(), Sto
             let newlines = text.iter().filter(|byte| **byte == b'\n').count();
             let names = crate::num::to_u64(newlines).saturating_add(1);
             if names != objects && !(text.is_empty() && objects == 0) {
-                run.add(Finding::new(&C43, &path).told("names", objects, names));
+                run.add(Finding::new(&C43, &path).with_details("names", objects, names));
             }
             Ok(())
         }
@@ -129,16 +129,16 @@ async fn joined_names(run: &mut Run, path: &str, objects: u64) -> Result<(), Sto
     }
 }
 
-async fn columns(run: &mut Run, group: &str, rows: Option<u64>) -> Result<(), Stop> {
+async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result<(), Stop> {
     let group = format!("{GROUP}/{group}");
     for name in run.names(&C39, &group).await? {
         let path = format!("{group}/{name}");
         match run.store.dense(&path).await {
             Ok(Some(array)) => {
                 if let Some(rows) = rows.filter(|rows| *rows != array.len()) {
-                    run.add(Finding::new(&C39, &path).told("rows", rows, array.len()));
+                    run.add(Finding::new(&C39, &path).with_details("rows", rows, array.len()));
                 }
-                if let Err(error) = array.whole().await {
+                if let Err(error) = array.read_all().await {
                     run.blame(&C2, &path, &error)?;
                 }
             }

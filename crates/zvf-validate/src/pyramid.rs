@@ -7,24 +7,24 @@ use zvf_metadata::{Capability, CrossLevelStorage, Token};
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
 use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
-use crate::run::Run;
+use crate::run::Validation;
 
 /// P1 to P13, of the first kind.
-pub(crate) fn check(run: &mut Run, levels: &[&LevelState]) {
+pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
     if let [level] = levels {
-        run.add(Finding::new(&P1, &level.name).told("levels", "one or more", "one"));
+        run.add(Finding::new(&P1, &level.name).with_details("levels", "one or more", "one"));
     }
     gaps(run, levels);
     alone(run, levels);
     for level in levels.iter().filter(|level| is_stale(level)) {
         let finding = Finding::new(&P13, level.path("zarr.json"));
-        run.add(finding.told("zvf.stale", "a level as new as level 0", "edits since"));
+        run.add(finding.with_details("zvf.stale", "a level as new as level 0", "edits since"));
     }
     check_kind(run, levels);
 }
 
 /// P3 to P11: levels of one kind, which may be missing where a level has none of it.
-pub(crate) fn check_kind(run: &mut Run, levels: &[&LevelState]) {
+pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
     for pair in levels.windows(2) {
         if let [fine, coarse] = pair {
             if !is_stale(fine) && !is_stale(coarse) {
@@ -63,11 +63,11 @@ fn is_stale(level: &LevelState) -> bool {
 }
 
 /// P2.
-fn gaps(run: &mut Run, levels: &[&LevelState]) {
+fn gaps(run: &mut Validation, levels: &[&LevelState]) {
     for (wanted, level) in (0_u32..).zip(levels) {
         if level.node.number() != wanted {
             let found = format!("level {}", level.node.number());
-            run.add(Finding::new(&P2, &level.name).told(
+            run.add(Finding::new(&P2, &level.name).with_details(
                 "levels",
                 format!("level {wanted}"),
                 found,
@@ -78,18 +78,18 @@ fn gaps(run: &mut Run, levels: &[&LevelState]) {
 }
 
 /// P3: additions are not made of the finer level.
-fn rows(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let (many, few) = (fine.chunks.total_rows(), coarse.chunks.total_rows());
     let known = fine.chunks.is_whole() && coarse.chunks.is_whole();
     let additive = fine.node.meta().is_additive() || coarse.node.meta().is_additive();
     if known && !additive && few > many {
         let expected = format!("at most {many}, those of level {}", fine.name);
-        run.add(Finding::new(&P3, &coarse.name).told("rows", expected, few));
+        run.add(Finding::new(&P3, &coarse.name).with_details("rows", expected, few));
     }
 }
 
 /// P4: by the bins that the documents give.
-fn bins(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root();
     let volume = |level: &LevelState| -> Option<f64> {
         let bins = level.node.meta().effective_bin_shape(root, &level.node.number().to_string())?;
@@ -103,12 +103,12 @@ fn bins(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
     if let Some((fine, coarse_is)) = ratios.or(volumes) {
         let finding = Finding::new(&P4, coarse.path("zarr.json"));
-        run.add(finding.told("volume of a bin", format!("at least {fine}"), coarse_is));
+        run.add(finding.with_details("volume of a bin", format!("at least {fine}"), coarse_is));
     }
 }
 
 /// P9, P10: chunks of a level in those of the root, which readers need, and in those of the finer one.
-fn nests(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
+fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root().clone();
     let path = coarse.path("zarr.json");
     let coarse_by = match coarse.node.meta().chunk_scale(&root) {
@@ -119,12 +119,16 @@ fn nests(run: &mut Run, fine: &LevelState, coarse: &LevelState) {
     let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
     if bad {
         let expected = format!("multiples of {fine_by:?}, those of level {}", fine.name);
-        run.add(Finding::new(&P10, path).told("chunk_shape", expected, format!("{coarse_by:?}")));
+        run.add(Finding::new(&P10, path).with_details(
+            "chunk_shape",
+            expected,
+            format!("{coarse_by:?}"),
+        ));
     }
 }
 
 /// P11: what a level adds is not in the levels that it adds to.
-fn additions(run: &mut Run, levels: &[&LevelState]) {
+fn additions(run: &mut Validation, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at.saturating_add(1)) {
@@ -139,18 +143,22 @@ fn additions(run: &mut Run, levels: &[&LevelState]) {
         if let Some(row) = again.next() {
             let finding = Finding::new(&P11, level.path("object_index")).in_row(*row);
             let found = format!("that of {} more too", again.count());
-            run.add(finding.told("object", "one that no level behind it has", found));
+            run.add(finding.with_details("object", "one that no level behind it has", found));
         }
     }
 }
 
 /// P12: where levels add to each other, one that does not is whole.
-fn alone(run: &mut Run, levels: &[&LevelState]) {
+fn alone(run: &mut Validation, levels: &[&LevelState]) {
     if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
         return;
     }
     if !levels.iter().any(|level| level.node.meta().is_additive()) {
-        run.add(Finding::new(&P12, "zarr.json").told("refinement", "add at a level", "none"));
+        run.add(Finding::new(&P12, "zarr.json").with_details(
+            "refinement",
+            "add at a level",
+            "none",
+        ));
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
         let Some(own) = named(level) else { continue };
@@ -159,7 +167,7 @@ fn alone(run: &mut Run, levels: &[&LevelState]) {
         if lacking > 0 {
             let finding = Finding::new(&P12, level.path("zarr.json"));
             let found = format!("{lacking} that only coarser levels have");
-            run.add(finding.told("objects", "those of all coarser levels", found));
+            run.add(finding.with_details("objects", "those of all coarser levels", found));
         }
     }
 }
@@ -171,16 +179,16 @@ fn named(level: &LevelState) -> Option<HashSet<i64>> {
 }
 
 /// P5.
-fn sparsity(run: &mut Run, level: &LevelState) {
+fn sparsity(run: &mut Validation, level: &LevelState) {
     let found = level.node.meta().object_sparsity;
     if !(found > 0.0 && found <= 1.0) {
         let finding = Finding::new(&P5, level.path("zarr.json"));
-        run.add(finding.told("object_sparsity", "above 0 and at most 1", found));
+        run.add(finding.with_details("object_sparsity", "above 0 and at most 1", found));
     }
 }
 
 /// P7: rows and ids of the parent.
-fn inherited(run: &mut Run, levels: &[&LevelState], level: &LevelState) {
+fn inherited(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
     let meta = level.node.meta();
     if !meta.preserves_object_ids {
         return;
@@ -190,14 +198,14 @@ fn inherited(run: &mut Run, levels: &[&LevelState], level: &LevelState) {
     if let (Some(said), Some(rows)) = (said, level.objects.rows)
         && said != rows
     {
-        run.add(Finding::new(&P7, &path).told("inherited_num_objects", rows, said));
+        run.add(Finding::new(&P7, &path).with_details("inherited_num_objects", rows, said));
     }
     let parent = levels.iter().find(|other| meta.parent_level == Some(other.node.number().into()));
     let Some(parent) = parent else { return };
     if let (Some(rows), Some(parents)) = (level.objects.rows, parent.objects.rows)
         && rows != parents
     {
-        run.add(Finding::new(&P7, &path).told(
+        run.add(Finding::new(&P7, &path).with_details(
             "rows",
             format!("{parents}, as level {}", parent.name),
             rows,
@@ -209,12 +217,12 @@ fn inherited(run: &mut Run, levels: &[&LevelState], level: &LevelState) {
             (0_u64..).zip(ids.iter().zip(parents.iter())).find(|(_, (id, parent))| id != parent)
     {
         let finding = Finding::new(&P7, level.path("object_index/object_ids")).in_row(row);
-        run.add(finding.told("id", format!("{parent}, as at the parent"), id));
+        run.add(finding.with_details("id", format!("{parent}, as at the parent"), id));
     }
 }
 
 /// P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
-fn orphans(run: &mut Run, levels: &[&LevelState], level: &LevelState, between: &Between) {
+fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, between: &Between) {
     let number = i64::from(level.node.number()).saturating_add(between.delta.into());
     let here = level.node.number();
     let sparse = levels.iter().any(|other| {
@@ -229,12 +237,12 @@ fn orphans(run: &mut Run, levels: &[&LevelState], level: &LevelState, between: &
     if let Some(orphans) = between.orphans.filter(|orphans| *orphans > 0 && kept) {
         let finding = Finding::new(&P6, level.path(&format!("links/+{}", between.delta)));
         let expected = format!("a parent at level +{} for each row", between.delta);
-        run.add(finding.told("links", expected, format!("none for {orphans} rows")));
+        run.add(finding.with_details("links", expected, format!("none for {orphans} rows")));
     }
 }
 
 /// P8: links down are those up, seen from the other end.
-fn mirrored(run: &mut Run, levels: &[&LevelState], level: &LevelState, up: &Between) {
+fn mirrored(run: &mut Validation, levels: &[&LevelState], level: &LevelState, up: &Between) {
     let number = i64::from(level.node.number()).saturating_add(up.delta.into());
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();
@@ -242,10 +250,10 @@ fn mirrored(run: &mut Run, levels: &[&LevelState], level: &LevelState, up: &Betw
     let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else {
         return;
     };
-    if down.whole && up.whole && (down.links, down.sum) != (up.links, up.sum) {
+    if down.complete && up.complete && (down.links, down.sum) != (up.links, up.sum) {
         let finding = Finding::new(&P8, coarse.path(&format!("links/{}", down.delta)));
         let expected = format!("the {} links of {}/links/+{}", up.links, level.name, up.delta);
-        run.add(finding.told("links", expected, format!("{} others", down.links)));
+        run.add(finding.with_details("links", expected, format!("{} others", down.links)));
     }
 }
 

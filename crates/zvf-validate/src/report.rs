@@ -30,7 +30,7 @@ pub struct Report {
     pub notes: Vec<Finding>,
     /// What was not looked into, for its size or because nothing can be listed: the rule, the place, and
     /// why. A report with something here says nothing about it.
-    pub unseen: Vec<Finding>,
+    pub skipped: Vec<Finding>,
     /// The share that was looked into, where it was not everything: then totals were not compared.
     pub sample: Option<Sample>,
     /// What was looked into.

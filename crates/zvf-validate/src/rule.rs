@@ -7,13 +7,13 @@ use std::fmt;
 /// How deep one looks; each level does what those before it do.
 ///
 /// ```
-/// use zvf_validate::Level;
+/// use zvf_validate::Depth;
 ///
-/// assert_eq!(Level::from_number(3), Some(Level::Consistency));
-/// assert!(Level::Structure < Level::Pyramid && Level::Pyramid.reads_cells());
+/// assert_eq!(Depth::from_number(3), Some(Depth::Consistency));
+/// assert!(Depth::Structure < Depth::Pyramid && Depth::Pyramid.reads_cells());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum Depth {
     /// 1: which nodes there are, and of which kind.
     Structure,
     /// 2: what the documents of root and levels say.
@@ -26,7 +26,7 @@ pub enum Level {
     Pyramid,
 }
 
-impl Level {
+impl Depth {
     /// All of them, from the shallowest.
     pub const ALL: [Self; 5] =
         [Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
@@ -68,7 +68,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for Depth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -113,10 +113,10 @@ impl fmt::Display for Severity {
 /// One rule.
 ///
 /// ```
-/// use zvf_validate::{Level, Rule, Severity};
+/// use zvf_validate::{Depth, Rule, Severity};
 ///
 /// let rule = Rule::find("C21").unwrap();
-/// assert_eq!((rule.level, rule.severity), (Level::Consistency, Severity::Error));
+/// assert_eq!((rule.level, rule.severity), (Depth::Consistency, Severity::Error));
 /// assert!(rule.wrong.starts_with("The fragment index"));
 /// assert!(Rule::find("C0").is_none());
 /// ```
@@ -126,7 +126,7 @@ pub struct Rule {
     /// Its name, which never changes: a letter for the level, and a number.
     pub id: &'static str,
     /// The level it belongs to.
-    pub level: Level,
+    pub level: Depth,
     /// How bad it is to break it, where the place does not make it milder.
     pub severity: Severity,
     /// The format versions it is asked of.
@@ -179,12 +179,12 @@ impl fmt::Display for Rule {
 }
 
 /// The level that the letter of an id stands for.
-const fn level_of(id: &str) -> Level {
+const fn level_of(id: &str) -> Depth {
     match id.as_bytes().first() {
-        Some(b'S') => Level::Structure,
-        Some(b'M') => Level::Metadata,
-        Some(b'C') => Level::Consistency,
-        Some(b'G') => Level::Geometry,
-        _ => Level::Pyramid,
+        Some(b'S') => Depth::Structure,
+        Some(b'M') => Depth::Metadata,
+        Some(b'C') => Depth::Consistency,
+        Some(b'G') => Depth::Geometry,
+        _ => Depth::Pyramid,
     }
 }

@@ -22,7 +22,7 @@ use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::options::{Observer, Options, Progress};
 use crate::report::{Checked, Report};
-use crate::rule::{Level, Rule};
+use crate::rule::{Depth, Rule};
 use crate::{
     cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
 };
@@ -58,7 +58,7 @@ pub async fn validate(
     options: &Options,
     observer: &Observer,
 ) -> Result<Report, StoreError> {
-    let mut run = Run {
+    let mut run = Validation {
         store: store.clone(),
         options: options.clone(),
         observer: observer.clone(),
@@ -72,12 +72,12 @@ pub async fn validate(
         Err(Stop::Cancelled) => false,
         Err(Stop::Store(error)) => return Err(*error),
     };
-    let told = run.found.told(|rule| options.wants(rule));
+    let told = run.found.into_summary(|rule| options.wants(rule));
     Ok(Report {
         findings: told.findings,
         counts: told.counts,
         notes: told.notes,
-        unseen: told.unseen,
+        skipped: told.skipped,
         sample: options.sample.filter(|_| options.level.reads_cells()),
         checked: run.checked,
         complete,
@@ -86,7 +86,7 @@ pub async fn validate(
 
 /// One validation under way.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct Validation {
     pub(crate) store: Store,
     pub(crate) options: Options,
     pub(crate) observer: Observer,
@@ -110,7 +110,7 @@ impl From<StoreError> for Stop {
     }
 }
 
-impl Run {
+impl Validation {
     async fn everything(&mut self) -> Result<(), Stop> {
         structure::root(self).await?;
         let mut levels = structure::levels(self).await?;
@@ -167,10 +167,10 @@ impl Run {
     }
 
     fn together(&mut self, levels: &[LevelState]) {
-        if self.options.level >= Level::Geometry {
+        if self.options.level >= Depth::Geometry {
             geometry::check(self, levels);
         }
-        if self.options.level >= Level::Pyramid {
+        if self.options.level >= Depth::Pyramid {
             pyramid::check(self, &levels.iter().collect::<Vec<_>>());
             for kind in kinds_beside(levels) {
                 let beside = levels.iter().flat_map(|level| &level.beside);
@@ -195,7 +195,7 @@ impl Run {
         found: u64,
     ) {
         let finding = Finding::new(rule, path);
-        self.found.skip(finding.told(what, format!("at most {most}"), found));
+        self.found.skip(finding.with_details(what, format!("at most {most}"), found));
     }
 
     /// The names below `path`; where they cannot be listed, those that are known, and that is said for `rule`.
@@ -217,7 +217,7 @@ impl Run {
 
     /// Says that what lies below `path` could not be listed.
     pub(crate) fn unlisted(&mut self, rule: &'static Rule, path: &str) {
-        self.found.skip(Finding::new(rule, path).told("names", "a listing", "none"));
+        self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
     }
 
     /// A finding of what the store could not read under `path`; what is no finding is a stop.
@@ -239,7 +239,7 @@ impl Run {
         if self.observer.is_cancelled() {
             return Err(Stop::Cancelled);
         }
-        self.observer.tell(&Progress { path: path.to_owned(), done, of });
+        self.observer.report_progress(&Progress { path: path.to_owned(), done, total: of });
         Ok(())
     }
 }

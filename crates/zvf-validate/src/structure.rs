@@ -8,7 +8,7 @@
 //! S1, S2, S11 and S12 keep a store from opening: see [`unopened`](crate::unopened).
 
 use zvf_format::key::Delta;
-use zvf_metadata::{Capability, Family, Node, Version};
+use zvf_metadata::{Capability, LayoutFamily, Node, Version};
 
 use crate::array::{ChunkArray, encoding, group_files};
 use crate::composite;
@@ -16,16 +16,20 @@ use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::metadata::M13;
 use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19, S20};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// What lies beside the levels, and the ome node.
-pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
+pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
     if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
-        run.add(Finding::new(&S10, "zarr.json").told("ome", "a collection of levels", "nothing"));
+        run.add(Finding::new(&S10, "zarr.json").with_details(
+            "ome",
+            "a collection of levels",
+            "nothing",
+        ));
     }
     if run.store.version().is_newer_than_known() {
         let known = format!("at most {}", Version::KNOWN);
-        let finding = Finding::new(&S11, "zarr.json").told(
+        let finding = Finding::new(&S11, "zarr.json").with_details(
             "zarr_vectors.zv_version",
             known,
             run.store.version(),
@@ -45,14 +49,14 @@ pub(crate) async fn root(run: &mut Run) -> Result<(), Stop> {
 }
 
 /// Every level that opens, with its arrays.
-pub(crate) async fn levels(run: &mut Run) -> Result<Vec<LevelState>, Stop> {
+pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop> {
     let numbers = match run.store.list_levels().await {
         Ok(numbers) => numbers,
         Err(error) if is_content(&error) => run.store.level_numbers(), // cannot list
         Err(error) => return Err(error.into()),
     };
     if numbers.is_empty() {
-        run.add(Finding::new(&S3, "").told("levels", "at least one", "none"));
+        run.add(Finding::new(&S3, "").with_details("levels", "at least one", "none"));
     }
     let mut levels = Vec::new();
     for number in numbers {
@@ -92,12 +96,12 @@ pub(crate) async fn levels(run: &mut Run) -> Result<Vec<LevelState>, Stop> {
     Ok(levels)
 }
 
-async fn lacks_attributes(run: &Run, path: &str) -> bool {
+async fn lacks_attributes(run: &Validation, path: &str) -> bool {
     let node = run.store.node(path).await.ok().flatten();
     matches!(node.as_deref(), Some(Node::Group(group)) if group.attributes.is_empty())
 }
 
-async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let node = level.node.clone();
     let children = names_of_level(run, &level.name).await?;
     level.children.clone_from(&children);
@@ -105,7 +109,7 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
 
     level.vertices = ChunkArray::open(run, &node, "vertices").await?;
     if level.vertices.is_none() && !level.has("vertices") {
-        run.add(Finding::new(&S5, level.path("vertices")).told(
+        run.add(Finding::new(&S5, level.path("vertices")).with_details(
             "node",
             "the rows of the level",
             "nothing",
@@ -114,7 +118,9 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
     level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
     if level.fragments.is_none() && !level.has("vertex_fragments") {
         let told = ("node", "the fragments of the level", "nothing");
-        run.add(Finding::new(&S6, level.path("vertex_fragments")).told(told.0, told.1, told.2));
+        run.add(
+            Finding::new(&S6, level.path("vertex_fragments")).with_details(told.0, told.1, told.2),
+        );
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
     level.vertex_columns = columns(run, level, "vertex_attributes").await?;
@@ -130,14 +136,18 @@ async fn arrays(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
             folder(run, &level.path(&name)).await?;
         }
         if OPTIONAL.contains(&name.as_str()) {
-            run.add(Finding::new(&S8, level.path(&name)).told("node", "present or not", "present"));
+            run.add(Finding::new(&S8, level.path(&name)).with_details(
+                "node",
+                "present or not",
+                "present",
+            ));
         }
     }
     Ok(())
 }
 
 /// S20: the arrays of a level that are not over its grid.
-async fn standalone(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
         if level.has(group) {
@@ -158,7 +168,11 @@ async fn standalone(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
 }
 
 /// The arrays below a group of attributes.
-async fn columns(run: &mut Run, level: &LevelState, group: &str) -> Result<Vec<ChunkArray>, Stop> {
+async fn columns(
+    run: &mut Validation,
+    level: &LevelState,
+    group: &str,
+) -> Result<Vec<ChunkArray>, Stop> {
     let mut columns = Vec::new();
     if !level.has(group) {
         return Ok(columns);
@@ -171,7 +185,7 @@ async fn columns(run: &mut Run, level: &LevelState, group: &str) -> Result<Vec<C
 }
 
 /// S16, S18, S19: the groups between `link_attributes` and its arrays.
-async fn link_values(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("link_attributes");
     if !level.has("link_attributes") {
         return Ok(());
@@ -188,7 +202,7 @@ async fn link_values(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
 }
 
 /// S9, S13, S14: families of links, by the names of their groups.
-async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result<(), Stop> {
+async fn links(run: &mut Validation, level: &LevelState, children: &[String]) -> Result<(), Stop> {
     let mut gaps = Vec::new();
     for group in ["links", "cross_chunk_links"] {
         if !children.iter().any(|child| child == group) {
@@ -197,7 +211,7 @@ async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result
         let path = level.path(group);
         let families = run.names(&S9, &path).await?;
         if families.is_empty() {
-            run.add(Finding::new(&S9, &path).told("families", "at least one", "none"));
+            run.add(Finding::new(&S9, &path).with_details("families", "at least one", "none"));
         }
         gaps.extend(families.iter().filter_map(|name| Delta::parse(name).ok()));
         folder(run, &path).await?;
@@ -205,11 +219,11 @@ async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result
     let announced = run.store.root().zarr_vectors.has(Capability::MultiscaleLinks);
     if !announced && let Some(gap) = gaps.iter().find(|gap| **gap != Delta::SAME) {
         let finding = Finding::new(&S14, level.path(&format!("links/{gap}")));
-        run.add(finding.told("format_capabilities", "multiscale_links", "no word of it"));
+        run.add(finding.with_details("format_capabilities", "multiscale_links", "no word of it"));
     }
     let said = level.node.meta().arrays_present.iter().any(|name| name == "links");
-    if run.store.family() == Family::A && said && !gaps.contains(&Delta::SAME) {
-        run.add(Finding::new(&S13, level.path("links/0")).told(
+    if run.store.family() == LayoutFamily::A && said && !gaps.contains(&Delta::SAME) {
+        run.add(Finding::new(&S13, level.path("links/0")).with_details(
             "node",
             "the links of the level",
             "nothing",
@@ -219,16 +233,16 @@ async fn links(run: &mut Run, level: &LevelState, children: &[String]) -> Result
 }
 
 /// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
-async fn folder(run: &mut Run, path: &str) -> Result<(), Stop> {
+async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     match run.store.node(path).await {
         Err(error) => run.blame(&S18, path, &error),
         Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
         Ok(Some(_)) => group_files(run, path).await,
-        Ok(None) if run.store.family() != Family::C => group_files(run, path).await,
+        Ok(None) if run.store.family() != LayoutFamily::C => group_files(run, path).await,
         Ok(None) => {
             let inside = !run.names(&S19, path).await?.is_empty();
             let rule = if inside { &S19 } else { &S16 };
-            run.add(Finding::new(rule, path).told(
+            run.add(Finding::new(rule, path).with_details(
                 "zarr.json",
                 "the document of a group",
                 "nothing",
@@ -239,7 +253,7 @@ async fn folder(run: &mut Run, path: &str) -> Result<(), Stop> {
 }
 
 /// The nodes of a level; where nothing can be listed, those of the known ones that are there.
-async fn names_of_level(run: &mut Run, path: &str) -> Result<Vec<String>, Stop> {
+async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>, Stop> {
     let listing = match run.store.children(path).await {
         Ok(listing) => listing,
         Err(error) if is_content(&error) => return Ok(Vec::new()),

@@ -67,7 +67,7 @@ pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreErr
     }
     let mut found = Findings::new(options.max_findings, options.strict);
     found.add(Finding::of_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
-    let told = found.told(|rule| options.wants(rule));
+    let told = found.into_summary(|rule| options.wants(rule));
     Ok(Report { findings: told.findings, counts: told.counts, complete: true, ..Report::default() })
 }
 

@@ -3,26 +3,26 @@
 //! Not here: what becomes of those that do not fit (`stages`).
 
 use crate::chunks::ChunkTable;
-use crate::num::{place, to_u32};
-use crate::run::{Piece, Run};
+use crate::num::{to_u32, usize_from_u32};
+use crate::run::{Piece, RoutedBatch};
 
 /// All rows given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    runs: Vec<Run>,
+    runs: Vec<RoutedBatch>,
     bytes: u64,                     // of the runs
     by_chunk: Vec<Vec<(u32, u32)>>, // once sealed: for each chunk, runs and segments
 }
 
 impl Buffer {
     /// Takes one more batch.
-    pub(crate) fn push(&mut self, run: Run) {
+    pub(crate) fn push(&mut self, run: RoutedBatch) {
         self.bytes = self.bytes.saturating_add(run.bytes());
         self.runs.push(run);
     }
 
     /// Gives away all rows, and for each chunk of `table` where its rows are.
-    pub(crate) fn take(&mut self, table: &ChunkTable) -> (Vec<Run>, Vec<Vec<(u32, u32)>>) {
+    pub(crate) fn take(&mut self, table: &ChunkTable) -> (Vec<RoutedBatch>, Vec<Vec<(u32, u32)>>) {
         let runs = std::mem::take(&mut self.runs);
         self.bytes = 0;
         let by_chunk = index(&runs, table);
@@ -41,24 +41,24 @@ impl Buffer {
 
     /// The rows of a chunk, in the order given.
     pub(crate) fn chunk(&self, chunk: u32) -> Vec<Piece<'_>> {
-        pieces(&self.runs, self.by_chunk.get(place(chunk)).map_or(&[], Vec::as_slice))
+        pieces(&self.runs, self.by_chunk.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice))
     }
 }
 
 /// The pieces of a chunk, in the order given.
-pub(crate) fn pieces<'a>(runs: &'a [Run], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
-    let held = places
-        .iter()
-        .filter_map(|(run, segment)| runs.get(place(*run)).map(|run| run.piece(place(*segment))));
+pub(crate) fn pieces<'a>(runs: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
+    let held = places.iter().filter_map(|(run, segment)| {
+        runs.get(usize_from_u32(*run)).map(|run| run.piece(usize_from_u32(*segment)))
+    });
     held.collect()
 }
 
 /// For each chunk, which segments of which runs it is.
-fn index(runs: &[Run], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
+fn index(runs: &[RoutedBatch], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
     let mut by_chunk = vec![Vec::new(); table.len()];
     for (number, run) in runs.iter().enumerate() {
         for (at, segment) in run.segments.iter().enumerate() {
-            if let Some(places) = by_chunk.get_mut(place(segment.chunk)) {
+            if let Some(places) = by_chunk.get_mut(usize_from_u32(segment.chunk)) {
                 places.push((to_u32(number), to_u32(at)));
             }
         }

@@ -13,7 +13,7 @@ use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
-use zvf_store::{Build, CellPlan, CellSink, Codecs};
+use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
 use crate::at::At;
@@ -21,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::elements::Places;
-use crate::num::{bytes_of, place, to_u64};
+use crate::num::{bytes_of, to_u64, usize_from_u32};
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
 
@@ -35,8 +35,8 @@ pub(crate) struct Frame<'a> {
     low: Vec<i64>,
     high: Vec<i64>,
     stop: Option<&'a Arc<AtomicBool>>,
-    codecs: Codecs,
-    index_codecs: Codecs,
+    codecs: CodecPipeline,
+    index_codecs: CodecPipeline,
     shard: Option<Vec<u64>>,
     at: At,
 }
@@ -81,7 +81,7 @@ impl<'a> Frame<'a> {
 
     /// An array of cells that are always read whole, and so can have a checksum.
     pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
-        self.array(name, attributes, self.whole(self.index_codecs.clone()))
+        self.array(name, attributes, self.with_checksum(self.index_codecs.clone()))
     }
 
     /// An array of cells that name vertices or objects.
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A chain for what is always read whole.
-    pub(crate) fn whole(&self, codecs: Codecs) -> Codecs {
+    pub(crate) fn with_checksum(&self, codecs: CodecPipeline) -> CodecPipeline {
         if self.compat { codecs } else { codecs.with_crc32c() }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Frame<'a> {
         &self,
         name: &str,
         attributes: Object,
-        codecs: Codecs,
+        codecs: CodecPipeline,
     ) -> Result<CellSink, WriteError> {
         let plan = CellPlan {
             rank: self.table.rank(),
@@ -121,7 +121,7 @@ impl<'a> Frame<'a> {
 
     /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are
     /// closed as they become whole.
-    pub(crate) fn each<T: Send>(
+    pub(crate) fn par_write_chunks<T: Send>(
         &self,
         chunks: &[u32],
         sinks: &[&CellSink],
@@ -211,7 +211,7 @@ pub(crate) async fn write(
     places: Option<&Places>,
 ) -> Result<Summary, WriteError> {
     let arrays = Arrays::new(frame, layout, &meaning)?;
-    let chunks = frame.each(&frame.order.chunks, &arrays.all(), |chunk| {
+    let chunks = frame.par_write_chunks(&frame.order.chunks, &arrays.all(), |chunk| {
         let rows = gather(&buffer.chunk(chunk), places.is_some());
         if let Some(places) = places {
             places.put(chunk, &rows.numbers);
@@ -222,7 +222,7 @@ pub(crate) async fn write(
     let mut summary = Summary { groups: vec![Vec::new(); frame.table.len()], ..Summary::default() };
     for (chunk, groups, bytes) in chunks {
         summary.bytes = summary.bytes.saturating_add(bytes);
-        if let Some(to) = summary.groups.get_mut(place(chunk)) {
+        if let Some(to) = summary.groups.get_mut(usize_from_u32(chunk)) {
             *to = groups;
         }
     }

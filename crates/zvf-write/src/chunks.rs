@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use zvf_format::key::ChunkKey;
 
 use crate::WriteError;
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// Keys and their numbers.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl ChunkTable {
 
     /// The components of chunk `number`.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
-        let start = place(number).saturating_mul(self.rank);
+        let start = usize_from_u32(number).saturating_mul(self.rank);
         self.keys.get(start..start.saturating_add(self.rank)).unwrap_or(&[])
     }
 
@@ -130,7 +130,7 @@ impl ChunkTable {
         let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
         for same in chunks.chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
             for number in same {
-                if let Some(to) = shards.get_mut(place(*number)) {
+                if let Some(to) = shards.get_mut(usize_from_u32(*number)) {
                     *to = shard;
                 }
             }
@@ -144,7 +144,7 @@ impl ChunkTable {
 fn inverse(numbers: &[u32]) -> Vec<u32> {
     let mut places = vec![0; numbers.len()];
     for (at, number) in (0_u32..).zip(numbers) {
-        if let Some(to) = places.get_mut(place(*number)) {
+        if let Some(to) = places.get_mut(usize_from_u32(*number)) {
             *to = at;
         }
     }
@@ -164,17 +164,17 @@ pub(crate) struct Order {
 impl Order {
     /// Where the chunk `number` stands among all in numeric order.
     pub(crate) fn rank(&self, number: u32) -> u32 {
-        self.ranks.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.ranks.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// Where the chunk `number` stands in the order of writing.
     pub(crate) fn place(&self, number: u32) -> u32 {
-        self.places.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.places.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// The shard that chunk `number` lies in; one of its own without shards.
     pub(crate) fn shard(&self, number: u32) -> u32 {
-        self.shards.get(place(number)).copied().unwrap_or(u32::MAX)
+        self.shards.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 }
 

@@ -17,7 +17,7 @@ use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Attribute {
     }
 
     /// The attribute that another process told of, without its texts.
-    pub(crate) fn of(record: &AttributeRecord) -> Result<Self, WriteError> {
+    pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self, WriteError> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
         Ok(Self {
@@ -124,7 +124,9 @@ impl Attribute {
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
-            None => crate::num::to_usize(self.dtype.size).saturating_mul(place(self.width)),
+            None => {
+                crate::num::to_usize(self.dtype.size).saturating_mul(usize_from_u32(self.width))
+            }
         }
     }
 
@@ -210,7 +212,7 @@ impl Texts {
         texts.sort_unstable();
         let mut recode = vec![0; texts.len()];
         for (code, (_, provisional)) in (0_u32..).zip(&texts) {
-            if let Some(to) = recode.get_mut(place(*provisional)) {
+            if let Some(to) = recode.get_mut(usize_from_u32(*provisional)) {
                 *to = code;
             }
         }
@@ -233,7 +235,8 @@ impl Written {
         let (codes, _) = kept.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
         for code in codes {
-            let code = recode.get(place(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
+            let code =
+                recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
             out.extend(code.to_le_bytes().iter().take(size));
         }
         out.into()
@@ -273,13 +276,13 @@ pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
     let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
     let size = to_u32(units).saturating_mul(4);
     let dtype = Dtype { kind: DtypeKind::Text, size: size.into(), big_endian: false };
-    let (width, mut bytes) = (place(field.column.width()), Vec::new());
+    let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
             let code = |source| WriteError::Code { name: field.name.to_string(), source };
             let value = field.value(row, c).map_err(code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
-            bytes.extend_from_slice(&utf32(&text, place(size)));
+            bytes.extend_from_slice(&utf32(&text, usize_from_u32(size)));
         }
     }
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)

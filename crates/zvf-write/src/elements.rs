@@ -14,7 +14,7 @@ use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};
 
 use crate::WriteError;
 use crate::columns::Attribute;
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 use crate::schema::Schema;
 
@@ -91,7 +91,7 @@ impl Elements {
 
     /// The vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
-        let start = place(number).saturating_mul(self.width);
+        let start = usize_from_u32(number).saturating_mul(self.width);
         self.vertices.get(start..start.saturating_add(self.width)).unwrap_or(&[])
     }
 
@@ -132,7 +132,7 @@ impl Elements {
         for (element, vertices) in (first..).zip(vertices.chunks_exact(self.width)) {
             ends.clear();
             for vertex in vertices {
-                let end = places.of(*vertex).ok_or_else(|| WriteError::NoSuchVertex {
+                let end = places.locate(*vertex).ok_or_else(|| WriteError::NoSuchVertex {
                     element: to_u64(element),
                     vertex: *vertex,
                     vertices: to_u64(places.0.len()),
@@ -162,7 +162,7 @@ pub(crate) struct Resolved {
 /// Whether an edge from child to parent is what the order of rows says.
 fn is_implied(ends: &[(u32, u64)], groups: &[Vec<Group>]) -> bool {
     let [(chunk, child), (_, parent)] = ends else { return false };
-    let fragments = groups.get(place(*chunk)).map_or(&[][..], Vec::as_slice);
+    let fragments = groups.get(usize_from_u32(*chunk)).map_or(&[][..], Vec::as_slice);
     let first = fragments.binary_search_by_key(child, |group| group.start).is_ok();
     parent.checked_add(1) == Some(*child) && !first
 }
@@ -188,7 +188,7 @@ impl Places {
     }
 
     /// Where vertex `number` is.
-    pub(crate) fn of(&self, number: u64) -> Option<(u32, u64)> {
+    pub(crate) fn locate(&self, number: u64) -> Option<(u32, u64)> {
         let slot = usize::try_from(number).ok().and_then(|number| self.0.get(number))?;
         let place = slot.load(Ordering::Relaxed);
         let chunk = u32::try_from(place >> 32).unwrap_or(u32::MAX);
@@ -229,7 +229,7 @@ pub(crate) fn taken(
 
 /// Running numbers of vertices in a column of integers.
 pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError> {
-    let width = place(rows.width());
+    let width = usize_from_u32(rows.width());
     let places = (0..rows.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
     let number = |(row, c)| match rows.value(row, c) {
         Value::Int(n) => u64::try_from(n).ok(),

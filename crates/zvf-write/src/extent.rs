@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
-use crate::num::place;
+use crate::num::usize_from_u32;
 use crate::route::floats;
 
 /// The box around all positions so far.
@@ -71,7 +71,7 @@ pub(crate) fn inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
     let cast = |x: &f64| in_type(*x, dtype);
     let low: Vec<f64> = bounds.low().iter().map(cast).collect();
     let high: Vec<f64> = bounds.high().iter().map(cast).collect();
-    let axes = place(positions.width()).max(1);
+    let axes = usize_from_u32(positions.width()).max(1);
     if let Some(values) = positions.as_slice::<f32>() {
         tested(values, axes, &low, &high)
     } else if let Some(values) = positions.as_slice::<f64>() {
@@ -101,13 +101,13 @@ fn tested<T: Copy + Into<f64> + Sync>(
 fn in_type(x: f64, dtype: Dtype) -> f64 {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),
-        (DtypeKind::Float, 4) => f64::from(narrow(x)),
+        (DtypeKind::Float, 4) => f64::from(to_f32(x)),
         _ => x,
     }
 }
 
 #[expect(clippy::as_conversions, reason = "rounding is what is asked for")]
-const fn narrow(x: f64) -> f32 {
+const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 

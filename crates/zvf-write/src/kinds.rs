@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
-use zvf_metadata::{GroupDoc, Level};
+use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
@@ -29,7 +29,7 @@ use crate::ingest::{Ingest, Outcome};
 use crate::num::{to_i64, to_u64};
 use crate::objects::Objects;
 use crate::scratch::Scratch;
-use crate::stages::Merge;
+use crate::stages::KWayMerge;
 use crate::{Report, Schema, WriteError, WriteOptions};
 
 /// The kinds of a store on their way into a level.
@@ -61,7 +61,7 @@ impl Kinds {
     }
 
     /// Has it told at the end where vertices went.
-    pub(crate) fn tell_places(&mut self) {
+    pub(crate) fn record_locations(&mut self) {
         self.first.tells_places = true;
         self.beside.iter_mut().for_each(|ingest| ingest.tells_places = true);
     }
@@ -85,7 +85,7 @@ impl Kinds {
     }
 
     /// What takes in geometry of `kind`.
-    pub(crate) fn of(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
+    pub(crate) fn writer(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
         let all: Vec<Kind> =
             std::iter::once(&self.first).chain(&self.beside).map(kind_of).collect();
         if all.contains(&kind) {
@@ -101,7 +101,7 @@ impl Kinds {
         self,
         build: &Build,
         number: u32,
-        mut says: impl FnMut(Kind, &mut Level),
+        mut says: impl FnMut(Kind, &mut LevelDoc),
         mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Outcome, WriteError> {
         let Self { first, beside, groups, .. } = self;
@@ -144,14 +144,14 @@ async fn finish(
     ingest: Ingest,
     build: &Build,
     at: At,
-    says: &mut impl FnMut(Kind, &mut Level),
+    says: &mut impl FnMut(Kind, &mut LevelDoc),
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
     let (kind, given) = (ingest.schema.kind, ingest.given);
     let scratch = ingest.scratch(); // may hold what is told
     let outcome = ingest.finish(build, at, |level| says(kind, level)).await?;
     if let Some(places) = &outcome.placed {
-        places.each(given, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
+        places.for_each(given, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
     }
     drop(scratch);
     Ok(outcome)
@@ -285,7 +285,7 @@ impl Default for Ids {
 /// Goes through ids, one at a time.
 enum Walk<'a> {
     Held(&'a [i64]),
-    Kept(Merge),
+    Kept(KWayMerge),
 }
 
 impl Walk<'_> {
@@ -310,7 +310,7 @@ fn check_apart(all: &[(Kind, Ids)]) -> Result<(), WriteError> {
     let walks = all.iter().map(|(kind, ids)| {
         let walk = match ids {
             Ids::Held(ids) => Walk::Held(ids),
-            Ids::Kept { path, .. } => Walk::Kept(Merge::open(std::slice::from_ref(path), 8)?),
+            Ids::Kept { path, .. } => Walk::Kept(KWayMerge::open(std::slice::from_ref(path), 8)?),
         };
         Ok((*kind, walk))
     });

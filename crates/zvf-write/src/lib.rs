@@ -45,7 +45,7 @@ mod writer;
 pub use error::WriteError;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
-pub use pairs::{PairFolder, PairSorter, Pairs};
+pub use pairs::{PairSorter, Pairs, SpillFolder};
 pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;

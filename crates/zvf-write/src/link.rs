@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, Store, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store, encode};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
 use zvf_model::Column;
@@ -22,13 +22,13 @@ use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
 use crate::elements::{Elements, Places};
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 
 /// Records between chunks, and what they are stored by.
 #[derive(Debug)]
 pub(crate) struct Links {
-    family: Family,
+    family: LinkPolicy,
     segments: HashMap<Offsets, u32, Fast>,
     offsets: Vec<Offsets>, // of each segment
     records: Vec<Stored>,
@@ -62,7 +62,7 @@ impl Links {
         directed: bool,
         store: LinkStore,
     ) -> Result<Self, WriteError> {
-        let family = Family::new(width, rank)?;
+        let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.directed() } else { family };
         let family = family.stored(match store {
             LinkStore::Canonical => Store::Canonical,
@@ -73,7 +73,7 @@ impl Links {
     }
 
     /// The family that they are.
-    pub(crate) const fn family(&self) -> &Family {
+    pub(crate) const fn family(&self) -> &LinkPolicy {
         &self.family
     }
 
@@ -128,7 +128,7 @@ impl Links {
         let mut start = 0_usize;
         for same in inside.chunk_by(|(a, _), (b, _)| a == b) {
             let end = start.saturating_add(same.len());
-            let chunk = same.first().map_or(usize::MAX, |(chunk, _)| place(*chunk));
+            let chunk = same.first().map_or(usize::MAX, |(chunk, _)| usize_from_u32(*chunk));
             if let Some(span) = of_chunk.get_mut(chunk) {
                 *span = (start, end);
             }
@@ -136,15 +136,17 @@ impl Links {
         }
         let sinks: Vec<&CellSink> =
             [&fragments, &segment.links].into_iter().chain(&segment.columns).collect();
-        let grouped =
-            frame.each(&frame.order.chunks, &sinks, |chunk| -> Result<_, WriteError> {
-                let (start, end) = of_chunk.get(place(chunk)).copied().unwrap_or((0, 0));
+        let grouped = frame.par_write_chunks(
+            &frame.order.chunks,
+            &sinks,
+            |chunk| -> Result<_, WriteError> {
+                let (start, end) = of_chunk.get(usize_from_u32(chunk)).copied().unwrap_or((0, 0));
                 let inside = inside.get(start..end).unwrap_or(&[]);
-                let groups = groups.get(place(chunk)).map_or(&[][..], Vec::as_slice);
+                let groups = groups.get(usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
                 if inside.is_empty() && frame.compat {
                     return Ok(false);
                 }
-                let rows = Rows::of(inside, elements, places, groups, frame.compat);
+                let rows = Rows::new(inside, elements, places, groups, frame.compat);
                 let key = frame.table.key(chunk)?;
                 fragments.put(&key, rows.index()?.into())?;
                 segment.links.put(&key, rows.cell(elements, places).into())?;
@@ -152,7 +154,8 @@ impl Links {
                     sink.put(&key, written.cell(values_of(values, rows.order.iter().copied())))?;
                 }
                 Ok(rows.grouped)
-            })?;
+            },
+        )?;
         let grouped = grouped.into_iter().all(|grouped| grouped);
         fragments.finish(|_| {}).await?;
         segment.finish().await?;
@@ -169,7 +172,8 @@ impl Links {
     ) -> Result<Counts, WriteError> {
         self.records.par_sort_by_key(|r| (r.segment, frame.order.place(r.source), r.element));
         for records in self.records.chunk_by(|a, b| a.segment == b.segment) {
-            let number = records.first().map_or(usize::MAX, |record| place(record.segment));
+            let number =
+                records.first().map_or(usize::MAX, |record| usize_from_u32(record.segment));
             let Some(offsets) = self.offsets.get(number) else { continue };
             let segment = self.segment(frame, offsets, columns, true)?;
             let cells: HashMap<u32, &[Stored], Fast> = records
@@ -178,10 +182,10 @@ impl Links {
                 .collect();
             let mut sources: Vec<u32> = records.iter().map(|record| record.source).collect();
             sources.dedup();
-            let shape = self.family.row_shape(Element::I64, false);
+            let shape = self.family.row_shape(LinkInteger::I64, false);
             let sinks: Vec<&CellSink> =
                 [&segment.links].into_iter().chain(&segment.columns).collect();
-            frame.each(&sources, &sinks, |source| -> Result<(), WriteError> {
+            frame.par_write_chunks(&sources, &sinks, |source| -> Result<(), WriteError> {
                 let Some(cell) = cells.get(&source) else { return Ok(()) };
                 let key = frame.table.key(source)?;
                 let rows: Vec<LinkRecord> = cell.iter().map(|record| record.record).collect();
@@ -322,7 +326,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(
+    fn new(
         inside: &[(u32, u32)],
         elements: &Elements,
         places: &Places,
@@ -337,7 +341,7 @@ impl Rows {
             return as_given();
         }
         let fragment = |vertex: &u64| {
-            let row = places.of(*vertex).map_or(0, |(_, row)| row);
+            let row = places.locate(*vertex).map_or(0, |(_, row)| row);
             groups.partition_point(|group| group.start <= row).saturating_sub(1)
         };
         let mut keyed = Vec::with_capacity(inside.len());
@@ -371,7 +375,7 @@ impl Rows {
 
     fn cell(&self, elements: &Elements, places: &Places) -> Vec<u8> {
         let vertices = self.order.iter().flat_map(|element| elements.vertices(*element));
-        let rows = vertices.map(|vertex| places.of(*vertex).map_or(0, |(_, row)| row));
+        let rows = vertices.map(|vertex| places.locate(*vertex).map_or(0, |(_, row)| row));
         let mut cell = Vec::with_capacity(self.order.len().saturating_mul(ROOM));
         rows.for_each(|row| cell.extend_from_slice(&row.to_le_bytes()));
         cell
@@ -380,7 +384,7 @@ impl Rows {
 
 fn values_of(values: &Column, rows: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.size_hint().0.saturating_mul(values.stride()));
-    rows.for_each(|row| bytes.extend_from_slice(values.row(place(row))));
+    rows.for_each(|row| bytes.extend_from_slice(values.row(usize_from_u32(row))));
     bytes
 }
 

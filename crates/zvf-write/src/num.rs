@@ -16,7 +16,7 @@ pub(crate) fn to_u32(n: usize) -> u32 {
 }
 
 /// A place in memory: `usize` has 32 bits or more on every target this crate builds for.
-pub(crate) fn place(n: u32) -> usize {
+pub(crate) fn usize_from_u32(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
@@ -33,7 +33,7 @@ pub(crate) const fn to_f64(n: u64) -> f64 {
 
 /// The largest whole number not above `x`; 0 for what is negative or no number.
 #[expect(clippy::as_conversions, reason = "a cast that saturates is what is asked for")]
-pub(crate) const fn whole(x: f64) -> u64 {
+pub(crate) const fn floor_u64(x: f64) -> u64 {
     x as u64
 }
 
@@ -49,9 +49,12 @@ mod tests {
     #[test]
     fn the_edges_survive() {
         assert_eq!((to_u64(usize::MAX), to_usize(u64::MAX)), (usize::MAX as u64, usize::MAX));
-        assert_eq!((to_u32(usize::MAX), place(u32::MAX)), (u32::MAX, u32::MAX as usize));
+        assert_eq!((to_u32(usize::MAX), usize_from_u32(u32::MAX)), (u32::MAX, u32::MAX as usize));
         assert_eq!((to_i64(u64::MAX), to_f64(1 << 53)), (i64::MAX, 9_007_199_254_740_992.0));
-        assert_eq!((whole(-1.0), whole(f64::NAN), whole(2.9), whole(1e300)), (0, 0, 2, u64::MAX));
+        assert_eq!(
+            (floor_u64(-1.0), floor_u64(f64::NAN), floor_u64(2.9), floor_u64(1e300)),
+            (0, 0, 2, u64::MAX)
+        );
         assert_eq!(bytes_of(&[1, -1])[6..10], [0, 0, 255, 255]);
     }
 }

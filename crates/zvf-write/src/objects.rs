@@ -20,7 +20,7 @@ use crate::WriteError;
 use crate::at::At;
 use crate::cells::Frame;
 use crate::columns::spelled_out;
-use crate::num::{bytes_of, place, to_u64, to_usize};
+use crate::num::{bytes_of, to_u64, to_usize, usize_from_u32};
 
 /// One fragment of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Objects {
         let rank = to_u64(frame.table.rank());
         let rows = to_u64(ids.len());
         let path = frame.path("object_index/manifests");
-        let codecs = frame.whole(RowPlan::manifests().codecs);
+        let codecs = frame.with_checksum(RowPlan::manifests().codecs);
         let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
         let mut present = 0_u64;
         for ids in ids.chunks(ROWS) {
@@ -158,14 +158,14 @@ impl Objects {
         for name in names {
             let given = || self.fields.iter().filter(|(_, field)| field.name == *name);
             let (dtype, width) = common_type(kind, given().map(|(_, field)| field))?;
-            let stride = to_usize(dtype.size).saturating_mul(place(width));
-            let mut bytes = absent(dtype, ids.len().saturating_mul(place(width)));
+            let stride = to_usize(dtype.size).saturating_mul(usize_from_u32(width));
+            let mut bytes = absent(dtype, ids.len().saturating_mul(usize_from_u32(width)));
             for (of, field) in given() {
                 for (row, id) in of.iter().enumerate() {
                     let Ok(at) = ids.binary_search(id) else { continue };
                     let start = at.saturating_mul(stride);
                     let to = bytes.get_mut(start..start.saturating_add(stride)).unwrap_or(&mut []);
-                    put_values(to, field.column.row(row), place(width));
+                    put_values(to, field.column.row(row), usize_from_u32(width));
                 }
             }
             let first = given().next().map(|(_, field)| field);

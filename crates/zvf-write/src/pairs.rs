@@ -14,14 +14,14 @@ use rayon::prelude::*;
 use crate::WriteError;
 use crate::num::to_u64;
 use crate::scratch::Scratch;
-use crate::stages::{Merge, Output, Sorter, ascending_u64, number_u64};
+use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
 
 /// Where pairs are put aside.
 ///
 /// ```
-/// use zvf_write::{PairFolder, WriteError};
+/// use zvf_write::{SpillFolder, WriteError};
 ///
-/// let folder = PairFolder::new(None, 1 << 20);
+/// let folder = SpillFolder::new(None, 1 << 20);
 /// let mut pairs = folder.sorter();
 /// for (a, b) in [(7, 1), (2, 9), (7, 0)] {
 ///     pairs.push(a, b)?;
@@ -29,7 +29,7 @@ use crate::stages::{Merge, Output, Sorter, ascending_u64, number_u64};
 /// let mut names = folder.sorter();
 /// names.push(7, 70)?;
 /// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
-/// pairs.joined(&names, |b, name| {
+/// pairs.merge_join(&names, |b, name| {
 ///     found.push((b, name));
 ///     Ok::<_, WriteError>(())
 /// })?;
@@ -37,7 +37,7 @@ use crate::stages::{Merge, Output, Sorter, ascending_u64, number_u64};
 /// # Ok::<(), WriteError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct PairFolder {
+pub struct SpillFolder {
     scratch: Arc<Scratch>,
     memory: u64,
     next: Arc<AtomicUsize>,
@@ -46,9 +46,9 @@ pub struct PairFolder {
 /// Takes pairs in any order.
 #[derive(Debug)]
 pub struct PairSorter {
-    folder: PairFolder,
+    folder: SpillFolder,
     held: Vec<(u64, u64)>,
-    spilled: Option<(Sorter, PathBuf)>,
+    spilled: Option<(ExternalSorter, PathBuf)>,
     count: u64,
 }
 
@@ -68,11 +68,11 @@ enum Kept {
 
 #[derive(Debug)]
 struct PairFile {
-    _folder: PairFolder, // goes away with the last of its files
+    _folder: SpillFolder, // goes away with the last of its files
     path: PathBuf,
 }
 
-impl PairFolder {
+impl SpillFolder {
     /// A folder below `parent`, or below that for temporary files, made when it is needed; for each of the
     /// few lists of pairs that there are at a time about `memory` bytes are held.
     #[must_use]
@@ -104,7 +104,7 @@ impl PairSorter {
         }
         let number = self.folder.next.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.scratch.stem("pairs", number)?;
-        let mut sorter = Sorter::new(path.clone(), 16, self.folder.memory);
+        let mut sorter = ExternalSorter::new(path.clone(), 16, self.folder.memory);
         for (a, b) in std::mem::take(&mut self.held) {
             sorter.push(&[&ascending_u64(a), &ascending_u64(b)])?;
         }
@@ -134,13 +134,13 @@ impl Pairs {
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use zvf_write::{PairFolder, Pairs, WriteError};
+    /// use zvf_write::{SpillFolder, Pairs, WriteError};
     ///
-    /// let mut pairs = PairFolder::new(None, 1 << 20).sorter();
+    /// let mut pairs = SpillFolder::new(None, 1 << 20).sorter();
     /// pairs.push(7, 1)?;
     /// pairs.finish()?.save(&dir.path().join("pairs"))?;
     /// let (pairs, mut found) = (Pairs::open(&dir.path().join("pairs"))?, Vec::new());
-    /// pairs.each(|a, b| {
+    /// pairs.for_each(|a, b| {
     ///     found.push((a, b));
     ///     Ok::<_, WriteError>(())
     /// })?;
@@ -153,7 +153,7 @@ impl Pairs {
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), WriteError> {
         let mut out = Output::create(path.to_owned())?;
-        self.each(|a, b| {
+        self.for_each(|a, b| {
             out.write(&ascending_u64(a))?;
             out.write(&ascending_u64(b))
         })?;
@@ -188,7 +188,7 @@ impl Pairs {
     /// # Errors
     ///
     /// When the scratch folder fails, and as `each`.
-    pub fn each<E: From<WriteError>>(
+    pub fn for_each<E: From<WriteError>>(
         &self,
         mut each: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -206,7 +206,7 @@ impl Pairs {
     /// # Errors
     ///
     /// When the scratch folder fails, and as `each`.
-    pub fn joined<E: From<WriteError>>(
+    pub fn merge_join<E: From<WriteError>>(
         &self,
         other: &Self,
         mut each: impl FnMut(u64, u64) -> Result<(), E>,
@@ -229,7 +229,7 @@ impl Pairs {
         let from = match &self.kept {
             Kept::Held(held) => Left::Held(held.iter()),
             Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
-                Left::File(Merge::open(std::slice::from_ref(path), 16)?)
+                Left::File(KWayMerge::open(std::slice::from_ref(path), 16)?)
             }
         };
         let mut reading = Reading { from, head: None, begun: false };
@@ -253,7 +253,7 @@ struct Reading<'a> {
 
 enum Left<'a> {
     Held(std::slice::Iter<'a, (u64, u64)>),
-    File(Merge),
+    File(KWayMerge),
 }
 
 impl Reading<'_> {
@@ -284,7 +284,7 @@ mod tests {
     type Result<T> = std::result::Result<T, WriteError>;
 
     fn sorted(memory: u64, given: &[(u64, u64)]) -> Pairs {
-        let mut sorter = PairFolder::new(None, memory).sorter();
+        let mut sorter = SpillFolder::new(None, memory).sorter();
         given.iter().try_for_each(|(a, b)| sorter.push(*a, *b)).unwrap();
         sorter.finish().unwrap()
     }
@@ -295,7 +295,7 @@ mod tests {
             found.push((a, b));
             Result::Ok(())
         };
-        pairs.each(push).unwrap();
+        pairs.for_each(push).unwrap();
         found
     }
 
@@ -322,7 +322,7 @@ mod tests {
                     found.push((a, b));
                     Result::Ok(())
                 };
-                pairs.joined(&names, push).unwrap();
+                pairs.merge_join(&names, push).unwrap();
                 prop_assert_eq!(&found, &joined);
             }
         }
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn nothing_is_left_behind() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = PairFolder::new(Some(parent.path().to_owned()), 1);
+        let folder = SpillFolder::new(Some(parent.path().to_owned()), 1);
         let mut sorter = folder.sorter();
         sorter.push(3, 4).unwrap();
         let pairs = sorter.finish().unwrap();

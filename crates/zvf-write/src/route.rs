@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use zvf_format::grid::Bins;
-use zvf_model::{Column, Element};
+use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Fast};
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
@@ -51,12 +51,12 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
         return values.to_vec();
     }
-    let width = place(column.width());
+    let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
     places.map(|(row, c)| column.float(row, c).unwrap_or(f64::NAN)).collect()
 }
 
-fn axes<T: Element + Into<f64> + Sync>(
+fn axes<T: NativeType + Into<f64> + Sync>(
     values: &[T],
     leading: &[i64],
     bins: &Bins,
@@ -77,7 +77,7 @@ fn axes<T: Element + Into<f64> + Sync>(
 
 /// Keys of chunks are several times as large as positions: they are made for some rows at a time, in
 /// the same room, and turned into numbers there.
-fn assign<T: Element + Into<f64> + Sync, const D: usize>(
+fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     values: &[T],
     leading: &[i64],
     bins: &Bins,
@@ -87,9 +87,10 @@ fn assign<T: Element + Into<f64> + Sync, const D: usize>(
     let (rows, _) = values.as_chunks::<D>();
     let mut numbers = Vec::with_capacity(rows.len());
     let mut in_bins = vec![0; if by_bin { rows.len() } else { 0 }];
-    let mut keys = vec![[0; D]; rows.len().min(AT_ONCE)];
-    let (mut leading, mut flat) = (leading.chunks(AT_ONCE), in_bins.chunks_mut(AT_ONCE));
-    for rows in rows.chunks(AT_ONCE) {
+    let mut keys = vec![[0; D]; rows.len().min(ROUTE_BATCH_ROWS)];
+    let (mut leading, mut flat) =
+        (leading.chunks(ROUTE_BATCH_ROWS), in_bins.chunks_mut(ROUTE_BATCH_ROWS));
+    for rows in rows.chunks(ROUTE_BATCH_ROWS) {
         let keys = keys.get_mut(..rows.len()).unwrap_or_default();
         let blocks = rows.par_chunks(BLOCK).zip(keys.par_chunks_mut(BLOCK));
         if let Some(flat) = flat.next() {
@@ -114,7 +115,7 @@ fn assign<T: Element + Into<f64> + Sync, const D: usize>(
 const BLOCK: usize = 1 << 14;
 
 /// Rows that are routed in one go: their keys stay near the processor.
-const AT_ONCE: usize = BLOCK << 3;
+const ROUTE_BATCH_ROWS: usize = BLOCK << 3;
 
 /// The rows of one chunk in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +144,7 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
     };
     let mut last = (u64::MAX, 0); // no cell has this line
     for key in rows {
-        let line = lines.of(key);
+        let line = lines.flat_index(key);
         if line != last.0 {
             let number = match known.get(&line).copied() {
                 Some(number) => number,
@@ -158,7 +159,7 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
 
 /// The rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
 /// order in which `order` has them.
-pub(crate) fn sorted(
+pub(crate) fn counting_sort(
     numbers: &[u32],
     order: impl Iterator<Item = u32> + Clone,
     chunks: usize,
@@ -168,7 +169,7 @@ pub(crate) fn sorted(
     }
     let mut counts = vec![0_u32; chunks];
     for number in numbers {
-        if let Some(count) = counts.get_mut(place(*number)) {
+        if let Some(count) = counts.get_mut(usize_from_u32(*number)) {
             *count = count.saturating_add(1);
         }
     }
@@ -183,9 +184,10 @@ pub(crate) fn sorted(
     }
     let mut rows = vec![0; numbers.len()];
     for row in order {
-        let chunk = numbers.get(place(row)).map_or(usize::MAX, |number| place(*number));
+        let chunk =
+            numbers.get(usize_from_u32(row)).map_or(usize::MAX, |number| usize_from_u32(*number));
         if let Some(at) = counts.get_mut(chunk) {
-            if let Some(to) = rows.get_mut(place(*at)) {
+            if let Some(to) = rows.get_mut(usize_from_u32(*at)) {
                 *to = row;
             }
             *at = at.saturating_add(1);
@@ -196,7 +198,7 @@ pub(crate) fn sorted(
 
 /// The same for few rows in one of many chunks.
 fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
-    let of = |row: &u32| numbers.get(place(*row)).copied().unwrap_or(u32::MAX);
+    let of = |row: &u32| numbers.get(usize_from_u32(*row)).copied().unwrap_or(u32::MAX);
     let mut rows: Vec<u32> = order.collect();
     rows.sort_by_key(of);
     let mut start = 0_u32;
@@ -242,7 +244,7 @@ impl Lines {
         (cells < 1 << 63).then_some(Self { low, steps, cells })
     }
 
-    fn of(&self, key: &[i64]) -> u64 {
+    fn flat_index(&self, key: &[i64]) -> u64 {
         let axes = key.iter().zip(&self.low).zip(&self.steps);
         axes.fold(0, |line, ((at, low), step)| {
             line.wrapping_add(at.abs_diff(*low).wrapping_mul(*step))
@@ -261,10 +263,11 @@ impl Lines {
         let rank = table.rank();
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
-        numbers.par_extend(lines.map(|key| u32::try_from(self.of(key)).unwrap_or(u32::MAX)));
+        numbers
+            .par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
         let new = numbers.get_mut(first..).unwrap_or_default();
         for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
-            match known.get_mut(place(*number)) {
+            match known.get_mut(usize_from_u32(*number)) {
                 Some(known) if *known != u32::MAX => *number = *known,
                 Some(known) => {
                     *known = table.number(key)?;
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn chunks_are_numbered_as_they_are_met_however_many_rows_there_are() {
-        let rows = 2 * AT_ONCE + BLOCK + 5;
+        let rows = 2 * ROUTE_BATCH_ROWS + BLOCK + 5;
         let key = |row: usize| [(row * row % 7) as i64 - 3, (row / BLOCK) as i64];
         let at: Vec<u8> =
             (0..rows).flat_map(key).flat_map(|at| (at as f32 * 10.0 + 1.0).to_le_bytes()).collect();
@@ -361,12 +364,12 @@ mod tests {
         let mut numbers = Vec::new();
         number(&[7, -2, 7, 1 << 40, -2], &mut table, &mut numbers).unwrap();
         assert_eq!(numbers, [0, 1, 0, 2, 1]);
-        let (rows, segments) = sorted(&numbers, 0..5, table.len());
+        let (rows, segments) = counting_sort(&numbers, 0..5, table.len());
         assert_eq!(rows, [0, 2, 1, 4, 3]);
         let (chunk, start, count) = (1, 2, 2);
         assert_eq!(segments[1], Segment { chunk, start, count });
-        assert_eq!(sorted(&numbers, (0..5).rev(), table.len()).0, [2, 0, 4, 1, 3]);
-        assert_eq!(sorted(&numbers, 0..5, 1000), (rows, segments));
+        assert_eq!(counting_sort(&numbers, (0..5).rev(), table.len()).0, [2, 0, 4, 1, 3]);
+        assert_eq!(counting_sort(&numbers, 0..5, 1000), (rows, segments));
         // Cells that cannot be numbered in one line.
         let mut far = ChunkTable::new(2);
         let mut numbers = Vec::new();

@@ -9,12 +9,12 @@
 
 use zvf_model::Column;
 
-use crate::num::{place, to_u64};
+use crate::num::{to_u64, usize_from_u32};
 use crate::route::Segment;
 
 /// A batch in the order of its chunks.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct RoutedBatch {
     /// Where the vertices are.
     pub(crate) positions: Column,
     /// What else is stored of each vertex.
@@ -39,15 +39,15 @@ pub(crate) enum Numbers {
 }
 
 impl Numbers {
-    fn of(&self, row: u32) -> u64 {
+    fn get(&self, row: u32) -> u64 {
         match self {
             Self::From(first) => first.saturating_add(row.into()),
-            Self::Listed(numbers) => numbers.get(place(row)).copied().unwrap_or(u64::MAX),
+            Self::Listed(numbers) => numbers.get(usize_from_u32(row)).copied().unwrap_or(u64::MAX),
         }
     }
 }
 
-impl Run {
+impl RoutedBatch {
     /// About how many bytes of memory it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
@@ -61,8 +61,8 @@ impl Run {
     pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
         let segment = self.segments.get(segment);
         let rows = segment.and_then(|segment| {
-            let start = place(segment.start);
-            self.rows.get(start..start.saturating_add(place(segment.count)))
+            let start = usize_from_u32(segment.start);
+            self.rows.get(start..start.saturating_add(usize_from_u32(segment.count)))
         });
         Piece { run: self, rows: rows.unwrap_or(&[]) }
     }
@@ -72,14 +72,14 @@ impl Run {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     /// The run.
-    pub(crate) run: &'a Run,
+    pub(crate) run: &'a RoutedBatch,
     /// Its rows.
     pub(crate) rows: &'a [u32],
 }
 
 impl Piece<'_> {
     fn group(&self, row: u32) -> u64 {
-        self.run.groups.get(place(row)).copied().unwrap_or(0)
+        self.run.groups.get(usize_from_u32(row)).copied().unwrap_or(0)
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
             .collect();
         if wants_numbers {
             let numbers =
-                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.of(*row)));
+                pieces.iter().flat_map(|p| p.rows.iter().map(|row| p.run.numbers.get(*row)));
             rows.numbers = numbers.collect();
         }
         return rows;
@@ -130,11 +130,11 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         .flat_map(|(piece, at)| piece.rows.iter().map(move |row| (piece.group(*row), at, *row)))
         .collect();
     places.sort_by_key(|(group, ..)| *group);
-    let scattered = |of: &dyn Fn(&Run) -> Option<&Column>| {
+    let scattered = |of: &dyn Fn(&RoutedBatch) -> Option<&Column>| {
         let mut out = Vec::new();
         for (_, piece, row) in &places {
-            let column = pieces.get(place(*piece)).and_then(|piece| of(piece.run));
-            out.extend_from_slice(column.map_or(&[], |column| column.row(place(*row))));
+            let column = pieces.get(usize_from_u32(*piece)).and_then(|piece| of(piece.run));
+            out.extend_from_slice(column.map_or(&[], |column| column.row(usize_from_u32(*row))));
         }
         out
     };
@@ -150,7 +150,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     }
     if wants_numbers {
         let numbers = places.iter().filter_map(|(_, piece, row)| {
-            pieces.get(place(*piece)).map(|piece| piece.run.numbers.of(*row))
+            pieces.get(usize_from_u32(*piece)).map(|piece| piece.run.numbers.get(*row))
         });
         rows.numbers = numbers.collect();
     }
@@ -181,7 +181,7 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
     GivenRows {
         columns,
         groups: rows().map(|(piece, row)| piece.group(row)).collect(),
-        numbers: rows().map(|(piece, row)| piece.run.numbers.of(row)).collect(),
+        numbers: rows().map(|(piece, row)| piece.run.numbers.get(row)).collect(),
     }
 }
 
@@ -231,7 +231,7 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
             24 => fixed::<24>(column, rows, &mut out),
             _ => {
                 for row in rows {
-                    out.extend_from_slice(column.row(place(*row)));
+                    out.extend_from_slice(column.row(usize_from_u32(*row)));
                 }
             }
         }
@@ -243,7 +243,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     let (all, _) = column.bytes().as_chunks::<N>();
     if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
         // Input in the order of its chunks is copied in one piece.
-        let (first, last) = (place(*first), place(*last));
+        let (first, last) = (usize_from_u32(*first), usize_from_u32(*last));
         let ascending = last.saturating_sub(first) < rows.len() && rows.is_sorted_by(|a, b| a < b);
         if let Some(run) = all.get(first..=last).filter(|_| ascending) {
             out.extend_from_slice(run.as_flattened());
@@ -255,7 +255,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     out.resize(start.saturating_add(rows.len().saturating_mul(N)), 0);
     let (room, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
     for (to, row) in room.iter_mut().zip(rows) {
-        if let Some(from) = all.get(place(*row)) {
+        if let Some(from) = all.get(usize_from_u32(*row)) {
             *to = *from;
         }
     }
@@ -274,11 +274,11 @@ mod tests {
     use super::*;
     use crate::num::to_u32;
 
-    fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> Run {
+    fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
         let byte = Dtype::parse("uint8").unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
         let count = to_u32(rows.len());
-        Run {
+        RoutedBatch {
             positions: column(values.to_vec()),
             fields: vec![column(values.iter().map(|v| v + 100).collect())],
             groups: groups.to_vec(),

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
 use zvf_model::{Bounds, Kind, Value};
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 
 use crate::WriteError;
 
@@ -41,10 +41,10 @@ pub struct Schema {
     pub(crate) directed: bool,
     pub(crate) links: LinkStore,
     pub(crate) explicit: bool,
-    pub(crate) codecs: Codecs,
-    pub(crate) index_codecs: Option<Codecs>, // of what is not of vertices, where that differs
-    pub(crate) shard: Option<Vec<u64>>,      // cells on each axis of a key, none 0
-    pub(crate) shard_bytes: Option<u64>,     // that the cells of a shard may take together
+    pub(crate) codecs: CodecPipeline,
+    pub(crate) index_codecs: Option<CodecPipeline>, // of what is not of vertices, where that differs
+    pub(crate) shard: Option<Vec<u64>>,             // cells on each axis of a key, none 0
+    pub(crate) shard_bytes: Option<u64>,            // that the cells of a shard may take together
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
@@ -77,7 +77,7 @@ impl Schema {
             directed: false,
             links: LinkStore::Canonical,
             explicit: false,
-            codecs: Codecs::default(),
+            codecs: CodecPipeline::default(),
             index_codecs: None,
             shard: None,
             shard_bytes: None,
@@ -188,14 +188,14 @@ impl Schema {
 
     /// The same with cells coded so.
     #[must_use]
-    pub fn with_codecs(self, codecs: Codecs) -> Self {
+    pub fn with_codecs(self, codecs: CodecPipeline) -> Self {
         Self { codecs, ..self }
     }
 
     /// The same with fragments, their objects and links coded so, and not as vertices are: they are
     /// numbers that follow each other, of which little is left.
     #[must_use]
-    pub fn with_index_codecs(self, codecs: Codecs) -> Self {
+    pub fn with_index_codecs(self, codecs: CodecPipeline) -> Self {
         Self { index_codecs: Some(codecs), ..self }
     }
 

@@ -17,7 +17,7 @@ use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
 
 use crate::extent::Extent;
-use crate::num::{to_f64, to_u64, whole};
+use crate::num::{floor_u64, to_f64, to_u64};
 use crate::{Schema, WriteError};
 
 /// What was seen of the data.
@@ -59,7 +59,7 @@ impl Survey {
     ///
     /// When its positions have another number of axes.
     pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
-        let width = crate::num::place(batch.positions().width());
+        let width = crate::num::usize_from_u32(batch.positions().width());
         if width != self.axes {
             let expected = format!("{} coordinates", self.axes);
             return Err(WriteError::unfit(self.kind, "a position", expected, width));
@@ -109,7 +109,7 @@ impl Survey {
         let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
         let cell = held * each;
         let cells = power_below((SHARD_BYTES / cell).powf(1.0 / to_f64(to_u64(self.axes))), 64.0);
-        let shard = (cells > 1.0).then(|| vec![whole(cells); self.axes]);
+        let shard = (cells > 1.0).then(|| vec![floor_u64(cells); self.axes]);
         let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
         Ok(plan)
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
 use zvf_metadata::{
-    Capability, CrossChunkStrategy, Dataset, GroupDoc, Level, Object, ObjectIndexConvention, Ome,
-    Root, Version, ZarrVectors,
+    Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
+    Ome, Root, Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
@@ -30,7 +30,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 /// use object_store::memory::InMemory;
 /// use zvf_format::grid::ChunkShape;
 /// use zvf_metadata::{Axis, Dtype};
-/// use zvf_model::{Batch, Column, Field, Kind, Level, LevelReader};
+/// use zvf_model::{Batch, Column, Field, Kind, LevelId, LevelReader};
 /// use zvf_store::{OpenOptions, Store};
 /// use zvf_write::{Schema, WriteOptions, Writer};
 ///
@@ -47,7 +47,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 /// assert_eq!(report.to_string(), "3 vertices in 2 chunks, 0 objects, 0 links");
 ///
 /// let store = Store::from_object_store(memory, &"points.zv".into(), OpenOptions::default()).await?;
-/// let level = LevelReader::open(&store, Level(0)).await?;
+/// let level = LevelReader::open(&store, LevelId(0)).await?;
 /// assert_eq!(level.chunks().await?.len(), 2);
 /// # Ok(())
 /// # }
@@ -202,7 +202,7 @@ impl Writer {
     ///
     /// When the schema does not name it.
     pub fn kind(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
-        self.kinds.of(kind)
+        self.kinds.writer(kind)
     }
 
     /// Adds a group of objects, of whatever kind, and gives the number it has.
@@ -300,7 +300,7 @@ impl LevelWriter {
     /// # Errors
     ///
     /// As [`Writer::finish`].
-    pub async fn finish(self, says: impl FnMut(Kind, &mut Level)) -> Result<Report, WriteError> {
+    pub async fn finish(self, says: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
         let outcome = kinds.finish(&build, self.level, says, |_, _, _, _| Ok(())).await?;
         Ok(outcome.report)
@@ -310,7 +310,7 @@ impl LevelWriter {
     /// be called before anything is pushed.
     #[must_use]
     pub fn placing(mut self) -> Self {
-        self.writer.kinds.tell_places();
+        self.writer.kinds.record_locations();
         self
     }
 
@@ -323,7 +323,7 @@ impl LevelWriter {
     /// As [`finish`](Self::finish), and as `placed`.
     pub async fn finish_placed(
         self,
-        says: impl FnMut(Kind, &mut Level),
+        says: impl FnMut(Kind, &mut LevelDoc),
         placed: &mut dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;

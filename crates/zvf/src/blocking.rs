@@ -17,7 +17,7 @@ use crate::Error;
 
 /// What waits: nothing for a local store, a runtime for a remote one.
 #[derive(Clone, Debug)]
-pub struct Waiter {
+pub struct BlockingRuntime {
     runtime: Option<Arc<Owned>>,
 }
 
@@ -33,11 +33,11 @@ impl Drop for Owned {
     }
 }
 
-impl Waiter {
+impl BlockingRuntime {
     /// Whatever it takes to read from `address`.
     ///
     /// ```
-    /// let waiter = zvf::blocking::Waiter::for_address("data/brain.zarrvectors")?;
+    /// let waiter = zvf::blocking::BlockingRuntime::for_address("data/brain.zarrvectors")?;
     /// assert_eq!(waiter.wait(async { 6 * 7 })?, 42);
     /// # Ok::<(), zvf::Error>(())
     /// ```
@@ -88,8 +88,8 @@ impl Waiter {
 /// # Errors
 ///
 /// As there, and when the store is remote and the caller is inside a runtime.
-pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, Waiter), Error> {
-    let waiter = Waiter::for_address(address)?;
+pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, BlockingRuntime), Error> {
+    let waiter = BlockingRuntime::for_address(address)?;
     let store = waiter.wait(crate::open_store(address, options))??;
     Ok((store, waiter))
 }
@@ -119,7 +119,7 @@ pub fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
 #[derive(Clone, Debug)]
 pub struct Reader {
     inner: zvf_query::Reader,
-    waiter: Waiter,
+    waiter: BlockingRuntime,
 }
 
 #[cfg(feature = "query")]
@@ -138,7 +138,7 @@ impl Reader {
 
     /// What waits for it, for calls of the store and of levels.
     #[must_use]
-    pub const fn waiter(&self) -> &Waiter {
+    pub const fn waiter(&self) -> &BlockingRuntime {
         &self.waiter
     }
 
@@ -146,8 +146,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::level`](zvf_query::Reader::level), or as [`Waiter::wait`].
-    pub fn level(&self, level: zvf_model::Level) -> Result<zvf_model::LevelReader, Error> {
+    /// As [`Reader::level`](zvf_query::Reader::level), or as [`BlockingRuntime::wait`].
+    pub fn level(&self, level: zvf_model::LevelId) -> Result<zvf_model::LevelReader, Error> {
         Ok(self.waiter.wait(self.inner.level(level))??)
     }
 
@@ -155,7 +155,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::plan`](zvf_query::Reader::plan), or as [`Waiter::wait`].
+    /// As [`Reader::plan`](zvf_query::Reader::plan), or as [`BlockingRuntime::wait`].
     pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
         Ok(self.waiter.wait(self.inner.plan(query))??)
     }
@@ -164,7 +164,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::run`](zvf_query::Reader::run), or as [`Waiter::wait`].
+    /// As [`Reader::run`](zvf_query::Reader::run), or as [`BlockingRuntime::wait`].
     pub fn run(&self, query: &zvf_query::Query) -> Result<zvf_query::Answer, Error> {
         Ok(self.waiter.wait(self.inner.run(query))??)
     }
@@ -173,7 +173,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::count`](zvf_query::Reader::count), or as [`Waiter::wait`].
+    /// As [`Reader::count`](zvf_query::Reader::count), or as [`BlockingRuntime::wait`].
     pub fn count(&self, query: &zvf_query::Query) -> Result<zvf_query::Counts, Error> {
         Ok(self.waiter.wait(self.inner.count(query))??)
     }
@@ -182,10 +182,10 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::statistics`](zvf_query::Reader::statistics), or as [`Waiter::wait`].
+    /// As [`Reader::statistics`](zvf_query::Reader::statistics), or as [`BlockingRuntime::wait`].
     pub fn statistics(
         &self,
-        level: zvf_model::Level,
+        level: zvf_model::LevelId,
         kind: Option<zvf_model::Kind>,
     ) -> Result<zvf_query::Statistics, Error> {
         Ok(self.waiter.wait(self.inner.statistics(level, kind))??)
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_future_that_waits_is_woken() {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let waiter = Waiter::for_address(THREE).unwrap();
+        let waiter = BlockingRuntime::for_address(THREE).unwrap();
         let thread = thread::spawn(move || sender.send(5).unwrap());
         assert_eq!(waiter.wait(receiver).unwrap().unwrap(), 5);
         thread.join().unwrap();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_handle_may_be_dropped_inside_a_runtime() {
-        let waiter = Waiter::for_address("memory:").unwrap();
+        let waiter = BlockingRuntime::for_address("memory:").unwrap();
         assert!(waiter.wait(async { tokio::time::sleep(std::time::Duration::ZERO).await }).is_ok());
         let runtime = Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

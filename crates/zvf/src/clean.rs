@@ -80,7 +80,8 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
         found.push(Leftover { path: one.path, state });
     }
     for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
-        let Some(folder) = Build::beside(address, word)?.filter(|folder| folder.is_dir()) else {
+        let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir())
+        else {
             continue;
         };
         let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));
@@ -115,7 +116,7 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
 pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
     let found = list(address)?;
     let Some(target) = target_of(address)? else { return Ok(Vec::new()) };
-    Build::clear_beside(address)?;
+    Build::remove_leftovers(address)?;
     for one in &found {
         let goes = one.state == State::Unused || (all && one.state == State::Resumable);
         if goes && one.path.exists() {
@@ -128,7 +129,7 @@ pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
 /// The folder of this machine that `address` names.
 fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
     // A name beside it is only given where there is a folder to be beside.
-    if Build::beside(address, PYRAMID)?.is_none() {
+    if Build::sibling_work_dir(address, PYRAMID)?.is_none() {
         return Ok(None);
     }
     let path = address.strip_prefix("file://").unwrap_or(address);

@@ -58,7 +58,7 @@ mod error;
 pub mod ingest;
 pub mod inspect;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
-pub mod left;
+pub mod leftovers;
 #[cfg(feature = "query")]
 mod near;
 
@@ -70,7 +70,7 @@ pub use zvf_format as format;
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
 pub use zvf_model::{
-    Batch, Bounds, Categories, Column, Elements, Field, Kind, Level, LevelReader, ObjectId, Part,
+    Batch, Bounds, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId, Part,
     Parts, Value,
 };
 pub use zvf_publish as publish;
@@ -87,8 +87,8 @@ pub use zvf_pyramid as pyramid;
 pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
-    Answer, AttributeStatistics, BadQuery, Columns, Counts, Figures, LevelRule, Missing, Mode,
-    Order, Plan, Query, QueryError, Reader, Statistics, Summary, UnknownIds, predicate, region,
+    Answer, AttributeStatistics, BadQuery, Columns, Counts, LevelRule, Missing, Mode, Order, Plan,
+    Query, QueryError, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate, region,
 };
 #[cfg(feature = "render")]
 pub use zvf_render as render;

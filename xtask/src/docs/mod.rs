@@ -34,7 +34,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         args.end()?;
         return run::run(house);
     }
-    let mode = Mode::of(&mut args);
+    let mode = Mode::from_args(&mut args);
     args.end()?;
     generated::settle(house, mode)?;
     generated::settle_rules(house, mode)?;

@@ -21,7 +21,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Environment::installed(&bench.folder)?.make(&stores, bench.scale)?;
     }
     let mut ours = Ours::new(&stores);
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     for work in work::all(bench.scale) {
         if !bench.wants(work.name) {
             continue;
@@ -35,11 +35,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
         let contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
-                Ok(Turn { cost, ..Turn::of(ours.run(&work)?).counting(count) })
+                Ok(Turn { cost, ..Turn::from_seconds(ours.run(&work)?).counting(count) })
             }),
             reference.contender(ask),
             Contender::new("reading the same files", Role::Limit, || {
-                Ok(Turn { cost: limit, ..Turn::of(limit::read(&files)?) })
+                Ok(Turn { cost: limit, ..Turn::from_seconds(limit::read(&files)?) })
             }),
         ];
         let row = contest(bench, "ask", work.name, contenders)?;

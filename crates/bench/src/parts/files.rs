@@ -49,7 +49,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             }),
             tools.contender(request).then(|turn| Ok(turn.counting(vertices(&theirs)?))),
             Contender::new("reading the file", Role::Limit, || {
-                Ok(crate::contest::Turn::of(limit::read(std::slice::from_ref(&file))?))
+                Ok(crate::contest::Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
             }),
         ];
         page.row(contest(bench, "files", work, sides)?);

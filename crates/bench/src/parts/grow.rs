@@ -26,7 +26,7 @@ use crate::peer::Reference;
 use crate::pyramid::grow::levels;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     let mut times = 1;
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
@@ -58,7 +58,7 @@ fn points(
     let count = points.count;
     let folder = bench.below("grow")?;
     let store = points.store(&folder)?;
-    let amount = Amount::of(count, &store)?;
+    let amount = Amount::measure(count, &store)?;
     let reader = open(&store)?;
     // A thousand points, however many there are.
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
@@ -76,7 +76,7 @@ fn points(
             );
             Ok(())
         })?;
-        Ok(Turn { cost, ..Turn::of(seconds).counting(sound) })
+        Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(sound) })
     };
     let zvf = |run| Contender::new("zvf", Role::Zvf, run);
     let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
@@ -109,7 +109,7 @@ fn streamlines(
     if !store.exists() {
         write(&walks(count, 100)?, chunks, &store)?;
     }
-    let amount = Amount::of(count * 100, &store)?;
+    let amount = Amount::measure(count * 100, &store)?;
     let reader = open(&store)?;
     let query = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
@@ -142,7 +142,7 @@ fn shapes(
     if !store.exists() {
         write(batch, chunks, &store)?;
     }
-    let amount = Amount::of(count as u64, &store)?;
+    let amount = Amount::measure(count as u64, &store)?;
     let reader = open(&store)?;
     let small = boxes(1, (1000.0 / count as f64).min(1.0));
     // The reference gives no vertices outside, to which links lead.
@@ -175,7 +175,7 @@ fn zvf_writing<'a>(
         }
         let start = Instant::now();
         write()?;
-        Ok(Turn::of(start.elapsed().as_secs_f64()))
+        Ok(Turn::from_seconds(start.elapsed().as_secs_f64()))
     })
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if !bench.wants(&work) {
         return Ok(());
     }
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     let blobs = (0..count).map(blob).collect::<Result<Vec<_>, _>>()?;
     let bytes = blobs.concat();
     let file = bench.below("index")?.join(format!("indexes-{count}.bin"));
@@ -35,13 +35,13 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 rows = looked_up(&blobs)?;
                 Ok(())
             })?;
-            Ok(Turn { cost: size, ..Turn::of(seconds).counting(rows) })
+            Ok(Turn { cost: size, ..Turn::from_seconds(seconds).counting(rows) })
         }),
         reference.contender(ask),
         Contender::new("memcpy of their bytes", Role::Limit, || {
             Ok(Turn {
                 cost: size,
-                ..Turn::of(repeated(|| {
+                ..Turn::from_seconds(repeated(|| {
                     std::hint::black_box(bytes.clone());
                     Ok(())
                 })?)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_model::Level;
+use zvf_model::LevelId;
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
@@ -18,7 +18,7 @@ use crate::parts::made::{Points, open};
 use crate::peer::Reference;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     for &on_axis in chunks(bench.largest) {
         let chunks = u64::from(on_axis).pow(3);
         let work = format!("open a store of {chunks} chunks");
@@ -37,11 +37,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     cost = ours(&store)?;
                     Ok(())
                 })?;
-                Ok(Turn { cost, ..Turn::of(seconds) })
+                Ok(Turn { cost, ..Turn::from_seconds(seconds) })
             }),
             reference.contender(ask),
             Contender::new("reading its documents", Role::Limit, || {
-                Ok(Turn::of(limit::read(&documents)?))
+                Ok(Turn::from_seconds(limit::read(&documents)?))
             }),
         ];
         let row = contest(bench, "open", work, contenders)?;
@@ -62,7 +62,7 @@ fn chunks(largest: u32) -> &'static [u32] {
 
 fn ours(store: &Path) -> anyhow::Result<Cost> {
     let reader = open(store)?;
-    std::hint::black_box(block_on(reader.level(Level(0)))?);
+    std::hint::black_box(block_on(reader.level(LevelId(0)))?);
     Ok(Cost::between(&Default::default(), &reader.store().io_stats()))
 }
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use futures_executor::block_on;
-use zvf_model::Level;
+use zvf_model::LevelId;
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
-use zvf_tensor::{NewFile, PackOptions};
+use zvf_tensor::{AtomicTensorFile, PackOptions};
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
@@ -85,7 +85,7 @@ fn anew(
             })
         };
         let count = all()?;
-        Ok(Turn::of(repeated(|| all().map(drop))?).counting(count))
+        Ok(Turn::from_seconds(repeated(|| all().map(drop))?).counting(count))
     };
     let contenders = vec![
         Contender::new("zvf, folder", Role::Zvf, || each(&|| open(store))),
@@ -121,11 +121,11 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             let once = || {
                 let reader = std::hint::black_box(open()?);
                 if ready {
-                    std::hint::black_box(block_on(reader.level(Level(0)))?);
+                    std::hint::black_box(block_on(reader.level(LevelId(0)))?);
                 }
                 Ok(())
             };
-            Ok(Turn::of(repeated(once)?))
+            Ok(Turn::from_seconds(repeated(once)?))
         };
         let contenders = vec![
             Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| options(&pack))),
@@ -143,7 +143,7 @@ fn options(pack: &Path) -> anyhow::Result<Reader> {
 
 fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
     let store = open(store)?.store().clone();
-    let mut new = NewFile::create(pack, true)?;
+    let mut new = AtomicTensorFile::create(pack, true)?;
     let out = BufWriter::new(new.file());
     drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
     new.publish()?;
@@ -207,7 +207,7 @@ fn preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
     let bytes =
         cells.iter().filter_map(|cell| fs::metadata(cell).ok()).map(|file| file.len()).sum();
     let cost = Cost { requests: Some(files.len() as u64), bytes: Some(bytes), memory: None };
-    Ok(Turn { cost, ..Turn::of(seconds) })
+    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// Chunks on each axis.

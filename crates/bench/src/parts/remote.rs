@@ -34,7 +34,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     };
     let query = within(&boxes(1, 0.001)[0])?;
     let addresses = [url(&store)?, url(&sharded)?];
-    let mut reference = Reference::of(bench);
+    let mut reference = Reference::for_bench(bench);
     for warm in [false, true] {
         let which = if warm { "a warm handle" } else { "a new handle" };
         let work = format!("a box of 1/1000 of {count} points, {which}");
@@ -100,7 +100,7 @@ impl Remote<'_> {
         let cells: Vec<PathBuf> = crate::parts::packed::touched(store, &boxes(1, 0.001));
         self.server.reset();
         let start = Instant::now();
-        for some in cells.chunks(AT_ONCE) {
+        for some in cells.chunks(MAX_IN_FLIGHT) {
             std::thread::scope(|scope| -> anyhow::Result<()> {
                 let asked = some.iter().map(|cell| scope.spawn(|| self.server.get(cell)));
                 for one in asked.collect::<Vec<_>>() {
@@ -110,10 +110,10 @@ impl Remote<'_> {
             })?;
         }
         let cost: Cost = self.server.cost();
-        Ok(Turn { cost, ..Turn::of(start.elapsed().as_secs_f64()) })
+        Ok(Turn { cost, ..Turn::from_seconds(start.elapsed().as_secs_f64()) })
     }
 }
 
 /// What is added to each answer.
 const LATE: Duration = Duration::from_millis(20);
-const AT_ONCE: usize = 16;
+const MAX_IN_FLIGHT: usize = 16;

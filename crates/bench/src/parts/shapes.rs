@@ -67,7 +67,10 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
         files.iter().map(|file| fs::metadata(file).ok().map(|about| about.len())).collect();
     let sizes = sizes.context("its files are not there")?;
     let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
-    Ok(Turn { cost: Cost { requests, bytes, memory: None }, ..Turn::of(limit::read(files)?) })
+    Ok(Turn {
+        cost: Cost { requests, bytes, memory: None },
+        ..Turn::from_seconds(limit::read(files)?)
+    })
 }
 
 /// One question; what is counted is vertices and what joins them.
@@ -80,7 +83,7 @@ fn turn(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
         std::hint::black_box(block_on(reader.run(query))?);
         Ok(())
     })?;
-    Ok(Turn { cost, ..Turn::of(seconds).counting(count as u64) })
+    Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(count as u64) })
 }
 
 /// The store, and the same shapes as plain numbers.

@@ -45,7 +45,7 @@ pub(crate) fn levels(
             Ok(turn)
         };
         let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
-        page.grown(&row, &work, Amount::of(count, &store)?);
+        page.grown(&row, &work, Amount::measure(count, &store)?);
         page.row(row);
     }
     Ok(())

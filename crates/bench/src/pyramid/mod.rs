@@ -72,7 +72,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     }
     let (environment, stores) = (Environment::installed(&bench.folder)?, bench.stores());
     environment.make(&stores, bench.scale)?;
-    let tools = Environment::of(&bench.folder, "tools", &[TOOLS]);
+    let tools = Environment::install(&bench.folder, "tools", &[TOOLS]);
     for (work, place) in
         bench.places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
     {
@@ -91,7 +91,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             }),
             Contender::new(NAME, Role::Reference, || theirs(python, "reference", work, &from, to)),
             Contender::new("cp -r of the store", Role::Limit, || {
-                Ok(Turn::of(limit::copied(&from, &to.join("bench-copy.zarrvectors"))?))
+                Ok(Turn::from_seconds(limit::copied(&from, &to.join("bench-copy.zarrvectors"))?))
             }),
         ];
         let tools = match &tools {
@@ -138,7 +138,7 @@ fn theirs(
     let told: Value = serde_json::from_slice(&output.stdout)?;
     let seconds = told["seconds"].as_f64().context("no number")?;
     let cost = Cost { memory: told["peak"].as_u64(), ..Cost::default() };
-    let turn = Turn { cost, ..Turn::of(seconds).counting(levels(&store)?) };
+    let turn = Turn { cost, ..Turn::from_seconds(seconds).counting(levels(&store)?) };
     fs::remove_dir_all(&store)?;
     Ok(turn)
 }
@@ -177,7 +177,7 @@ pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(status.success(), "{status}");
     let memory = Some(most.peak).filter(|peak| *peak > 0);
-    Ok(Turn { cost: Cost { memory, ..Cost::default() }, ..Turn::of(seconds) })
+    Ok(Turn { cost: Cost { memory, ..Cost::default() }, ..Turn::from_seconds(seconds) })
 }
 
 /// A copy of a store.

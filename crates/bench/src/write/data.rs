@@ -23,7 +23,7 @@ pub(crate) struct Work {
 
 /// All of it, for a scale.
 pub(crate) fn all(scale: f64) -> Vec<Work> {
-    let Sizes { points, objects, streamlines, side, nodes } = Sizes::of(scale);
+    let Sizes { points, objects, streamlines, side, nodes } = Sizes::scaled(scale);
     let triangles = 2 * (side - 1).pow(2);
     let work = |id, name, bar, kind| Work { id, name, bar, kind };
     let clouds = format!("{} points in {objects} objects", objects * 100);
@@ -49,7 +49,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(scale: f64) -> Self {
+    fn scaled(scale: f64) -> Self {
         let of = |amount: f64| ((amount * scale) as usize).max(10);
         Self {
             points: of(2e6),
@@ -68,7 +68,7 @@ pub(crate) fn make(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
         return Ok(folder);
     }
     fs::create_dir_all(&folder)?;
-    let sizes = Sizes::of(scale);
+    let sizes = Sizes::scaled(scale);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes);
     let cube = |random: &mut Random, n: usize| -> Vec<u8> {

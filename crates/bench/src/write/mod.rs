@@ -74,13 +74,13 @@ fn sides<'a>(
         Contender::new("zvf, a file a cell", Role::Variant, || ours(work, batch, to, false)),
         reference.contender(request).then(move |turn| Ok(turn.counting(vertices(&theirs)?))),
         Contender::new("creating the files of its cells", Role::Limit, || {
-            Ok(Turn::of(plain::same(work, batch, to)?))
+            Ok(Turn::from_seconds(plain::same(work, batch, to)?))
         }),
         Contender::new("cp -r of the same", Role::Limit, move || {
             write(work, batch, &model, false)?;
             let seconds = limit::copied(&model, &copy)?;
             fs::remove_dir_all(&model)?;
-            Ok(Turn::of(seconds))
+            Ok(Turn::from_seconds(seconds))
         }),
     ]
 }
@@ -114,7 +114,7 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
 fn ours(work: &Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
     let store: PathBuf = to.join("bench-ours.zarrvectors");
     let seconds = write(work, batch, &store, shard)?;
-    Ok(Turn::of(seconds).counting(vertices(&store)?))
+    Ok(Turn::from_seconds(seconds).counting(vertices(&store)?))
 }
 
 /// Writes `store`, which is not there.

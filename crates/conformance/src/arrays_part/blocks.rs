@@ -113,7 +113,7 @@ async fn theirs(
 /// Writes one array, and says what it holds.
 async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Result<Value> {
     let (dtype, size) = DTYPES[random.below(DTYPES.len())];
-    let case = Case::of(random, size);
+    let case = Case::random(random, size);
     let form = ["b2nd", "dir", "caterva"][random.below(if size > 255 { 2 } else { 3 })];
     let mut coding = coding(random);
     if size > 255 || form == "caterva" {

@@ -59,7 +59,7 @@ struct Case {
 
 impl Case {
     /// Extents, a box that is not empty, and items of `size` bytes.
-    fn of(random: &mut Random, size: usize) -> Self {
+    fn random(random: &mut Random, size: usize) -> Self {
         let rank = 1 + random.below(8);
         let most = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
         let extents = |most: u64, random: &mut Random| 1 + random.below(most as usize) as u64;

@@ -1,7 +1,7 @@
 //! Whole levels, some objects, some groups: asked of the query layer.
 
 use serde_json::{Value, json};
-use zvf_model::{Batch, Kind, Level, ObjectId};
+use zvf_model::{Batch, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, Order, Query, Reader};
 
 use super::cells::rows_of;
@@ -17,7 +17,7 @@ pub(super) async fn answers(
     reader: &Reader,
     kind: Kind,
 ) {
-    let level = Level(at.parse().unwrap_or_default());
+    let level = LevelId(at.parse().unwrap_or_default());
     let all = || Query::all().of_kind(kind).at_level(level);
     if expected["read_all"].is_object() {
         one(report, &format!("{at}/read_all"), &expected["read_all"], truth, reader, kind, all())
@@ -57,7 +57,7 @@ async fn one(
     let query = query.columns(Columns::Named(columns.clone()));
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
     let batch = &answer.batch;
-    let mut rows = Rows::of(batch.positions());
+    let mut rows = Rows::from_column(batch.positions());
     if kind == Kind::Line {
         rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
     }
@@ -69,7 +69,7 @@ async fn one(
         rows_of(report, &format!("{at}/joined"), &json!(told), &found);
     }
     for (name, told) in expected["attributes"].as_object().into_iter().flatten() {
-        let found = batch.field(name).map(|field| Rows::of(&field.column));
+        let found = batch.field(name).map(|field| Rows::from_column(&field.column));
         let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
         report.same(&format!("{at}/attributes/{name}"), told, json!(found));
     }
@@ -170,9 +170,10 @@ pub(crate) fn ends(batch: &Batch) -> Rows {
 
 /// Positions, each followed by the named columns.
 pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
-    let mut rows = Rows::of(batch.positions());
+    let mut rows = Rows::from_column(batch.positions());
     for name in names {
-        let column = batch.field(name).map(|field| Rows::of(&field.column)).unwrap_or_default();
+        let column =
+            batch.field(name).map(|field| Rows::from_column(&field.column)).unwrap_or_default();
         rows = rows.joined(&column);
     }
     rows

@@ -9,7 +9,7 @@
 //! ```
 
 use serde_json::{Value, json};
-use zvf_model::{Batch, Bounds, Kind, Level};
+use zvf_model::{Batch, Bounds, Kind, LevelId};
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
 use super::answers::{is_chain, joined};
@@ -27,7 +27,7 @@ pub(super) async fn boxes(
     whole: &Whole,
     kind: Kind,
 ) {
-    let level = Level(at.parse().unwrap_or_default());
+    let level = LevelId(at.parse().unwrap_or_default());
     let asked = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
     let everything = reader.run(&asked).await;
     let everything = report.keep(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
@@ -68,7 +68,7 @@ pub(super) async fn probed(
     reader: &Reader,
     kind: Kind,
 ) {
-    let level = Level(at.parse().unwrap_or_default());
+    let level = LevelId(at.parse().unwrap_or_default());
     for expected in expected["bbox"].as_array().into_iter().flatten() {
         let name = expected["name"].as_str().unwrap_or_default();
         if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
@@ -96,7 +96,7 @@ async fn vertices(
     // Every stored row once: chains of coarser levels share them.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
-    let found = Rows::of(answer.batch.positions());
+    let found = Rows::from_column(answer.batch.positions());
     report.same(&format!("{at}/count"), &told["count"], found.len());
     report.same(&format!("{at}/rows"), &told["sha256_sorted"], found.sha256_sorted());
     if let Some(told) = told.get("joined_sha256_sorted") {

@@ -1,7 +1,7 @@
 //! The documents of a store: its root, and one for each level.
 
 use serde_json::{Value, json};
-use zvf_metadata::{Level, Root, bins_per_chunk};
+use zvf_metadata::{LevelDoc, Root, bins_per_chunk};
 use zvf_store::{LevelNode, Store};
 
 use crate::report::Report;
@@ -77,7 +77,7 @@ pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: 
 }
 
 /// What the corpus tells of a coarser level as if it were stored, though it is worked out.
-fn derived(root: &Root, meta: &Level, number: &str, name: &str) -> Option<Value> {
+fn derived(root: &Root, meta: &LevelDoc, number: &str, name: &str) -> Option<Value> {
     let bins = meta.effective_bin_shape(root, number).filter(|_| meta.level > 0)?;
     let base = root.zarr_vectors.base_bin_shape();
     match name {
@@ -89,7 +89,7 @@ fn derived(root: &Root, meta: &Level, number: &str, name: &str) -> Option<Value>
     }
 }
 
-fn meta_fact(meta: &Level, name: &str) -> Option<Value> {
+fn meta_fact(meta: &LevelDoc, name: &str) -> Option<Value> {
     Some(match name {
         "level" => json!(meta.level),
         "vertex_count" => json!(meta.vertex_count),

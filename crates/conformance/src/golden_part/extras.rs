@@ -103,11 +103,11 @@ pub(super) async fn composite(
         let keys: Vec<_> = geometry.chunks().await?.iter().collect();
         let cells = geometry.positions(&keys, Caching::Once).await;
         let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let rows = Rows(cells.iter().flat_map(|cell| Rows::of(cell).0).collect());
+        let rows = Rows(cells.iter().flat_map(|cell| Rows::from_column(cell).0).collect());
         rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
         if expected["links"].is_object() {
             let links = geometry.links().await?.context("no links")?;
-            rows_of(report, &format!("{at}/links"), &expected["links"], &Rows::of(&links));
+            rows_of(report, &format!("{at}/links"), &expected["links"], &Rows::from_column(&links));
         }
     }
     Ok(())

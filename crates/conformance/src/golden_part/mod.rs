@@ -28,8 +28,8 @@ use std::path::Path;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_metadata::Family;
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_metadata::LayoutFamily;
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     for golden in corpus::goldens(folder, only)? {
-        let unpacked = Unpacked::of(&corpus::read(&golden.archive)?);
+        let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
         let report = runtime.block_on(async {
             let mut report = Report::new(&golden.id);
             let store =
@@ -95,12 +95,12 @@ async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::
         extras::headers(report, &reference["headers"], store).await?;
     }
     for (number, deltas) in reference["cross_chunk_cells"].as_object().into_iter().flatten() {
-        let level = LevelReader::open(store, Level(number.parse()?)).await?;
+        let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
         links::between_chunks(report, number, deltas, &level).await?;
     }
     unseen(report, "store", reference, &COMPARED_OF_STORES);
     if golden.expected["composite"].is_object() {
-        let whole = Whole::read(LevelReader::open(store, Level(0)).await?).await?;
+        let whole = Whole::read(LevelReader::open(store, LevelId(0)).await?).await?;
         extras::composite(report, &golden.expected["composite"], &whole).await?;
     }
     Ok(())
@@ -117,8 +117,8 @@ async fn level(
     let number = at.parse()?;
     let node = reader.store().level(number).await?;
     documents::level(report, expected, reader.store(), &node);
-    let level = LevelReader::open(reader.store(), Level(number)).await?;
-    if !lists && reader.store().family() != Family::C {
+    let level = LevelReader::open(reader.store(), LevelId(number)).await?;
+    if !lists && reader.store().family() != LayoutFamily::C {
         // Without presence and without a listing: what is asked about a place is all there is to ask.
         report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
         for kind in kinds(&level) {

@@ -62,7 +62,7 @@ pub(super) async fn one(
             "dtype" => json!(of.dtype().to_string()),
             "shape" if expected.as_array().map_or(0, Vec::len) == 1 => json!([column.len()]),
             "shape" => json!([column.len(), column.width()]),
-            "sha256" => json!(Rows::of(column).sha256()),
+            "sha256" => json!(Rows::from_column(column).sha256()),
             "head" | "values" => whole(expected),
             "absent_rows" => json!(values.absent()),
             "fill_value" if expected.is_null() => continue, // none was declared

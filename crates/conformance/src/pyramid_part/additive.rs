@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use zvf_model::{Batch, Kind, Level, LevelReader};
+use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_pyramid::{Options, PyramidError, build};
 use zvf_query::{Query, Reader};
 use zvf_store::{BuildOptions, OpenOptions, Store};
@@ -97,7 +97,7 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
 /// Objects where there are some, else points; the choice depends on the turn.
 async fn options(address: &str, turn: usize) -> anyhow::Result<Options> {
     let store = Store::open(address, OpenOptions::default()).await?;
-    let level = LevelReader::open(&store, Level(0)).await?;
+    let level = LevelReader::open(&store, LevelId(0)).await?;
     let sparse = level.objects().await?.is_some() || level.kinds() != [Kind::PointCloud];
     Ok(Options {
         additive: true,
@@ -147,7 +147,7 @@ fn ends(batch: &Batch) -> Vec<Vec<u64>> {
 /// The vertices that a level has of its own.
 async fn own(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
     let store = Store::open(address, OpenOptions::default()).await?;
-    let query = Query::all().at_level(Level(level)).own_level_only();
+    let query = Query::all().at_level(LevelId(level)).increment_only();
     let batch = Reader::new(store).run(&query).await?.batch;
     Ok((0..batch.len()).map(|row| whole::point(batch.positions(), row)).collect())
 }

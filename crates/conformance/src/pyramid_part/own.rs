@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use zvf_metadata::CrossLevelStorage;
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_pyramid::{LevelReport, Method, OfKind, Options, Strategy, build as build_levels};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
@@ -28,11 +28,11 @@ pub(super) async fn build(
     copy(from, &path)?;
     let address = path.to_string_lossy().into_owned();
     let store = Store::open(&address, OpenOptions::default()).await?;
-    let level = LevelReader::open(&store, Level(0)).await?;
+    let level = LevelReader::open(&store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().context("a store of no kind")?;
     let mut report = Report::new(format!("own levels/{id}"));
     let how = BuildOptions { sync: false, ..BuildOptions::default() };
-    let several = level.kinds_beside().next().is_some();
+    let several = level.extra_kinds().next().is_some();
     let mut options = options(kind, turn, level.objects().await?.is_some());
     if several {
         options.kinds = vec![(kind, OfKind { method: options.method.take(), ..OfKind::default() })];

@@ -134,5 +134,5 @@ async fn payloads(
             .collect());
     }
     let dense = level.dense(path).await?.context("no array")?;
-    Ok(vec![("values".to_owned(), dense.whole().await?.to_vec())])
+    Ok(vec![("values".to_owned(), dense.read_all().await?.to_vec())])
 }

@@ -95,7 +95,7 @@ async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> a
         let (backend, key) = (&backend, Key::parse(format!("{top}/{path}")));
         async move { Ok(backend.put(&key?, PutPayload::from(bytes.clone())).await.map(drop)?) }
     });
-    stream::iter(puts).buffer_unordered(AT_ONCE).try_collect().await
+    stream::iter(puts).buffer_unordered(MAX_IN_FLIGHT).try_collect().await
 }
 
 fn options(service: &Service) -> OpenOptions {
@@ -105,4 +105,4 @@ fn options(service: &Service) -> OpenOptions {
 }
 
 /// Objects on their way to a server.
-const AT_ONCE: usize = 16;
+const MAX_IN_FLIGHT: usize = 16;

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype, LinkStore};
 use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, Value};
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::{Schema, WriteOptions, Writer};
 
 /// What is written.
@@ -103,7 +103,7 @@ impl Case {
         if self.has("explicit") {
             schema = schema.explicit();
         }
-        let codecs = if self.has("zstd") { Codecs::zstd(3) } else { Codecs::none() };
+        let codecs = if self.has("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::none() };
         schema = schema.with_codecs(if self.has("crc32c") { codecs.with_crc32c() } else { codecs });
         if self.has("shard") {
             let rank = self.axes + usize::from(self.has("binned"));

@@ -23,7 +23,7 @@ pub(super) async fn compare(
 ) -> anyhow::Result<()> {
     let path = folder.join("store.zarrvectors");
     let theirs = Store::open(&path.to_string_lossy(), OpenOptions::default()).await?;
-    let level = LevelReader::open(&theirs, zvf_model::Level(0)).await?;
+    let level = LevelReader::open(&theirs, zvf_model::LevelId(0)).await?;
     let kind = level.kinds().first().copied().context("a store of no kind")?;
     let memory: Arc<InMemory> = Arc::default();
     let options = WriteOptions { compat: true, ..WriteOptions::default() };

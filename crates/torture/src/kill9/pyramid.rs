@@ -39,7 +39,7 @@ pub(super) fn run(
     fs::create_dir_all(&place)?;
     let mut known = Vec::new();
     for (input, recipes) in input::all(&inputs)?.into_iter().zip(RECIPES) {
-        known.push(Known::of(zvf, &inputs.join("a.zv"), &input, recipes)?);
+        known.push(Known::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
     }
     let try_one = Try { zvf, store: place.join("a.zv"), place };
     let (mut round, mut kept) = (0, 0_u64);
@@ -69,7 +69,7 @@ pub(super) fn run(
 }
 
 impl Known {
-    fn of(
+    fn build(
         zvf: &Path,
         store: &Path,
         input: &Input,

@@ -19,7 +19,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind};
 use zvf_publish::{AtomicFile, Call, CommitGate, Disk, FileOptions};
-use zvf_store::{Arrange, Build, BuildOptions, Codecs, OpenOptions, Rearrangement, Store};
+use zvf_store::{Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::model::{Change, Inode, Model, NAME, Op, ROOT, Tree};
@@ -205,13 +205,14 @@ async fn perform(task: Task, target: &Path, disk: &Disk) -> anyhow::Result<()> {
             zvf_pyramid::build(address, &levels, &options(true), |_| ()).await?;
         }
         Task::Recompress => {
-            let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(Codecs::zstd(1)) };
+            let plan =
+                Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
             let store = open().await?;
             plan.apply(&store, Build::begin(address, options(true)).await?, |_| ()).await?;
         }
         Task::Migrate => {
             let old = Unpacked::new("v070_gr3");
-            let plan = zvf_migrate::Plan::of(&old.open().await).await?;
+            let plan = zvf_migrate::Plan::build(&old.open().await).await?;
             let build = Build::begin(address, options(false)).await?;
             plan.apply(&zvf_migrate::Migration::default(), build, |_| ()).await?;
         }

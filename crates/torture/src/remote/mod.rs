@@ -47,20 +47,20 @@ impl Writer {
         match self {
             Self::Build => {
                 let begun = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
-                build::build(begun.map_err(told)?, g, CELLS).await.map_err(told)
+                build::build(begun.map_err(describe)?, g, CELLS).await.map_err(describe)
             }
             Self::Join => {
                 std::fs::create_dir_all(folder)
                     .map_err(|error| (Class::Io, format!("{}: {error}", folder.display())))?;
                 for own in [0..CELLS / 2, CELLS / 2..CELLS] {
                     let joined = join(backend, folder).await?;
-                    if joined.is_published().await.map_err(told)? {
+                    if joined.is_published().await.map_err(describe)? {
                         return Ok(());
                     }
-                    build::share(&joined, g, own, CELLS).await.map_err(told)?;
+                    build::share(&joined, g, own, CELLS).await.map_err(describe)?;
                 }
                 let joined = join(backend, folder).await?;
-                build::publish_shared(joined, g, CELLS).await.map_err(told)
+                build::publish_shared(joined, g, CELLS).await.map_err(describe)
             }
         }
     }
@@ -68,10 +68,10 @@ impl Writer {
 
 async fn join(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (Class, String)> {
     let joined = Build::join_object_store(dynamic(backend), PREFIX, folder, &options()).await;
-    joined.map_err(told)
+    joined.map_err(describe)
 }
 
-fn told(error: StoreError) -> (Class, String) {
+fn describe(error: StoreError) -> (Class, String) {
     (error.class(), error.to_string())
 }
 

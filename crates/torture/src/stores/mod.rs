@@ -88,7 +88,7 @@ impl Stores {
             let place = || format!("damage {n} to {}: {damage}", store.id);
             report.count(tried.map(drop).map_err(|error| format!("{}: {error}", place())));
         }
-        self.tell(&shares)?;
+        self.print_report(&shares)?;
         Ok(report)
     }
 
@@ -108,7 +108,7 @@ impl Stores {
         good.collect()
     }
 
-    fn tell(&self, shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
+    fn print_report(&self, shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
         let mut out = io::stderr().lock();
         for (kind, Share { tried, found, unseen }) in shares {
             let share = 100.0 * *found as f64 / (*tried).max(1) as f64;

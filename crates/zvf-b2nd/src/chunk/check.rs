@@ -5,8 +5,8 @@
 
 use super::ChunkHeader;
 use super::fields::{
-    BLOSC1, Body, ChunkFields, Codec, EXTENDED, Filter, INSTRUMENTED, LAZY, RAW, SPECIAL, Special,
-    VARYING, VARYING_VERSION,
+    BLOSC1, BloscCodec, Body, ChunkFields, EXTENDED, Filter, INSTRUMENTED, LAZY, RAW, SPECIAL,
+    Special, VARYING, VARYING_VERSION,
 };
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
@@ -45,7 +45,7 @@ impl ChunkHeader {
             let expected = Expected::AtLeast(least.into());
             return Err(refuse(Class::OutOfBounds, "cbytes", 12, expected, self.cbytes()));
         }
-        if let Codec::Reserved(code) = self.codec() {
+        if let BloscCodec::Reserved(code) = self.codec() {
             let expected = Expected::Rule("a codec in use");
             return Err(refuse(Class::BadTag, "codec", 2, expected, code));
         }

@@ -66,13 +66,13 @@ pub struct ExtendedFields {
 /// How blocks are compressed.
 ///
 /// ```
-/// use zvf_b2nd::Codec;
+/// use zvf_b2nd::BloscCodec;
 ///
-/// assert_eq!(Codec::registered(5), Codec::Zstd);
-/// assert_eq!(Codec::registered(38), Codec::Other(38));
+/// assert_eq!(BloscCodec::registered(5), BloscCodec::Zstd);
+/// assert_eq!(BloscCodec::registered(38), BloscCodec::Other(38));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Codec {
+pub enum BloscCodec {
     /// `BloscLZ`.
     BloscLz,
     /// LZ4 blocks, also those of LZ4HC.
@@ -161,7 +161,7 @@ impl ExtendedFields {
     }
 }
 
-impl Codec {
+impl BloscCodec {
     /// The codec with this number in frames and in byte 22 of a chunk.
     #[must_use]
     pub const fn registered(number: u8) -> Self {

@@ -40,7 +40,7 @@ fn ids_of_filters_both_ways() {
 fn a_header_of_16_bytes() {
     let header = ChunkHeader::parse_strict(&BLOSC1).unwrap();
     assert_eq!((header.header_len(), header.nbytes(), header.cbytes()), (16, 1000, 320));
-    assert_eq!((header.codec(), header.body()), (Codec::Zstd, Body::Blocks));
+    assert_eq!((header.codec(), header.body()), (BloscCodec::Zstd, Body::Blocks));
     assert_eq!((header.block_count(), header.table()), (2, 16..24));
     assert_eq!([0, 1, 2].map(|j| header.block_len(j)), [Some(512), Some(488), None]);
     assert_eq!([0, 1, 2].map(|j| header.streams(j)), [4, 1, 1]);
@@ -65,18 +65,18 @@ fn a_header_of_32_bytes() {
 #[rustfmt::skip]
 fn codecs() {
     for (base, flags, codec) in [
-        (&BLOSC1[..], 0x01, Codec::BloscLz),
-        (&BLOSC1, 0x21, Codec::Lz4),
-        (&BLOSC1, 0x41, Codec::Snappy),
-        (&BLOSC1, 0x61, Codec::Zlib),
-        (&BLOSC1, 0x81, Codec::Zstd),
-        (&BLOSC2, 0x15, Codec::BloscLz),
-        (&BLOSC2, 0xd5, Codec::Lz4), // byte 22
+        (&BLOSC1[..], 0x01, BloscCodec::BloscLz),
+        (&BLOSC1, 0x21, BloscCodec::Lz4),
+        (&BLOSC1, 0x41, BloscCodec::Snappy),
+        (&BLOSC1, 0x61, BloscCodec::Zlib),
+        (&BLOSC1, 0x81, BloscCodec::Zstd),
+        (&BLOSC2, 0x15, BloscCodec::BloscLz),
+        (&BLOSC2, 0xd5, BloscCodec::Lz4), // byte 22
     ] {
         assert_eq!(ChunkHeader::parse(&with(base, 2, &[flags])).unwrap().codec(), codec);
     }
-    for (number, codec) in [(0, Codec::BloscLz), (2, Codec::Lz4), (4, Codec::Zlib), (5, Codec::Zstd), (3, Codec::Reserved(3)), (38, Codec::Other(38))] {
-        assert_eq!(Codec::registered(number), codec);
+    for (number, codec) in [(0, BloscCodec::BloscLz), (2, BloscCodec::Lz4), (4, BloscCodec::Zlib), (5, BloscCodec::Zstd), (3, BloscCodec::Reserved(3)), (38, BloscCodec::Other(38))] {
+        assert_eq!(BloscCodec::registered(number), codec);
     }
 }
 
@@ -167,7 +167,7 @@ fn a_codec_or_filter_that_is_not_used_is_not_checked() {
     let header = ChunkHeader::parse(&raw).unwrap();
     assert_eq!(
         (header.codec(), header.filters()[0].filter),
-        (Codec::Reserved(2), Filter::Unknown(200))
+        (BloscCodec::Reserved(2), Filter::Unknown(200))
     );
     assert!(!header.needs_first_block());
 }

@@ -22,7 +22,7 @@ const DATA_END: u64 = HEADER + 48;
 const OFFSETS_END: u64 = DATA_END + 48;
 
 fn parts() -> Parts {
-    let geometry = Geometry::new(Partition::new(&[7], &[4], &[2]).unwrap(), 4).unwrap();
+    let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2]).unwrap(), 4).unwrap();
     Parts {
         fields: FrameFields { frame_len: OFFSETS_END + 35, ..FrameFields::array(&geometry, 48) },
         name: "b2nd",
@@ -178,7 +178,7 @@ fn each_check_of_chunks_has_its_message() {
 
 #[test]
 fn both_metalayers_mean_b2nd() {
-    let geometry = Geometry::new(Partition::new(&[7], &[4], &[2]).unwrap(), 4).unwrap();
+    let geometry = BlockGeometry::new(Partition::new(&[7], &[4], &[2]).unwrap(), 4).unwrap();
     let [b2nd, caterva] = [
         Metalayer::b2nd(*geometry, "<u4").unwrap().encode(),
         Metalayer::caterva(*geometry).encode(),

@@ -4,14 +4,14 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::super::{
-    Container, FrameFields, FrameHeader, FrameTrailer, Geometry, Metalayer, Partition,
+    BlockGeometry, Container, FrameFields, FrameHeader, FrameTrailer, Metalayer, Partition,
 };
 use super::*;
 
 /// What a frame with `chunks` chunks of `item_size`-byte items, 100 bytes of data, says to `decoded`.
 fn parse(chunks: u64, item_size: u32, decoded: &[u8]) -> Result<Vec<ChunkPlace>, FormatError> {
     let geometry =
-        Geometry::new(Partition::new(&[chunks], &[1], &[1]).unwrap(), item_size).unwrap();
+        BlockGeometry::new(Partition::new(&[chunks], &[1], &[1]).unwrap(), item_size).unwrap();
     let content = Metalayer::b2nd(*geometry, "?").unwrap().encode();
     let fields = FrameFields { frame_len: 400, ..FrameFields::array(&geometry, 100) };
     let header = FrameHeader::encode(&fields, &[("b2nd", &content)]).unwrap();

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::super::partition::Partition;
 use super::*;
 
-fn seed() -> Geometry {
-    Geometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2]).unwrap(), 4).unwrap()
+fn seed() -> BlockGeometry {
+    BlockGeometry::new(Partition::new(&[7, 5], &[4, 3], &[2, 2]).unwrap(), 4).unwrap()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_row_across_two_chunks() {
     let mut plan = Vec::new();
     for chunk in row.chunks() {
         for block in chunk.blocks() {
-            for Run { from, to, len } in block.runs() {
+            for BlockRun { from, to, len } in block.runs() {
                 plan.push((chunk.number(), block.number(), from, to, len));
             }
         }
@@ -34,7 +34,7 @@ fn a_row_across_two_chunks() {
 fn what_lies_together_is_copied_at_once() {
     // Blocks as wide as the result: the rows of a block are one run, and so is all of it.
     let geometry =
-        Geometry::new(Partition::new(&[9, 4, 3], &[4, 4, 3], &[2, 4, 3]).unwrap(), 2).unwrap();
+        BlockGeometry::new(Partition::new(&[9, 4, 3], &[4, 4, 3], &[2, 4, 3]).unwrap(), 2).unwrap();
     for (start, stop, runs) in [
         ([0, 0, 0], [2, 4, 3], vec![(0, 0, 48)]),
         ([1, 0, 0], [2, 4, 3], vec![(24, 0, 24)]),
@@ -56,23 +56,23 @@ fn nothing_selected_touches_nothing() {
         assert_eq!((none.chunks_touched(), none.blocks_touched(), none.bytes()), (0, 0, 0));
         assert_eq!(none.chunks().count(), 0);
     }
-    let empty = Geometry::new(Partition::new(&[0, 4], &[0, 4], &[0, 4]).unwrap(), 4).unwrap();
+    let empty = BlockGeometry::new(Partition::new(&[0, 4], &[0, 4], &[0, 4]).unwrap(), 4).unwrap();
     assert_eq!(empty.select_all().unwrap().chunks().count(), 0);
 }
 
 #[test]
 fn a_scalar_is_one_item() {
-    let scalar = Geometry::new(Partition::new(&[], &[], &[]).unwrap(), 8).unwrap();
+    let scalar = BlockGeometry::new(Partition::new(&[], &[], &[]).unwrap(), 8).unwrap();
     let all = scalar.select_all().unwrap();
     assert_eq!((all.chunks_touched(), all.blocks_touched(), all.bytes()), (1, 1, 8));
     let block = all.chunks().next().unwrap().blocks().next().unwrap();
-    assert_eq!(block.runs().collect::<Vec<_>>(), [Run { from: 0, to: 0, len: 8 }]);
+    assert_eq!(block.runs().collect::<Vec<_>>(), [BlockRun { from: 0, to: 0, len: 8 }]);
 }
 
 #[test]
 fn counting_a_huge_selection_takes_no_walk() {
     let extent = 1 << 62;
-    let huge = Geometry::new(Partition::new(&[extent], &[10], &[4]).unwrap(), 1).unwrap();
+    let huge = BlockGeometry::new(Partition::new(&[extent], &[10], &[4]).unwrap(), 1).unwrap();
     let all = huge.select_all().unwrap();
     let chunks = extent / 10 + 1; // the last holds 4 items, 1 block
     assert_eq!((all.chunks_touched(), all.blocks_touched()), (chunks, chunks * 3 - 2));
@@ -93,7 +93,7 @@ fn each_check_has_its_message() {
     for (start, stop, message) in rows {
         assert_eq!(geometry.select(start, stop).unwrap_err().to_string(), message);
     }
-    let huge = Geometry::new(Partition::new(&[1 << 62], &[1], &[1]).unwrap(), 8).unwrap();
+    let huge = BlockGeometry::new(Partition::new(&[1 << 62], &[1], &[1]).unwrap(), 8).unwrap();
     assert_eq!(
         huge.select_all().unwrap_err().to_string(),
         "Overflow in block geometry, selected bytes at byte 0: expected at most 18446744073709551615, found more"
@@ -101,7 +101,7 @@ fn each_check_has_its_message() {
 }
 
 /// Where an item is stored, from the definition: chunk, block in it, byte in the decoded block.
-fn home(geometry: &Geometry, item: &[u64]) -> (u64, u32, u64) {
+fn home(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
     let (mut chunk, mut block, mut position) = (0, 0, 0);
     for (i, x) in item.iter().enumerate() {
         let (c, b) = (geometry.chunkshape().as_slice()[i], geometry.blockshape().as_slice()[i]);
@@ -126,7 +126,7 @@ proptest! {
         let (s, c, b) = (column(|a| a.0), column(|a| a.1), column(|a| a.2));
         let start = column(|a| a.3.min(a.4).min(a.0));
         let stop = column(|a| a.3.max(a.4).min(a.0));
-        let geometry = Geometry::new(Partition::new(&s, &c, &b).unwrap(), item_size).unwrap();
+        let geometry = BlockGeometry::new(Partition::new(&s, &c, &b).unwrap(), item_size).unwrap();
         let selection = geometry.select(&start, &stop).unwrap();
 
         let mut found = vec![None; selection.bytes() as usize];

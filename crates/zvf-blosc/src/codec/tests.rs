@@ -6,16 +6,16 @@ const TEXT: &[u8] = b"abcabcabcabcabcabcabcabcabcabcab"; // 32 bytes
 
 /// Streams of the text, typed in, and its length.
 #[rustfmt::skip]
-const GOLDEN: [(Codec, &[u8]); 3] = [
-    (Codec::BloscLz, b"\x02abc\xe0\x14\x02"),
+const GOLDEN: [(BloscCodec, &[u8]); 3] = [
+    (BloscCodec::BloscLz, b"\x02abc\xe0\x14\x02"),
     // 3 literals, then 4 + 15 + 5 from 3 before; 5 literals.
-    (Codec::Lz4, b"\x3fabc\x03\x00\x05\x50abcab"),
+    (BloscCodec::Lz4, b"\x3fabc\x03\x00\x05\x50abcab"),
     // One stored block of 32 bytes, then the checksum.
-    (Codec::Zlib, b"\x78\x01\x01\x20\x00\xdf\xffabcabcabcabcabcabcabcabcabcabcab\xca\x2a\x0c\x40"),
+    (BloscCodec::Zlib, b"\x78\x01\x01\x20\x00\xdf\xffabcabcabcabcabcabcabcabcabcabcab\xca\x2a\x0c\x40"),
 ];
 
-fn decode(codec: Codec, dictionary: &[u8], data: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut codecs = Codecs::default();
+fn decode(codec: BloscCodec, dictionary: &[u8], data: &[u8], len: usize) -> Option<Vec<u8>> {
+    let mut codecs = CodecState::default();
     codecs.start(codec, dictionary).unwrap();
     // A state that saw damaged data before must not matter.
     assert_eq!(codecs.decode(b"\xff\xff\xff", &mut [0; 4]), None, "{codec:?}");
@@ -39,8 +39,8 @@ fn golden() {
 fn lz4_goes_on_from_a_dictionary() {
     // A match of 4 bytes from 4 before the start, then 5 literals.
     let data = b"\x00\x04\x00\x50 text";
-    assert_eq!(decode(Codec::Lz4, b"the same", data, 9).as_deref(), Some(&b"same text"[..]));
-    assert_eq!(decode(Codec::Lz4, b"ame", data, 9), None);
+    assert_eq!(decode(BloscCodec::Lz4, b"the same", data, 9).as_deref(), Some(&b"same text"[..]));
+    assert_eq!(decode(BloscCodec::Lz4, b"ame", data, 9), None);
 }
 
 #[cfg(any(feature = "ruzstd", feature = "zstd"))]
@@ -49,9 +49,9 @@ fn zstandard() {
     // Magic, a single segment of 32 bytes, one raw block that is the last.
     let mut data = b"\x28\xb5\x2f\xfd\x20\x20\x01\x01\x00".to_vec();
     data.extend(TEXT);
-    assert_eq!(decode(Codec::Zstd, &[], &data, 32).as_deref(), Some(TEXT));
-    assert_eq!(decode(Codec::Zstd, &[], &data, 31), None);
-    assert_eq!(decode(Codec::Zstd, &[], &data[..40], 32), None);
+    assert_eq!(decode(BloscCodec::Zstd, &[], &data, 32).as_deref(), Some(TEXT));
+    assert_eq!(decode(BloscCodec::Zstd, &[], &data, 31), None);
+    assert_eq!(decode(BloscCodec::Zstd, &[], &data[..40], 32), None);
 }
 
 #[cfg(feature = "zstd")]
@@ -62,12 +62,12 @@ fn zstandard_with_a_dictionary() {
     let mut compressor = zstd::bulk::Compressor::with_dictionary(9, dictionary).unwrap();
     let data = compressor.compress(text).unwrap();
     assert!(data.len() < text.len() - 10);
-    assert_eq!(decode(Codec::Zstd, dictionary, &data, text.len()).as_deref(), Some(&text[..]));
+    assert_eq!(decode(BloscCodec::Zstd, dictionary, &data, text.len()).as_deref(), Some(&text[..]));
 
     // The dictionary of one chunk is not that of the next.
-    let mut codecs = Codecs::default();
-    codecs.start(Codec::Zstd, dictionary).unwrap();
-    codecs.start(Codec::Zstd, &[]).unwrap();
+    let mut codecs = CodecState::default();
+    codecs.start(BloscCodec::Zstd, dictionary).unwrap();
+    codecs.start(BloscCodec::Zstd, &[]).unwrap();
     let mut out = vec![0; text.len()];
     assert_ne!(codecs.decode(&data, &mut out).map(|n| out[..n].to_vec()), Some(text.to_vec()));
 }
@@ -75,10 +75,13 @@ fn zstandard_with_a_dictionary() {
 #[test]
 fn codecs_that_are_not_here() {
     for (codec, message) in [
-        (Codec::Snappy, "Unsupported in blosc chunk: the codec snappy"),
-        (Codec::Other(38), "Unsupported in blosc chunk: a codec that is not one of Blosc's own"),
+        (BloscCodec::Snappy, "Unsupported in blosc chunk: the codec snappy"),
+        (
+            BloscCodec::Other(38),
+            "Unsupported in blosc chunk: a codec that is not one of Blosc's own",
+        ),
     ] {
-        let error = Codecs::default().start(codec, &[]).unwrap_err();
+        let error = CodecState::default().start(codec, &[]).unwrap_err();
         assert_eq!(error.to_string(), message);
         assert_eq!(error.class(), zvf_format::Class::Unsupported);
     }

@@ -93,9 +93,9 @@ impl Encoder {
         plain: &[u8],
         settings: &Blosc2Settings,
     ) -> Result<Vec<u8>, BloscError> {
-        check_len(plain.len(), MOST)?;
+        check_len(plain.len(), MAX_CHUNK_BYTES)?;
         check(settings)?;
-        let settings = &lanes_told(settings);
+        let settings = &with_lane_counts(settings);
         let cut = cut(plain, settings)?;
         let plain = cut.as_deref().unwrap_or(plain);
         if let Some((special, value)) = alike(plain, settings.typesize) {
@@ -242,7 +242,7 @@ pub fn constant_chunk(
         Special::Value(_) => (3, value),
         Special::Unwritten => (4, &[][..]),
     };
-    check_len(nbytes, MOST)?;
+    check_len(nbytes, MAX_CHUNK_BYTES)?;
     let cbytes = HEADER.saturating_add(value.len());
     let mut out = header(settings, nbytes, cbytes, 0, code << 4)?;
     out.extend_from_slice(value);
@@ -307,7 +307,7 @@ fn one_byte(bytes: &[u8]) -> Option<u8> {
 
 /// The settings with a number of lanes for each byte delta: without one a reader takes the size of an item,
 /// which may be more than a chunk can say.
-fn lanes_told(settings: &Blosc2Settings) -> Blosc2Settings {
+fn with_lane_counts(settings: &Blosc2Settings) -> Blosc2Settings {
     let mut told = *settings;
     for slot in told.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
         if slot.meta == 0 {
@@ -364,7 +364,7 @@ const RUN: u8 = 1;
 /// Streams of fewer bytes are not worth their lengths.
 const SMALLEST_STREAM: usize = 32;
 /// The most bytes of a chunk, decoded, with room for the header.
-const MOST: i32 = i32::MAX - 32;
+const MAX_CHUNK_BYTES: i32 = i32::MAX - 32;
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
 
 /// The bytes from `at` on of what [`undo`] makes of `from`: as many as `to` has, and no more than there are.
 pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
-    let lanes = Lanes::of(from, width);
+    let lanes = Lanes::new(from, width);
     // Up to the first item that begins here, items that are whole, and what is left.
     let begun = at.checked_rem(lanes.width).filter(|begun| *begun > 0);
     let head = begun.map_or(0, |begun| lanes.width.saturating_sub(begun));
@@ -45,7 +45,7 @@ struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    fn of(block: &'a [u8], width: usize) -> Self {
+    fn new(block: &'a [u8], width: usize) -> Self {
         let width = width.max(1);
         Self { block, width, n: block.len().checked_div(width).unwrap_or(0) }
     }

@@ -17,7 +17,7 @@ use crate::num;
 pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
     u32::try_from(bytes.len()).ok().filter(|n| *n < NOWHERE)?;
     let start = out.len();
-    let mut places = Places::of(bytes, patience(level));
+    let mut places = Places::new(bytes, patience(level));
     let (mut anchor, mut at) = (0, 0);
     // The last match begins here at the latest.
     let last = bytes.len().checked_sub(LAST_MATCH);
@@ -60,7 +60,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(bytes: &'a [u8], patience: usize) -> Self {
+    fn new(bytes: &'a [u8], patience: usize) -> Self {
         let heads = vec![NOWHERE; 1 << HASH_BITS];
         Self { bytes, heads, before: Vec::with_capacity(bytes.len()), patience }
     }

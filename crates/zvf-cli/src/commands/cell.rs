@@ -47,13 +47,13 @@ impl Cell {
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
         let view =
-            CellView::of(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
+            CellView::read(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
         if session.json() {
             table::json(&view, out)?;
         } else {
             print(&view, out)?;
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(if view.faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use clap::Args;
-use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, Codecs};
+use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, CodecPipeline};
 
 use crate::outcome::Usage;
 
@@ -49,22 +49,22 @@ enum Codec {
 impl Coding {
     /// The codecs of cells; those of plain cells where none was named.
     #[cfg(feature = "write")]
-    pub(crate) fn codecs(&self) -> Codecs {
-        self.of(self.codec.unwrap_or(Codec::None))
+    pub(crate) fn codecs(&self) -> CodecPipeline {
+        self.build_codecs(self.codec.unwrap_or(Codec::None))
     }
 
     /// The codecs of cells, which must be named.
-    pub(crate) fn named(&self) -> Result<Codecs, Usage> {
+    pub(crate) fn named(&self) -> Result<CodecPipeline, Usage> {
         let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
-        self.codec.map(|codec| self.of(codec)).ok_or_else(missing)
+        self.codec.map(|codec| self.build_codecs(codec)).ok_or_else(missing)
     }
 
-    fn of(&self, codec: Codec) -> Codecs {
+    fn build_codecs(&self, codec: Codec) -> CodecPipeline {
         let codecs = match codec {
-            Codec::None => Codecs::none(),
-            Codec::Zstd(level) => Codecs::zstd(level),
-            Codec::Gzip(level) => Codecs::gzip(level),
-            Codec::Blosc(level) => Codecs::blosc(BloscSettings {
+            Codec::None => CodecPipeline::none(),
+            Codec::Zstd(level) => CodecPipeline::zstd(level),
+            Codec::Gzip(level) => CodecPipeline::gzip(level),
+            Codec::Blosc(level) => CodecPipeline::blosc(BloscSettings {
                 compressor: self.compressor,
                 level,
                 filter: self.shuffle,

@@ -64,7 +64,7 @@ impl Create {
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
-        let layouts = Layouts::of(inputs.files(), &recipe, progress);
+        let layouts = Layouts::scan(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
@@ -97,10 +97,10 @@ fn print(
     } else if let Some((report, store)) = made {
         writeln!(out, "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
-        session.tell(out, left_out.map(|what| format!("not read: {what}")))?;
+        session.print_notices(out, left_out.map(|what| format!("not read: {what}")))?;
         let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
-        session.tell(out, axes.filter_map(unvalidated))?;
-        session.tell(out, [format!("look into it with: zvf info {store}")])?;
+        session.print_notices(out, axes.filter_map(unvalidated))?;
+        session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
     } else {
         writeln!(out, "{layouts}")?;
     }
@@ -122,8 +122,7 @@ fn unvalidated(axes: &[String]) -> Option<String> {
 }
 
 pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
-    let Header { kind, axes, positions, fields, object_fields, left_out, .. } =
-        &layout.header;
+    let Header { kind, axes, positions, fields, object_fields, left_out, .. } = &layout.header;
     let columns = |fields: &[zvf::Field]| {
         let column = |field: &zvf::Field| {
             let column = &field.column;

@@ -125,7 +125,7 @@ impl Demo {
         let mut options = WriteOptions::default();
         options.build.replace = self.overwrite;
         let mut writer = Writer::create(address, schema, options).await?;
-        writer.push(&shapes::of(kind)?)?;
+        writer.push(&shapes::make_batch(kind)?)?;
         Ok(writer.finish().await?)
     }
 }

@@ -100,7 +100,7 @@ impl Edit {
             true => writeln!(out, "{report}")?,
             false => print(&report, out)?,
         }
-        session.tell(
+        session.print_notices(
             out,
             report["notices"]
                 .as_array()

@@ -44,12 +44,12 @@ impl Group {
             names => Some(numbers(&level, names).await?),
         };
         let most = table::limit(self.limit);
-        let groups = GroupView::of(&level, wanted.as_deref(), most).await?;
+        let groups = GroupView::read(&level, wanted.as_deref(), most).await?;
         match session.json() {
             true => table::json(&groups, out)?,
             false => print(&groups, out)?,
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde_json::json;
 use zvf::inspect::{AttributeStats, AttributeSummary, LevelSummary, LinkSummary, Summary};
-use zvf::{Kind, Level};
+use zvf::{Kind, LevelId};
 
 use crate::outcome::Outcome;
 use crate::progress::Progress;
@@ -41,7 +41,7 @@ impl Info {
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("reading documents");
-        let mut summary = Summary::of(&store).await?;
+        let mut summary = Summary::read(&store).await?;
         if !self.fast {
             progress.set("listing".to_owned());
             summary = summary.with_stored(&store).await?;
@@ -59,7 +59,7 @@ impl Info {
             print(&self.store, &summary, out)?;
             stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }
@@ -73,14 +73,14 @@ impl Info {
         progress: &Progress,
     ) -> anyhow::Result<Vec<(String, Vec<AttributeStats>)>> {
         let reader = session.reader(&self.store).await?;
-        let level = reader.level(Level(0)).await.map_err(zvf::Error::from)?;
+        let level = reader.level(LevelId(0)).await.map_err(zvf::Error::from)?;
         let kinds: Vec<Kind> =
-            level.kinds().first().copied().into_iter().chain(level.kinds_beside()).collect();
+            level.kinds().first().copied().into_iter().chain(level.extra_kinds()).collect();
         let mut all = Vec::with_capacity(kinds.len());
         for kind in kinds {
             let on_progress =
                 &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
-            let stats = AttributeStats::read(&reader, Level(0), Some(kind), on_progress).await?;
+            let stats = AttributeStats::read(&reader, LevelId(0), Some(kind), on_progress).await?;
             all.push((kind.to_string(), stats));
         }
         Ok(all)

@@ -162,7 +162,7 @@ impl Plan {
         let hint = format!(
             "run each with: zvf ingest run {store} --task I; then: zvf ingest finish {store}"
         );
-        session.tell(out, [hint])?;
+        session.print_notices(out, [hint])?;
         Ok(Outcome::Clean)
     }
 }
@@ -248,7 +248,7 @@ impl Finish {
             Some(report) => writeln!(out, "{report}")?,
             None => writeln!(out, "{store} had been finished by an earlier run")?,
         }
-        session.tell(out, [format!("look into it with: zvf info {store}")])?;
+        session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
         Ok(Outcome::Clean)
     }
 }

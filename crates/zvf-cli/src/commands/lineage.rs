@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zvf::format::key::ChunkKey;
 use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
-use zvf::{Level, LevelReader, ObjectId, Reader};
+use zvf::{LevelId, LevelReader, ObjectId, Reader};
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -58,7 +58,7 @@ impl Lineage {
             return Err(usage.with_hint("such as --vertex 0.3/17 or --object 7").into());
         }
         let reader = session.reader(&self.store).await?;
-        let (from, to) = (Level(self.from), Level(self.to));
+        let (from, to) = (LevelId(self.from), LevelId(self.to));
         let kind = self.kind(&reader, from).await?;
         let mut rows = self.vertices.clone();
         for id in &self.objects {
@@ -79,7 +79,7 @@ impl Lineage {
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
         let other = level(&reader, kind, to).await?;
         let mut each = Vec::with_capacity(shown.len());
-        for LevelLink { here, there } in shown {
+        for LevelLink { row: here, linked_row: there } in shown {
             each.push([end(&own, here).await?, end(&other, there).await?]);
         }
         if session.json() {
@@ -106,7 +106,7 @@ impl Lineage {
 
 impl Lineage {
     /// The kind that is asked for; objects say what they are.
-    async fn kind(&self, reader: &Reader, level: Level) -> anyhow::Result<Option<Kind>> {
+    async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {
             let own = reader.kind_of(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
@@ -122,7 +122,11 @@ impl Lineage {
     }
 }
 
-async fn level(reader: &Reader, kind: Option<Kind>, number: Level) -> anyhow::Result<LevelReader> {
+async fn level(
+    reader: &Reader,
+    kind: Option<Kind>,
+    number: LevelId,
+) -> anyhow::Result<LevelReader> {
     let level = match kind {
         Some(kind) => reader.level_of_kind(number, kind).await,
         None => reader.level(number).await,

@@ -33,7 +33,7 @@ impl Ls {
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("listing");
-        let mut arrays = Arrays::of(&store).await?;
+        let mut arrays = Arrays::list(&store).await?;
         drop(progress);
         if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
             let below = |entry: &ArrayEntry| {
@@ -53,7 +53,7 @@ impl Ls {
         } else {
             print(&arrays, out)?;
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }

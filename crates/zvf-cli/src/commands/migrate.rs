@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::migrate::{Change, Migrated, Migration, Plan};
-use zvf::store::{Build, BuildOptions, Codecs};
+use zvf::store::{Build, BuildOptions, CodecPipeline};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::{Shards, Zstd, shards};
@@ -54,16 +54,16 @@ impl Migrate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let codecs = self.codec.level()?.map_or_else(Codecs::none, Codecs::zstd);
+        let codecs = self.codec.level()?.map_or_else(CodecPipeline::none, CodecPipeline::zstd);
         let store = session.reader(&self.old).await?.store().clone();
-        let plan = Plan::of(&store).await.map_err(Error::from);
+        let plan = Plan::build(&store).await.map_err(Error::from);
         let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
         let new = if self.in_place { Some(&self.old) } else { self.new.as_ref() };
         let address = match new {
             Some(address) if !self.dry_run => address,
             _ => {
                 print(session, &plan, out)?;
-                session.tell_notices(out, &store)?;
+                session.print_store_notices(out, &store)?;
                 return Ok(Outcome::Clean);
             }
         };
@@ -91,8 +91,8 @@ impl Migrate {
         drop(progress);
         let done = done.with_context(failed)?;
         report(session, address, &done, out)?;
-        session.tell_notices(out, &store)?;
-        session.tell(out, handle.notices().iter().map(ToString::to_string))?;
+        session.print_store_notices(out, &store)?;
+        session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         Ok(Outcome::Clean)
     }
 }

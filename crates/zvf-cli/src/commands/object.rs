@@ -75,7 +75,7 @@ impl Object {
                 table::json(&all, out)?;
             }
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use zvf::store::{Build, BuildOptions};
-use zvf::tensor::{Compression, NewFile, PackOptions, Packed, Unpacked};
+use zvf::tensor::{AtomicTensorFile, Compression, PackOptions, Packed, Unpacked};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::Zstd;
@@ -78,8 +78,9 @@ impl Pack {
         }
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {}", self.file.display());
-        let new = NewFile::create_gated(&self.file, self.overwrite, session.interrupt().gate())
-            .map_err(Error::from);
+        let new =
+            AtomicTensorFile::create_gated(&self.file, self.overwrite, session.interrupt().gate())
+                .map_err(Error::from);
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));
@@ -114,7 +115,7 @@ impl Pack {
                 table::bytes(done.bytes)
             )?;
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }
@@ -159,7 +160,7 @@ impl Unpack {
                 table::counted(done.objects, "object")
             )?;
         }
-        session.tell_notices(out, &store)?;
+        session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
 }

@@ -12,8 +12,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Ladder, LevelReport, Method, OfKind, Options, PyramidEvent, Reference, RowsHook, Rule, Step,
-    Strategy, build_reference, build_with_notices,
+    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, Reference,
+    RowsHook, Step, Strategy, build_reference, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -117,7 +117,7 @@ pub(crate) struct Pyramid {
     links: Option<CrossLevelStorage>,
     /// How an attribute is aggregated: mean, sum, mode, count, min, max, first or drop.
     #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
-    rules: Vec<(String, Rule)>,
+    rules: Vec<(String, Aggregation)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
@@ -217,7 +217,7 @@ impl Pyramid {
                     writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
                 }
             }
-            session.tell(out, notices)?;
+            session.print_notices(out, notices)?;
         }
         Ok(Outcome::Clean)
     }
@@ -269,7 +269,8 @@ impl Pyramid {
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
-        let ladder = Ladder::of(&store, &self.options(session)).await.map_err(zvf::Error::from);
+        let ladder =
+            PyramidPlan::plan(&store, &self.options(session)).await.map_err(zvf::Error::from);
         drop(progress);
         let ladder = ladder.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = ladder.steps();
@@ -410,7 +411,7 @@ fn storage(text: &str) -> Result<CrossLevelStorage, String> {
     }
 }
 
-fn rule(text: &str) -> Result<(String, Rule), String> {
+fn rule(text: &str) -> Result<(String, Aggregation), String> {
     let (name, rule) = text.split_once('=').ok_or("expected NAME=RULE, such as mass=sum")?;
     Ok((name.to_owned(), word(rule)?))
 }

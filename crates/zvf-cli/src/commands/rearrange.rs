@@ -152,8 +152,8 @@ impl Paths {
         } else {
             done.print(out)?;
         }
-        session.tell_notices(out, &store)?;
-        session.tell(out, handle.notices().iter().map(ToString::to_string))?;
+        session.print_store_notices(out, &store)?;
+        session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         Ok(Outcome::Clean)
     }
 }

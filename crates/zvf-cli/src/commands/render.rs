@@ -107,11 +107,11 @@ impl Render {
         } else {
             writeln!(out, "{}: {} in {seconds:.2} s", self.output.display(), sentence(&picture))?;
         }
-        session.tell_notices(out, reader.store())?;
+        session.print_store_notices(out, reader.store())?;
         let nowhere = picture.nowhere();
         let nowhere = (nowhere > 0)
             .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
-        session.tell(out, nowhere)?;
+        session.print_notices(out, nowhere)?;
         Ok(Outcome::Clean)
     }
 

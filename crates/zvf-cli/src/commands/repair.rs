@@ -45,7 +45,7 @@ impl Repair {
         // A plan can be made of what can only be read.
         let place = match self.apply {
             true => Some(
-                Place::of(&self.store, &session.options(Timeouts::Batch))
+                Place::from_address(&self.store, &session.options(Timeouts::Batch))
                     .map_err(zvf::Error::from)?
                     .with_gate(session.interrupt().gate().clone()),
             ),
@@ -86,17 +86,17 @@ impl Repair {
     /// Removes what killed commands left beside the store, or says that it would; which folders.
     #[cfg(all(feature = "local", feature = "write"))]
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
-        let found = zvf::left::beside(&self.store).unwrap_or_default();
+        let found = zvf::leftovers::list(&self.store).unwrap_or_default();
         let (going_on, scratch): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.goes_on);
         if self.apply {
-            zvf::left::clear(&self.store)?;
+            zvf::leftovers::clear(&self.store)?;
         }
         if !session.json() {
             for one in &scratch {
                 writeln!(out, "remove {} (scratch of a killed command)", one.folder.display())?;
             }
         }
-        session.tell(out, going_on.iter().map(ToString::to_string))?;
+        session.print_notices(out, going_on.iter().map(ToString::to_string))?;
         Ok(scratch.into_iter().map(|one| one.folder).collect())
     }
 

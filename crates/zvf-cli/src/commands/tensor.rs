@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use zvf::format::Class;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
-use zvf::tet::{Codec, EscapedName};
+use zvf::tet::{EscapedName, TensorCodec};
 use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
@@ -208,7 +208,7 @@ fn info(
                 json!({
                     "id": tensor.id(),
                     "name": tensor.name(),
-                    "dtype": tensor.element().map_or("?", zvf::tet::Element::name),
+                    "dtype": tensor.element().map_or("?", zvf::tet::TensorDtype::name),
                     "shape": tensor.shape(),
                     "chunk_shape": tensor.chunk_shape(),
                 })
@@ -263,7 +263,7 @@ fn info(
         table.row(vec![
             tensor.id().to_string(),
             EscapedName(tensor.name()).to_string(),
-            tensor.element().map_or("?", zvf::tet::Element::name).to_owned(),
+            tensor.element().map_or("?", zvf::tet::TensorDtype::name).to_owned(),
             table::vector(tensor.shape()),
             table::vector(tensor.chunk_shape()),
             table::count(chunks),
@@ -297,8 +297,8 @@ fn info(
 
 fn codec(row: &zvf::tet::Row) -> &'static str {
     match row.codec() {
-        Codec::Raw => "raw",
-        Codec::Zstd => "zstd",
+        TensorCodec::Raw => "raw",
+        TensorCodec::Zstd => "zstd",
     }
 }
 
@@ -418,7 +418,9 @@ impl Verify {
             Ok(file) => file,
             // A file that does not open was looked at, and that is what is wrong with it.
             Err(error) => match broken(&error) {
-                Some(line) => return told(session, out, &self.file, &[("open".to_owned(), line)]),
+                Some(line) => {
+                    return print_faults(session, out, &self.file, &[("open".to_owned(), line)]);
+                }
                 None => return Err(error),
             },
         };
@@ -440,7 +442,7 @@ impl Verify {
             }
             File::Blocks(_) => {}
         }
-        told(session, out, &self.file, &faults)
+        print_faults(session, out, &self.file, &faults)
     }
 }
 
@@ -450,7 +452,7 @@ fn broken(error: &anyhow::Error) -> Option<String> {
     (fault.class().exit_code() == Class::Codec.exit_code()).then(|| fault.to_string())
 }
 
-fn told(
+fn print_faults(
     session: &Session,
     out: &mut dyn Write,
     path: &str,

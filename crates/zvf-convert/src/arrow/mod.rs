@@ -83,18 +83,18 @@ pub(crate) fn named_record_batch(batch: &Batch, first: &str) -> Result<RecordBat
     if !batch.parts().offsets().is_empty() {
         let parts =
             rows.clone().map(|row| table.part(row).and_then(|part| i64::try_from(part).ok()));
-        columns.push(whole("part", parts.collect()));
+        columns.push(required_int64("part", parts.collect()));
     }
     if !batch.parts().offsets().is_empty() || batch.vertex_objects().is_some() {
         let objects = rows.map(|row| table.object(row).map(|object| object.0));
-        columns.push(whole("object", objects.collect()));
+        columns.push(required_int64("object", objects.collect()));
     }
     let (fields, arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Schema::new(fields);
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(refused)
 }
 
-fn whole(name: &str, values: Int64Array) -> (Named, ArrayRef) {
+fn required_int64(name: &str, values: Int64Array) -> (Named, ArrayRef) {
     (Named::new(name, DataType::Int64, true), Arc::new(values))
 }
 

@@ -27,8 +27,8 @@ mod trk;
 use std::fmt;
 use std::path::Path;
 
-pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 pub(crate) use capabilities::{ALL_KINDS, CHAINS, NOTHING, TABLE};
+pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 
 use crate::ConvertError;
 use crate::read::{Bytes, ReadOptions, Reader};

@@ -18,7 +18,7 @@ use zvf_model::ObjectId;
 use super::input::Bytes;
 use super::lines::{LONGEST, Lines};
 use super::record::Vertices;
-use super::roles::{AXES, MOST_AXES, OBJECT, PART, point_kind};
+use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{NamedValues, Values, float};
 use super::{Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -41,7 +41,7 @@ pub(crate) fn open(
         return Err(bad.into());
     };
     let names: Vec<String> = (0..names.len()).map(|at| names.value(at).trim().to_owned()).collect();
-    let roles = Roles::of(&names, &records, options)?;
+    let roles = Roles::assign(&names, &records, options)?;
     let (sample, whole) = sample(&mut records, options.memory.min(SAMPLE))?;
     let stated = |name: &String| {
         options.columns.types.iter().find(|(of, _)| of == name).map(|(_, dtype)| *dtype)
@@ -62,7 +62,8 @@ pub(crate) fn open(
         }
         types.push(told);
     }
-    let positions = Values::new(options.positions.unwrap_or(FLOAT64), wide(roles.positions.len()));
+    let positions =
+        Values::new(options.positions.unwrap_or(FLOAT64), saturating_u32(roles.positions.len()));
     let fields = roles.fields.iter().zip(&types).map(|(at, told)| {
         NamedValues::new(names.get(*at).map_or("", String::as_str), told.dtype, 1)
     });
@@ -101,7 +102,7 @@ struct Roles {
 }
 
 impl Roles {
-    fn of(
+    fn assign(
         names: &[String],
         records: &Records,
         options: &ReadOptions,
@@ -126,7 +127,7 @@ impl Roles {
         } else {
             columns.positions.iter().map(place).collect::<Result<_, _>>()?
         };
-        if positions.is_empty() || positions.len() > MOST_AXES {
+        if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.header_bad(Class::InvalidArgument, expected, listed(names));
             return Err(bad.with_hint("say which columns are positions").into());
@@ -447,13 +448,12 @@ impl Table {
 }
 
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> =
-        names.iter().take(MOST_NAMES).map(|name| format!("{name:?}")).collect();
-    let more = if names.len() > MOST_NAMES { ", …" } else { "" };
+    let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
+    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }
 
-fn wide(n: usize) -> u32 {
+fn saturating_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -465,7 +465,7 @@ const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a wrong value that a message shows.
 const SHOWN: usize = 40;
 /// Names that a message shows.
-const MOST_NAMES: usize = 12;
+const MAX_NAMES: usize = 12;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
 
-use crate::format::{Format, Start};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
+use crate::format::{Format, Start};
 
 /// A file or a stream to read.
 ///
@@ -44,7 +44,7 @@ impl Input {
 
     pub(crate) fn begin(self) -> Result<Bytes, ConvertError> {
         match self.0 {
-            Source::Path(path) => Bytes::of(&path),
+            Source::Path(path) => Bytes::open(&path),
             Source::Stream(stream) => Ok(Bytes::new(stream, None)),
         }
     }
@@ -113,7 +113,7 @@ impl Bytes {
     }
 
     /// The file at `path`, from its start.
-    pub(crate) fn of(path: &Path) -> Result<Self, ConvertError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, ConvertError> {
         let file = File::open(path).map_err(ConvertError::Read)?;
         let about = file.metadata().map_err(ConvertError::Read)?;
         if about.is_dir() {

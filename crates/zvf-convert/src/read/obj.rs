@@ -33,7 +33,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let bad = bytes.bad(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
     };
-    let seen = Seen::of(Lines::lenient(bytes))?;
+    let seen = Seen::scan(Lines::lenient(bytes))?;
     let told = match &seen {
         Seen { faces: 1.., .. } => Kind::Mesh,
         Seen { lines: 1.., .. } => Kind::Graph,
@@ -63,7 +63,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     };
     let header = vertices().header(axes(3))?;
     let begin = |joins| {
-        let mut bytes = Bytes::of(&path)?;
+        let mut bytes = Bytes::open(&path)?;
         bytes.is(super::Format::Obj);
         let polygons = if joins == Some("l") { Polygons::Same } else { options.polygons };
         Ok::<_, ConvertError>(Pieces {
@@ -105,7 +105,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(mut lines: Lines) -> Result<Self, ConvertError> {
+    fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
         let mut seen = Self::default();
         while let Some(line) = lines.next()? {
             let mut words = line.split_ascii_whitespace();
@@ -178,7 +178,7 @@ impl Pieces {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
                 Some("v") => {
-                    let words: Vec<String> = words.take(MOST_WORDS).map(str::to_owned).collect();
+                    let words: Vec<String> = words.take(MAX_WORDS).map(str::to_owned).collect();
                     self.vertex(&words)?;
                 }
                 Some(word)
@@ -298,7 +298,7 @@ const OTHERS: [(&str, &str); 13] = [
     ("cstype", "curves"),
 ];
 /// Values of a vertex that are looked at.
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 /// Characters of a wrong value that a message shows.
 const SHOWN: usize = 40;
 

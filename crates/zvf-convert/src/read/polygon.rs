@@ -3,7 +3,7 @@
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
-use super::roles::MOST_CORNERS;
+use super::roles::MAX_CORNERS;
 use super::values::{NamedValues, Values, take_all};
 use super::{Piece, Polygons};
 use crate::ConvertError;
@@ -45,13 +45,13 @@ impl Corners {
         let refusal = |class, expected, hint| Err(Refusal { class, expected, hint });
         let first = self.width.map(u64::from);
         match self.polygons {
-            Polygons::Triangles if (3..=MOST_OF_A_POLYGON).contains(&corners) => Ok(()),
+            Polygons::Triangles if (3..=MAX_OF_A_POLYGON).contains(&corners) => Ok(()),
             Polygons::Triangles => {
-                let expected = format!("from 3 to {MOST_OF_A_POLYGON} corners");
+                let expected = format!("from 3 to {MAX_OF_A_POLYGON} corners");
                 refusal(Class::BadShape, expected, None)
             }
-            Polygons::Same if !(3..=u64::from(MOST_CORNERS)).contains(&corners) => {
-                let expected = format!("from 3 to {MOST_CORNERS} corners");
+            Polygons::Same if !(3..=u64::from(MAX_CORNERS)).contains(&corners) => {
+                let expected = format!("from 3 to {MAX_CORNERS} corners");
                 refusal(Class::BadShape, expected, Some(TRIANGULATE))
             }
             Polygons::Same if first.is_some_and(|first| first != corners) => {
@@ -112,7 +112,7 @@ impl Corners {
 }
 
 /// Corners of a face that becomes triangles.
-const MOST_OF_A_POLYGON: u64 = 65_536;
+const MAX_OF_A_POLYGON: u64 = 65_536;
 const TRIANGULATE: &str = "ask for triangles";
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl RecordTable {
         options: &ReadOptions,
         format: &'static str,
     ) -> Result<(Self, Vec<String>), ConvertError> {
-        let roles = Roles::of(fields, options, format)?;
+        let roles = Roles::assign(fields, options, format)?;
         let (vertices, axes) = roles.vertices(kind, format)?;
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
         Ok((Self { stride: stride.max(1), roles, vertices, format }, axes))
@@ -60,7 +60,7 @@ impl RecordTable {
         let records = records.chunks_exact(self.stride);
         let gather = |place: &Placed| {
             let mut values = Values::new(place.field.dtype, 1);
-            records.clone().for_each(|record| values.push_bytes(place.slot.of(record)));
+            records.clone().for_each(|record| values.push_bytes(place.slot.slice(record)));
             values.take()
         };
         let objects = self.roles.object.as_ref().map(gather).transpose()?;
@@ -68,10 +68,10 @@ impl RecordTable {
         let kind = self.vertices.kind();
         for (row, record) in records.enumerate() {
             for place in &self.roles.positions {
-                self.vertices.positions.push_bytes(place.slot.of(record));
+                self.vertices.positions.push_bytes(place.slot.slice(record));
             }
             for (place, field) in self.roles.fields.iter().zip(&mut self.vertices.fields) {
-                field.values.push_bytes(place.slot.of(record));
+                field.values.push_bytes(place.slot.slice(record));
             }
             let object = objects
                 .as_ref()
@@ -123,7 +123,7 @@ struct Placed {
 }
 
 impl Roles {
-    fn of(
+    fn assign(
         fields: &[RecordField],
         options: &ReadOptions,
         format: &'static str,
@@ -237,9 +237,9 @@ pub(super) fn numeric_positions(
     width: u32,
     format: &'static str,
 ) -> Result<(), ConvertError> {
-    let many = usize::try_from(width).map_or(true, |width| width > MOST_AXES);
+    let many = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if many || width == 0 {
-        let expected = format!("from 1 to {MOST_AXES} axes of positions");
+        let expected = format!("from 1 to {MAX_AXES} axes of positions");
         return Err(
             named(format, "the positions", Class::BadShape, expected, width.to_string()).into()
         );
@@ -294,9 +294,9 @@ pub(super) const AXES: [&str; 4] = ["x", "y", "z", "t"];
 /// The usual names of a field of positions.
 pub(super) const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
 /// Axes that a store can have.
-pub(super) const MOST_AXES: usize = 8;
+pub(super) const MAX_AXES: usize = 8;
 /// Vertices that an element of a store can have.
-pub(super) const MOST_CORNERS: u32 = 8;
+pub(super) const MAX_CORNERS: u32 = 8;
 /// The usual name of the column of owners.
 pub(super) const OBJECT: &str = "object";
 /// The usual name of the column that tells runs of one owner apart.

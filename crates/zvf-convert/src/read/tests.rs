@@ -10,7 +10,7 @@ use super::*;
 use crate::{CsvWriter, elements_as_rows};
 
 /// Everything in a file as text: first what the header says, then the pieces.
-pub(super) fn told(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
+pub(super) fn dump(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
     let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
     all(open(input, Some(format), options))
 }
@@ -219,7 +219,7 @@ proptest! {
         let options = ReadOptions { batch_rows: 7, memory: 1 << 16, ..ReadOptions::default() };
         let vertices = told_file(format, &bytes, &options).map_or(0, |text| text.lines().count());
         prop_assert!(vertices <= bytes.len() * 4 + 10);
-        prop_assert_eq!(told(format, &bytes, &options).is_ok(), told(format, &bytes, &options).is_ok());
+        prop_assert_eq!(dump(format, &bytes, &options).is_ok(), dump(format, &bytes, &options).is_ok());
     }
 
     /// One wrong byte of a good file is read or refused as well.
@@ -243,7 +243,7 @@ proptest! {
         let text = format!("x,n\n{text}");
         let lines = |batch_rows| {
             let options = ReadOptions { batch_rows, ..ReadOptions::default() };
-            let told = told(Format::Csv, text.as_bytes(), &options).unwrap();
+            let told = dump(Format::Csv, text.as_bytes(), &options).unwrap();
             told.lines().filter(|line| *line != "x,n").map(str::to_owned).collect::<Vec<_>>()
         };
         prop_assert_eq!(lines(batch), lines(1000));

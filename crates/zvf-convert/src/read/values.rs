@@ -98,9 +98,9 @@ pub(super) fn no_batch(error: BadBatch) -> ConvertError {
 pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 8) => push(float(text).map(f64::to_le_bytes), to),
-        (DtypeKind::Float, 4) => push(narrow(text).map(f32::to_le_bytes), to),
+        (DtypeKind::Float, 4) => push(parse_f32(text).map(f32::to_le_bytes), to),
         (DtypeKind::Float, _) => {
-            let half = narrow(text).and_then(|x| {
+            let half = parse_f32(text).and_then(|x| {
                 let half = half::f16::from_f32(x);
                 (half.is_finite() || !x.is_finite()).then_some(half)
             });
@@ -130,7 +130,7 @@ pub(super) fn float(text: &str) -> Option<f64> {
 }
 
 /// The same of 32 bits.
-fn narrow(text: &str) -> Option<f32> {
+fn parse_f32(text: &str) -> Option<f32> {
     let x: f32 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
 }

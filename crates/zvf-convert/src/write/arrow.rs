@@ -4,8 +4,8 @@ use zvf_model::Batch;
 
 use super::rows::{BatchWriter, Rows};
 use super::{Target, WriteOptions, Writer};
-use crate::arrow::{ArrowWriter, ParquetWriter};
 use crate::ConvertError;
+use crate::arrow::{ArrowWriter, ParquetWriter};
 
 pub(crate) fn open<'a>(
     target: Target<'a>,

@@ -74,7 +74,8 @@ impl<W: Write> CsvWriter<W> {
     /// When writing fails, a code stands for nothing, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let table = Table::new(batch, &self.axes);
-        let names: Vec<String> = table.names().into_iter().map(|name| quoted(name, self.separator)).collect();
+        let names: Vec<String> =
+            table.names().into_iter().map(|name| quoted(name, self.separator)).collect();
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
             Some(wanted) if *wanted != header => {
@@ -93,7 +94,9 @@ impl<W: Write> CsvWriter<W> {
                 }
                 match table.written(column, row)? {
                     Value::Null => {}
-                    Value::Text(text) => self.out.write_all(quoted(&text, self.separator).as_bytes())?,
+                    Value::Text(text) => {
+                        self.out.write_all(quoted(&text, self.separator).as_bytes())?
+                    }
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
                         write!(self.out, "{value}")?;
                     }

@@ -122,7 +122,9 @@ fn attribute(scope: &str, field: &Field, can: Attributes, name: &str) -> Option<
         return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds none")));
     }
     if can.drops(field) {
-        return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds no text")));
+        return Some(Loss(format!(
+            "{scope} attribute {column:?} is dropped: {name} holds no text"
+        )));
     }
     if field.categories.is_some() && can != Attributes::All {
         return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));

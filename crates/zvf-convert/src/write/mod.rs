@@ -132,7 +132,8 @@ pub fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let Some(open) = format.spec().write else {
-        let names: Vec<_> = Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
+        let names: Vec<_> =
+            Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
         return Err(ConvertError::NotWritten { format: format.name(), known: names.join(", ") });
     };
     open(target, options)
@@ -143,10 +144,7 @@ pub fn open<'a>(
 /// # Errors
 ///
 /// When reading or writing fails.
-pub fn copy(
-    reader: Reader,
-    mut writer: Box<dyn Writer + '_>,
-) -> Result<Report, ConvertError> {
+pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, ConvertError> {
     let header = reader.header().clone();
     writer.begin(&header)?;
     for piece in reader {

@@ -15,8 +15,8 @@ use zvf_model::{Batch, Value};
 
 use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
-use crate::read::{Header, Piece};
 use crate::elements::elements_as_rows;
+use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 
 pub(crate) fn open<'a>(
@@ -84,7 +84,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
         table.columns().iter().filter(|column| !matches!(column.source, Source::Part)).collect();
     let properties: Vec<Property> = columns
         .iter()
-        .map(|column| Property::of(&table, column, batch.len()))
+        .map(|column| Property::infer(&table, column, batch.len()))
         .collect::<Result<_, _>>()?;
     let flat = batch.positions().width() == 2;
     let edges = edges(batch);
@@ -148,7 +148,7 @@ impl<'a> ElementTable<'a> {
         let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
         let first = table.columns().iter().filter(|column| !own(column)).count();
         let columns = table.columns().iter().filter(own);
-        let properties = columns.map(|column| Property::of(&table, column, rows.len()));
+        let properties = columns.map(|column| Property::infer(&table, column, rows.len()));
         let properties = properties.collect::<Result<_, _>>()?;
         Ok(Self { table, properties, first })
     }
@@ -209,7 +209,7 @@ enum Property {
 
 impl Property {
     /// The type that holds every value of a column.
-    fn of(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
+    fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
         let dtype = match column.source {
             Source::Axis(positions, _) => positions.dtype(),
             Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),

@@ -157,7 +157,7 @@ impl<const D: usize> Tables<D> {
             let left = bin - near * n;
             let (down, up) = (one_if(left < 0.0), one_if(left >= *n));
             *local = left + (down - up) * n;
-            *chunk = whole(near + (up - down));
+            *chunk = to_i64(near + (up - down));
         }
         let mut n = [1.0; D];
         if let Some(first) = self.per_chunk.first() {
@@ -165,7 +165,7 @@ impl<const D: usize> Tables<D> {
         }
         for (bin, local) in bins.iter_mut().zip(&local) {
             let flat = local.iter().zip(n).fold(0.0, |flat, (at, n)| flat * n + at);
-            *bin = whole(flat).unsigned_abs();
+            *bin = to_i64(flat).unsigned_abs();
         }
         exact == 1
     }
@@ -182,7 +182,7 @@ fn one_if(condition: bool) -> f64 {
 }
 
 /// A whole number below [`LIMIT`] as an integer.
-fn whole(x: f64) -> i64 {
+fn to_i64(x: f64) -> i64 {
     let bits = (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()); // the sign wraps around
     bits.cast_signed()
 }

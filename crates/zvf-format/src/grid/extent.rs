@@ -113,7 +113,7 @@ impl Grid {
     ///
     /// When the key has another rank or lies outside the grid.
     pub fn path(&self, key: &ChunkKey) -> Result<ChunkPath, FormatError> {
-        let path = ChunkPath::of(key, self.origin())?;
+        let path = ChunkPath::from_key(key, self.origin())?;
         for (index, cells) in path.index().iter().zip(self.shape()) {
             if index >= cells {
                 let expected = Expected::AtMost(i128::from(*cells).saturating_sub(1));

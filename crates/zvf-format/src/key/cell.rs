@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Endpoints are in placement order. In 0.8 this is the name of a cell; in 0.9 the same list follows
-//! from the source chunk and the offsets ([`crate::link::Family::endpoint_chunks`]).
+//! from the source chunk and the offsets ([`crate::link::LinkPolicy::endpoint_chunks`]).
 
 use core::fmt;
 

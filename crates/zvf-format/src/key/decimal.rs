@@ -79,7 +79,7 @@ pub(super) fn cmp_tokens(
             None => return Ordering::Greater,
             Some(other) if other == mine => {}
             Some(other) => {
-                let (mine, other) = (Text::of(mine), Text::of(other));
+                let (mine, other) = (Text::from_token(mine), Text::from_token(other));
                 return mine.as_bytes().cmp(other.as_bytes());
             }
         }
@@ -94,7 +94,7 @@ struct Text {
 }
 
 impl Text {
-    fn of(token: Token) -> Self {
+    fn from_token(token: Token) -> Self {
         let mut text = Self { bytes: [0; LONGEST], start: LONGEST };
         if let Some(behind) = token.behind {
             text.put(behind);

@@ -18,7 +18,7 @@ use crate::num;
 /// use zvf_format::key::{ChunkKey, ChunkPath};
 ///
 /// let key = ChunkKey::new(&[-1, 0]).unwrap();
-/// let path = ChunkPath::of(&key, &[-1, 0]).unwrap();
+/// let path = ChunkPath::from_key(&key, &[-1, 0]).unwrap();
 /// assert_eq!(path.to_string(), "c/0/0");
 /// assert_eq!(path.key(&[-1, 0]).unwrap(), key);
 /// ```
@@ -34,7 +34,7 @@ impl ChunkPath {
     /// # Errors
     ///
     /// When `origin` has another rank, or the key lies before it on some axis, or 2^63 chunks after.
-    pub fn of(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
+    pub fn from_key(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
         same_rank(key.rank(), origin.len())?;
         let mut path = Self { index: [0; MAX_RANK], rank: key.rank };
         let axes = key.components().iter().zip(origin);

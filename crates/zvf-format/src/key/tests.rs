@@ -117,7 +117,7 @@ fn paths_both_ways() {
         (&[i64::MAX], &[1], "c/9223372036854775806"),
     ] {
         let key = ChunkKey::new(key).unwrap();
-        let path = ChunkPath::of(&key, origin).unwrap();
+        let path = ChunkPath::from_key(&key, origin).unwrap();
         assert_eq!(path.to_string(), text);
         assert_eq!(ChunkPath::parse(text).unwrap(), path);
         assert_eq!(path.key(origin).unwrap(), key);
@@ -139,9 +139,9 @@ fn paths_refused() {
         assert_eq!(ChunkPath::parse(text).unwrap_err().to_string(), message, "{text}");
     }
     let key = ChunkKey::new(&[0, -2]).unwrap();
-    assert_eq!(ChunkPath::of(&key, &[0, 0]).unwrap_err().to_string(), "OutOfBounds in chunk key, component at byte 0: expected at least 0, found -2");
-    assert_eq!(ChunkPath::of(&key, &[0]).unwrap_err().to_string(), "BadShape in chunk key, origin at byte 0: expected 2, found 1");
-    assert_eq!(ChunkPath::of(&key, &[i64::MIN, -2]).unwrap_err().to_string(), "Overflow in chunk key, component at byte 0: expected component - origin in 64 bits, found 0");
+    assert_eq!(ChunkPath::from_key(&key, &[0, 0]).unwrap_err().to_string(), "OutOfBounds in chunk key, component at byte 0: expected at least 0, found -2");
+    assert_eq!(ChunkPath::from_key(&key, &[0]).unwrap_err().to_string(), "BadShape in chunk key, origin at byte 0: expected 2, found 1");
+    assert_eq!(ChunkPath::from_key(&key, &[i64::MIN, -2]).unwrap_err().to_string(), "Overflow in chunk key, component at byte 0: expected component - origin in 64 bits, found 0");
     let path = ChunkPath::parse("c/9223372036854775807").unwrap();
     assert_eq!(path.key(&[1]).unwrap_err().to_string(), "Overflow in chunk key, index at byte 0: expected origin + index in 64 bits, found 9223372036854775807");
     assert_eq!(path.key(&[1, 2]).unwrap_err().to_string(), "BadShape in chunk key, origin at byte 0: expected 1, found 2");
@@ -308,7 +308,7 @@ proptest! {
 
     #[test]
     fn a_path_leads_back_to_its_key(key in key(1..6), origin in prop::collection::vec(component(), 1..6)) {
-        if let Ok(path) = ChunkPath::of(&key, &origin) {
+        if let Ok(path) = ChunkPath::from_key(&key, &origin) {
             prop_assert_eq!(path.key(&origin).unwrap(), key);
         }
     }

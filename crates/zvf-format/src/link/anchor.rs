@@ -73,7 +73,7 @@ impl Anchor {
     /// # Errors
     ///
     /// When the chunk has another rank, or the anchor does not fit in 64 bits.
-    pub fn of(&self, chunk: &ChunkKey) -> Result<ChunkKey, FormatError> {
+    pub fn map_chunk(&self, chunk: &ChunkKey) -> Result<ChunkKey, FormatError> {
         self.check(chunk)?;
         Ok(ChunkKey::from_fn(chunk.rank(), |axis| {
             let component = chunk.components().get(axis).copied();

@@ -21,9 +21,9 @@ use crate::ragged::Ragged;
 /// How the rows of a cell are wrapped.
 ///
 /// ```
-/// use zvf_format::link::{Body, Family};
+/// use zvf_format::link::{Body, LinkPolicy};
 ///
-/// let edges = Family::new(2, 3).unwrap();
+/// let edges = LinkPolicy::new(2, 3).unwrap();
 /// assert_eq!((edges.body(true), edges.body(false)), (Body::Flat, Body::Inline));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,10 +37,10 @@ pub enum Body {
 /// The records of one cell, borrowed from its bytes.
 ///
 /// ```
-/// use zvf_format::link::{Body, Element, LinkCell, RowShape};
+/// use zvf_format::link::{Body, LinkInteger, LinkCell, RowShape};
 ///
 /// let blob = b"\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0";
-/// let edges = RowShape::new(Element::I32, 2, false).unwrap();
+/// let edges = RowShape::new(LinkInteger::I32, 2, false).unwrap();
 /// let cell = LinkCell::parse(blob, Body::Flat, edges).unwrap();
 /// assert_eq!(cell.records().nth(1).unwrap().rows(), [1, 2]);
 /// assert!(cell.check_rows(&[2, 3]).is_ok());
@@ -188,9 +188,9 @@ impl<'a> LinkCell<'a> {
 /// Encodes records: the inverse of [`LinkCell::parse`]. A flat body is the groups one after the other.
 ///
 /// ```
-/// use zvf_format::link::{Body, Element, LinkRecord, RowShape, encode};
+/// use zvf_format::link::{Body, LinkInteger, LinkRecord, RowShape, encode};
 ///
-/// let edges = RowShape::new(Element::U8, 2, false).unwrap();
+/// let edges = RowShape::new(LinkInteger::U8, 2, false).unwrap();
 /// let bridge = LinkRecord::new(&[5, 6], None).unwrap();
 /// assert_eq!(encode(&[&[bridge]], Body::Flat, edges).unwrap(), [5, 6]);
 /// ```

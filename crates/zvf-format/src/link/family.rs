@@ -2,7 +2,7 @@
 
 use super::anchor::{Anchor, check_chunk};
 use super::cell::Body;
-use super::row::{Element, RowShape};
+use super::row::{LinkInteger, RowShape};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{CellKey, ChunkKey, Delta, Offsets, check_width};
 use crate::num;
@@ -26,17 +26,17 @@ pub enum Store {
 /// Undirected, canonical and within one level unless said otherwise, as the format's defaults are.
 ///
 /// ```
-/// use zvf_format::link::{Body, Element, Family, Store};
+/// use zvf_format::link::{Body, LinkInteger, LinkPolicy, Store};
 ///
-/// let bridges = Family::new(2, 3).unwrap();
+/// let bridges = LinkPolicy::new(2, 3).unwrap();
 /// assert!(bridges.has_perm(false) && !bridges.has_perm(true));
 /// assert!(!bridges.directed().has_perm(false));
 /// assert!(bridges.directed().stored(Store::Duplicate).has_perm(false));
 /// assert_eq!((bridges.body(true), bridges.body(false)), (Body::Flat, Body::Inline));
-/// assert_eq!(bridges.row_shape(Element::I64, false).size(), 24);
+/// assert_eq!(bridges.row_shape(LinkInteger::I64, false).size(), 24);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct LinkPolicy {
     link_width: u8, // 1 to MAX_WIDTH
     anchor: Anchor, // of the family's rank; the same chunk when `delta` is 0
     delta: Delta,
@@ -44,7 +44,7 @@ pub struct Family {
     store: Store,
 }
 
-impl Family {
+impl LinkPolicy {
     /// Records of `link_width` endpoints, in chunks of `sid_ndim` components.
     ///
     /// # Errors
@@ -137,8 +137,8 @@ impl Family {
 
     /// What a row looks like, in an array that does not say so itself.
     #[must_use]
-    pub fn row_shape(&self, element: Element, intra: bool) -> RowShape {
-        RowShape::of(element, self.link_width, self.has_perm(intra))
+    pub fn row_shape(&self, element: LinkInteger, intra: bool) -> RowShape {
+        RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }
 
     /// The chunks of the endpoints of records under `source` in the array named `offsets`: the first on
@@ -157,7 +157,7 @@ impl Family {
             let expected = Expected::Exactly(self.link_width.into());
             return Err(refuse(Class::BadShape, "offsets", expected, offsets.link_width()));
         }
-        let anchor = self.anchor.of(source)?;
+        let anchor = self.anchor.map_chunk(source)?;
         let component = |endpoint: usize, axis: usize| {
             let from = anchor.components().get(axis)?;
             let step = offsets.get(endpoint)?.get(axis)?;

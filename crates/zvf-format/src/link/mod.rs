@@ -47,14 +47,14 @@ pub use anchor::Anchor;
 #[cfg(feature = "alloc")]
 pub use cell::encode;
 pub use cell::{Body, LinkCell};
-pub use family::{Family, Store};
+pub use family::{LinkPolicy, Store};
 #[cfg(feature = "alloc")]
 pub use flat::encode_flat;
 pub use flat::{FlatLinks, FlatRecord};
 pub use partitioned::{PartitionedLinks, PartitionedRecord};
 pub use permutation::Permutation;
 pub use place::{Endpoint, Placement, Placements};
-pub use row::{Element, LinkRecord, RowShape};
+pub use row::{LinkInteger, LinkRecord, RowShape};
 
 #[cfg(test)]
 mod tests;

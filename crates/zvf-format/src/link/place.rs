@@ -14,7 +14,7 @@
 //! the order of the chunks that lead them.
 
 use super::anchor::{Anchor, check_chunk};
-use super::family::{Family, Store};
+use super::family::{LinkPolicy, Store};
 use super::permutation::Permutation;
 use super::row::LinkRecord;
 use crate::error::{Class, Expected, FormatError, Part};
@@ -37,7 +37,7 @@ pub struct Endpoint<'a> {
     pub row: u64,
 }
 
-impl Family {
+impl LinkPolicy {
     /// Where the record with these endpoints is stored.
     ///
     /// # Errors
@@ -59,17 +59,17 @@ impl Family {
             .iter()
             .all(|endpoint| endpoints.first().is_some_and(|first| same_chunk(first, endpoint)));
         let rule = if self.delta() != Delta::SAME || one_chunk {
-            Rule::AsGiven
+            CopyRule::AsGiven
         } else {
             match (self.store(), self.is_directed()) {
-                (Store::Duplicate, _) => Rule::Copies,
-                (Store::Canonical, true) => Rule::AsGiven,
-                (Store::Canonical, false) => Rule::Sorted,
+                (Store::Duplicate, _) => CopyRule::Copies,
+                (Store::Canonical, true) => CopyRule::AsGiven,
+                (Store::Canonical, false) => CopyRule::Sorted,
             }
         };
         let order = match rule {
-            Rule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
-            Rule::Sorted | Rule::Copies => sorted(endpoints),
+            CopyRule::AsGiven => Permutation::identity(endpoints.len().try_into().unwrap_or(0)),
+            CopyRule::Sorted | CopyRule::Copies => sorted(endpoints),
         };
         let (anchor, intra) = (self.anchor(), (self.delta() == Delta::SAME).then_some(one_chunk));
         let placements = Placements { endpoints, anchor, intra, rule, order, next: 0 };
@@ -84,11 +84,11 @@ impl Family {
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::link::{Endpoint, Family, Store};
+/// use zvf_format::link::{Endpoint, LinkPolicy, Store};
 ///
 /// let (a, b) = (ChunkKey::new(&[0, 0]).unwrap(), ChunkKey::new(&[1, 0]).unwrap());
 /// let edge = [Endpoint { chunk: &b, row: 1 }, Endpoint { chunk: &a, row: 3 }];
-/// let family = Family::new(2, 2).unwrap();
+/// let family = LinkPolicy::new(2, 2).unwrap();
 /// let copy = family.place(&edge).unwrap().next().unwrap();
 /// assert_eq!((copy.source(), copy.offsets().to_string()), (&a, "+1.0".into()));
 /// assert_eq!((copy.record().perm(), copy.record().rows()), (Some(1), &[3, 1][..]));
@@ -99,14 +99,14 @@ pub struct Placements<'a> {
     endpoints: &'a [Endpoint<'a>], // 1 to MAX_WIDTH, chunks of one rank
     anchor: &'a Anchor,            // of that rank; every offset between copies fits
     intra: Option<bool>,           // whether all chunks are one, on one level
-    rule: Rule,
+    rule: CopyRule,
     order: Permutation, // of the endpoints: that of the copy, or sorted when there are several
     next: u8,           // the place in `order` from which the next copy is sought
 }
 
 /// How copies follow from the endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum CopyRule {
     AsGiven,
     Sorted,
     Copies,
@@ -153,16 +153,16 @@ impl<'a> Iterator for Placements<'a> {
 
     fn next(&mut self) -> Option<Placement<'a>> {
         let order = match self.rule {
-            Rule::AsGiven | Rule::Sorted => {
+            CopyRule::AsGiven | CopyRule::Sorted => {
                 if self.next > 0 {
                     return None;
                 }
                 self.next = 1;
                 self.order
             }
-            Rule::Copies => led_by(self.lead()?, self.order),
+            CopyRule::Copies => led_by(self.lead()?, self.order),
         };
-        let has_perm = self.rule != Rule::AsGiven;
+        let has_perm = self.rule != CopyRule::AsGiven;
         let Self { endpoints, anchor, intra, .. } = *self;
         let source = endpoints.get(usize::from(*order.order().first()?))?.chunk;
         Some(Placement { endpoints, source, anchor, intra, order, has_perm })
@@ -173,11 +173,11 @@ impl<'a> Iterator for Placements<'a> {
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::link::{Endpoint, Family};
+/// use zvf_format::link::{Endpoint, LinkPolicy};
 ///
 /// let chunks = [4, 3].map(|x| ChunkKey::new(&[x]).unwrap());
 /// let edge = [Endpoint { chunk: &chunks[0], row: 7 }, Endpoint { chunk: &chunks[1], row: 8 }];
-/// let family = Family::new(2, 1).unwrap().directed();
+/// let family = LinkPolicy::new(2, 1).unwrap().directed();
 /// let copy = family.place(&edge).unwrap().next().unwrap();
 /// assert_eq!((copy.source(), copy.offsets().to_string()), (&chunks[0], "-1".into()));
 /// ```

@@ -18,14 +18,14 @@ use crate::key::{MAX_WIDTH, check_width};
 /// The integer type of a link array.
 ///
 /// ```
-/// use zvf_format::link::Element;
+/// use zvf_format::link::LinkInteger;
 ///
-/// assert_eq!(Element::new(4, true).unwrap(), Element::I32);
-/// assert_eq!(Element::U16.size(), 2);
-/// assert!(Element::new(3, true).is_err());
+/// assert_eq!(LinkInteger::new(4, true).unwrap(), LinkInteger::I32);
+/// assert_eq!(LinkInteger::U16.size(), 2);
+/// assert!(LinkInteger::new(3, true).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum LinkInteger {
     /// Signed, 8 bits.
     I8,
     /// Unsigned, 8 bits.
@@ -44,7 +44,7 @@ pub enum Element {
     U64,
 }
 
-impl Element {
+impl LinkInteger {
     /// The type of this many bytes.
     ///
     /// # Errors
@@ -111,14 +111,14 @@ impl Element {
 /// What a row of a link array looks like.
 ///
 /// ```
-/// use zvf_format::link::{Element, RowShape};
+/// use zvf_format::link::{LinkInteger, RowShape};
 ///
-/// let face = RowShape::new(Element::I64, 3, true).unwrap();
+/// let face = RowShape::new(LinkInteger::I64, 3, true).unwrap();
 /// assert_eq!((face.columns(), face.size()), (4, 32));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowShape {
-    element: Element,
+    element: LinkInteger,
     link_width: u8, // 1 to MAX_WIDTH
     has_perm: bool,
 }
@@ -129,19 +129,27 @@ impl RowShape {
     /// # Errors
     ///
     /// When `link_width` is not 1 to [`MAX_WIDTH`].
-    pub fn new(element: Element, link_width: usize, has_perm: bool) -> Result<Self, FormatError> {
+    pub fn new(
+        element: LinkInteger,
+        link_width: usize,
+        has_perm: bool,
+    ) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkCell, link_width)?;
         Ok(Self { element, link_width, has_perm })
     }
 
     /// As [`Self::new`] of a width that was checked.
-    pub(super) const fn of(element: Element, link_width: u8, has_perm: bool) -> Self {
+    pub(super) const fn from_checked_width(
+        element: LinkInteger,
+        link_width: u8,
+        has_perm: bool,
+    ) -> Self {
         Self { element, link_width, has_perm }
     }
 
     /// The type of an item.
     #[must_use]
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> LinkInteger {
         self.element
     }
 

@@ -49,7 +49,7 @@ impl GeometryIndex {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let entries = attributes.into_iter().map(|(name, value)| {
             let at = At::Document.name(&name);
-            let mut fields = Fields::of(&at, value)?;
+            let mut fields = Fields::from_value(&at, value)?;
             let entry = GeometryEntry {
                 array: fields.req("array", text)?,
                 vertex_count: fields.req("vertex_count", int)?,

@@ -136,7 +136,7 @@ fn one(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, MetadataE
         let error = MetadataError::rule(Class::BadTag, &at, "the number of a type", "another key");
         return Err(error.saying(key));
     };
-    let mut fields = Fields::of(&at, value)?;
+    let mut fields = Fields::from_value(&at, value)?;
     Ok(ParametricType {
         id,
         name: fields.req("name", text)?,

@@ -54,16 +54,19 @@ impl Rows {
     #[must_use]
     pub fn object_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         let meaning = Some(ABSENT.to_owned());
-        Self { fill_sentinel_meaning: meaning, ..Self::of("object_attribute", name, dtype, shape) }
+        Self {
+            fill_sentinel_meaning: meaning,
+            ..Self::with_tag("object_attribute", name, dtype, shape)
+        }
     }
 
     /// The attributes of a group attribute.
     #[must_use]
     pub fn group_attribute(name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
-        Self::of("groupings_attribute", name, dtype, shape)
+        Self::with_tag("groupings_attribute", name, dtype, shape)
     }
 
-    fn of(tag: &str, name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
+    fn with_tag(tag: &str, name: &str, dtype: Dtype, shape: Vec<u64>) -> Self {
         Self {
             zv_array: Some(tag.to_owned()),
             name: Some(name.to_owned()),

@@ -9,7 +9,7 @@ use super::*;
 use crate::{Axis, Dataset, GeometryType, ZarrVectors};
 
 /// A store of two levels without a fault.
-fn good() -> (Root, [Level; 2]) {
+fn good() -> (Root, [LevelDoc; 2]) {
     let block = ZarrVectors {
         geometry_types: vec![GeometryType::PointCloud.into()],
         base_bin_shape: Some(vec![5.0, 5.0]),
@@ -20,14 +20,14 @@ fn good() -> (Root, [Level; 2]) {
         Dataset::new("0", vec![1.0, 1.0], vec![2.5, 2.5]),
         Dataset::new("1", vec![2.0, 2.0], vec![5.0, 5.0]),
     ];
-    (root, [Level::new(0), Level { parent_level: Some(0), ..Level::new(1) }])
+    (root, [LevelDoc::new(0), LevelDoc { parent_level: Some(0), ..LevelDoc::new(1) }])
 }
 
-fn told(root: &Root, levels: &[Level; 2]) -> Vec<String> {
+fn check_messages(root: &Root, levels: &[LevelDoc; 2]) -> Vec<String> {
     let [base, coarse] = levels;
     let findings = validate(root, &[("0", base), ("1", coarse)]).into_iter();
     findings
-        .map(|Finding { rule, level, error }| {
+        .map(|MetadataFinding { rule, level, error }| {
             let level = level.map_or("root".to_string(), |i| i.to_string());
             alloc::format!("{rule} {level} {error}")
         })
@@ -37,11 +37,11 @@ fn told(root: &Root, levels: &[Level; 2]) -> Vec<String> {
 #[test]
 fn nothing_is_told_of_a_good_store() {
     let (root, levels) = good();
-    assert_eq!(told(&root, &levels), [""; 0]);
+    assert_eq!(check_messages(&root, &levels), [""; 0]);
     root.open_checks().unwrap();
 }
 
-type Harm = fn(&mut Root, &mut [Level; 2]);
+type Harm = fn(&mut Root, &mut [LevelDoc; 2]);
 
 /// What is wrong, what is told of it, and whether a reader refuses to open.
 const CASES: &[(Harm, &[&str], bool)] = &[
@@ -476,7 +476,7 @@ fn each_rule_is_told_and_open_refuses_its_own() {
     for (harm, messages, refused) in CASES {
         let (mut root, mut levels) = good();
         harm(&mut root, &mut levels);
-        assert_eq!(told(&root, &levels), *messages);
+        assert_eq!(check_messages(&root, &levels), *messages);
         assert_eq!(root.open_checks().is_err(), *refused, "{messages:?}");
         if let (Err(error), Some(first)) = (root.open_checks(), messages.first()) {
             assert!(first.ends_with(&error.to_string()), "{error}");
@@ -490,7 +490,7 @@ fn a_store_without_axes_or_with_too_many_is_refused() {
     root.multiscales[0].axes.clear();
     let message = "BadShape in metadata, multiscales[0].axes: expected at least 1, found 0";
     assert_eq!(root.open_checks().unwrap_err().to_string(), message);
-    assert_eq!(validate(&root, &[])[0].rule, Rule::M2);
+    assert_eq!(validate(&root, &[])[0].rule, MetadataRule::M2);
     root.multiscales[0].axes = (0..9).map(|i| Axis::space(&i.to_string())).collect();
     let message = "LimitExceeded in metadata, multiscales[0].axes: expected at most 8, found 9";
     assert_eq!(root.open_checks().unwrap_err().to_string(), message);
@@ -508,5 +508,8 @@ fn names_of_attributes() {
     ] {
         assert_eq!(validate_attribute_name(name).is_none(), good, "{name}");
     }
-    assert_eq!((Rule::M1.id(), Rule::M13.id(), Rule::M19.id()), ("M1", "M13", "M19"));
+    assert_eq!(
+        (MetadataRule::M1.id(), MetadataRule::M13.id(), MetadataRule::M19.id()),
+        ("M1", "M13", "M19")
+    );
 }

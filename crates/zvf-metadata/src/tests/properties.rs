@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{ArrayDoc, GroupDoc, Level, Limits, Node, Root, print, validate};
+use super::super::{ArrayDoc, GroupDoc, LevelDoc, Limits, Node, Root, print, validate};
 use super::{documents, reprint};
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -96,16 +96,16 @@ fn walk(text: &[u8]) {
     let _array = ArrayDoc::parse(text).map(|array| {
         (array.items(), array.chunk_bytes(), array.inner_chunk_shape().len(), array.print())
     });
-    let level = Level::parse(text);
+    let level = LevelDoc::parse(text);
     let points = documents::GOOD.iter().find(|(name, _)| *name == "root_points").unwrap().1;
     let sound = Root::parse(points.as_bytes()).unwrap();
     for root in [Root::parse(text), Ok(sound)].into_iter().flatten() {
         let _open = root.open_checks();
-        let _findings = validate(&root, &[("0", &Level::new(0))]);
+        let _findings = validate(&root, &[("0", &LevelDoc::new(0))]);
         if let Ok(level) = &level {
             let _scale = level.chunk_scale(&root);
             let _bin = level.effective_bin_shape(&root, "1");
-            let _findings = validate(&root, &[("0", &Level::new(0)), ("1", level)]);
+            let _findings = validate(&root, &[("0", &LevelDoc::new(0)), ("1", level)]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Questions that are asked of both stores.
 
-use zvf_model::{Batch, Bounds, Field, Kind, Level, LevelReader, ObjectId};
+use zvf_model::{Batch, Bounds, Field, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::Store;
 
@@ -9,7 +9,7 @@ pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
     assert_eq!(old.list_levels().await.unwrap(), new.list_levels().await.unwrap(), "{id}");
     let readers = [Reader::new(old.clone()), Reader::new(new.clone())];
     for number in old.list_levels().await.unwrap() {
-        let level = LevelReader::open(old, Level(number)).await.unwrap();
+        let level = LevelReader::open(old, LevelId(number)).await.unwrap();
         for (query, cuts) in questions(&level).await {
             let mut told = Vec::new();
             for reader in &readers {
@@ -30,7 +30,7 @@ pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
 async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = || Query::all().at_level(level.level()).of_kind(kind).columns(Columns::All);
-    let mut queries = vec![all().with_owners(), all().own_level_only()];
+    let mut queries = vec![all().with_owners(), all().increment_only()];
     if let Some(index) = level.objects().await.unwrap() {
         let ids = index.ids(0..index.slots()).await.unwrap();
         queries.push(all().of_objects(ids.clone()));

@@ -1,14 +1,14 @@
 //! Parts that no question is about: tables of objects and groups, links by their ends.
 
 use zvf_format::key::Delta;
-use zvf_model::{Kind, Level, LevelReader, RowAttribute};
+use zvf_model::{Kind, LevelId, LevelReader, RowAttribute};
 use zvf_store::{Caching, Store};
 
 /// Compares the parts of both.
 pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
     for number in old.list_levels().await.unwrap() {
         let [was, is] = [old, new].map(|store| async {
-            parts(&LevelReader::open(store, Level(number)).await.unwrap()).await
+            parts(&LevelReader::open(store, LevelId(number)).await.unwrap()).await
         });
         let (was, is) = (was.await, is.await);
         assert!(was.len() > 2, "{id}");
@@ -97,10 +97,10 @@ async fn bridges_name_rows() {
     let dir = archives::scratch();
     let address = dir.path().join("new").to_str().unwrap().to_owned();
     let build = zvf_store::Build::begin(&address, Default::default()).await.unwrap();
-    let plan = zvf_migrate::Plan::of(&old).await.unwrap();
+    let plan = zvf_migrate::Plan::build(&old).await.unwrap();
     plan.apply(&Default::default(), build, |_| ()).await.unwrap();
     let new = Store::open(&address, Default::default()).await.unwrap();
-    let level = LevelReader::open(&new, Level(0)).await.unwrap();
+    let level = LevelReader::open(&new, LevelId(0)).await.unwrap();
     assert_eq!(level.kinds(), [Kind::Streamline]);
     let links = links(&level, Delta::SAME).await;
     let mut wanted = Vec::new();

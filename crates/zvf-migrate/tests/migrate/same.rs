@@ -7,7 +7,7 @@ use object_store::memory::InMemory;
 use tempfile::TempDir;
 use zvf_migrate::{Migration, Plan};
 use zvf_model::{Parametric, Value};
-use zvf_store::{Build, BuildOptions, Codecs, OpenOptions, Store};
+use zvf_store::{Build, BuildOptions, CodecPipeline, OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate_at};
 
 use crate::{answers, parts};
@@ -23,7 +23,7 @@ async fn migrated(old: &Store, migration: &Migration) -> (TempDir, Store) {
     let address = dir.path().join("new.zarrvectors");
     let address = address.to_str().unwrap();
     let build = Build::begin(address, BuildOptions { sync: false, ..BuildOptions::default() });
-    let plan = Plan::of(old).await.unwrap();
+    let plan = Plan::build(old).await.unwrap();
     plan.apply(migration, build.await.unwrap(), |_| ()).await.unwrap();
     let store = Store::open(address, OpenOptions::default()).await.unwrap();
     (dir, store)
@@ -59,7 +59,7 @@ async fn plain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_shards_under_a_codec() {
-    let (shard, codecs) = (Some(vec![2]), Codecs::zstd(3));
+    let (shard, codecs) = (Some(vec![2]), CodecPipeline::zstd(3));
     all_stores(Migration { name: "named.zarr".to_owned(), shard, codecs }).await;
 }
 
@@ -71,7 +71,7 @@ async fn from_memory_to_memory() {
     let options = BuildOptions::default();
     let build = Build::in_object_store(to.clone(), "a/b", options).await.unwrap();
     let mut heard = 0;
-    let plan = Plan::of(&old).await.unwrap();
+    let plan = Plan::build(&old).await.unwrap();
     let done = plan.apply(&Migration::default(), build, |done| heard = done.cells).await.unwrap();
     assert_eq!((done.levels, done.objects, done.cells), (3, 60, heard));
     let new = Store::from_object_store(to, &"a/b".into(), OpenOptions::default()).await.unwrap();
@@ -107,7 +107,7 @@ async fn stores_of_other_writers() {
             answers::same(name, &old, &new).await;
             parts::same(name, &old, &new).await;
         }
-        let level = zvf_model::LevelReader::open(&new, zvf_model::Level(0)).await.unwrap();
+        let level = zvf_model::LevelReader::open(&new, zvf_model::LevelId(0)).await.unwrap();
         let family = level.links(zvf_format::key::Delta::SAME).await.unwrap();
         let found = family.map(|family| (family.link_width(), family.num_links()));
         let expected = (width, Some(links));
@@ -133,7 +133,7 @@ async fn what_is_not_of_the_format_comes_along() {
     files.push(("notes/text".to_owned(), b"as it is".to_vec()));
     files.push(("0/mine/zarr.json".to_owned(), group.to_vec()));
     files.push(("headers/trk/zarr.json".to_owned(), group.to_vec()));
-    let unpacked = Unpacked::of(&files);
+    let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
     let (dir, new) = migrated(&old, &Migration::default()).await;
     for path in ["notes", "0/mine", "headers/trk"] {
@@ -142,7 +142,7 @@ async fn what_is_not_of_the_format_comes_along() {
     }
     let text = std::fs::read(dir.path().join("new.zarrvectors/notes/text")).unwrap();
     assert_eq!(text, b"as it is");
-    let plan = Plan::of(&old).await.unwrap();
+    let plan = Plan::build(&old).await.unwrap();
     let said: Vec<_> = plan.changes().map(|change| (change.path, change.after)).collect();
     assert_eq!(said[0], ("", "0.9.2"));
     for change in [
@@ -195,7 +195,7 @@ async fn parametric_objects_come_along() {
     files.extend(tiny("parametric/groups/offsets", 0_i64.to_le_bytes().to_vec()));
     files.extend(tiny("parametric/object_attributes/mass/data", vec![255, 9]));
     files.extend(tiny("parametric/object_attributes/mass/present_mask", vec![1, 0]));
-    let unpacked = Unpacked::of(&files);
+    let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
     let (dir, new) = migrated(&old, &Migration::default()).await;
     let mut told = Vec::new();
@@ -216,7 +216,7 @@ async fn parametric_objects_come_along() {
 #[tokio::test]
 async fn a_new_store_is_refused() {
     let unpacked = Unpacked::new("pc3_basic");
-    let error = Plan::of(&unpacked.open().await).await.unwrap_err();
+    let error = Plan::build(&unpacked.open().await).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "Unsupported, version: expected one before 0.9: zvf shard and zvf recompress write others \

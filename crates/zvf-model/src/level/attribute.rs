@@ -32,7 +32,7 @@ use crate::{Categories, Column, Field, ModelError, Value};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let radius = level.attribute("radius").await?.expect("the level has it");
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
 /// let values = radius.values(&chunks, zvf_store::Caching::Once).await.remove(0)?;
@@ -235,7 +235,7 @@ impl AttributeReader {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
-        let columns = self.rows().whole(keys, caching).await;
+        let columns = self.rows().read_all(keys, caching).await;
         let counts = self.level.rows_of(self.known.of, keys).await;
         let each = columns.into_iter().zip(counts).zip(keys);
         each.map(|((column, count), key)| self.aligned(column?, count?, key)).collect()
@@ -248,7 +248,7 @@ impl AttributeReader {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
-        let columns = self.rows().whole(keys, caching).await;
+        let columns = self.rows().read_all(keys, caching).await;
         let counts = self.level.rows_of(self.known.of, keys).await;
         let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
             let Some(column) = column? else { return Ok(None) };

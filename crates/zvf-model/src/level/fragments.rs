@@ -103,8 +103,8 @@ impl ChunkFragments {
         self.check_rows(rows)?;
         let total = view.rows_total().unwrap_or(u64::MAX);
         let bytes = total.saturating_mul(to_u64(column.stride()));
-        if bytes > MOST_BYTES {
-            let expected = Expected::AtMost(MOST_BYTES.into());
+        if bytes > MAX_BYTES {
+            let expected = Expected::AtMost(MAX_BYTES.into());
             let what = "bytes of the rows of all fragments";
             return Err(self.place(ModelError::refused(
                 Class::LimitExceeded,
@@ -213,7 +213,7 @@ pub(crate) async fn indexes(
 }
 
 /// What one cell may hold, decoded.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,7 @@ use attribute::Attributes;
 use counts::Counts;
 
 use crate::owners::Kept;
-use crate::{Kind, Level, LinkFamily, ModelError, ObjectIndex, Value};
+use crate::{Kind, LevelId, LinkFamily, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
 ///
@@ -49,10 +49,10 @@ use crate::{Kind, Level, LinkFamily, ModelError, ObjectIndex, Value};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// use zvf_model::{Level, LevelReader};
+/// use zvf_model::{LevelId, LevelReader};
 /// use zvf_store::Caching;
 ///
-/// let level = LevelReader::open(&store, Level(0)).await?;
+/// let level = LevelReader::open(&store, LevelId(0)).await?;
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
 /// let positions = level.positions(&chunks, Caching::Once).await;
 /// let rows: Vec<usize> = positions.into_iter().map(|rows| rows.map_or(0, |rows| rows.len())).collect();
@@ -68,7 +68,7 @@ pub struct LevelReader {
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    level: Level,
+    level: LevelId,
     node: LevelNode,
     whole: LevelNode, // the level that it is part of, or itself
     kinds: Vec<Kind>,
@@ -95,7 +95,7 @@ impl LevelReader {
     ///
     /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
     /// say what is needed to read it.
-    pub async fn open(store: &Store, level: Level) -> Result<Self, ModelError> {
+    pub async fn open(store: &Store, level: LevelId) -> Result<Self, ModelError> {
         Self::open_within(store, level, store.budget().max_bytes() / 4).await
     }
 
@@ -108,7 +108,7 @@ impl LevelReader {
     /// As `open`.
     pub async fn open_within(
         store: &Store,
-        level: Level,
+        level: LevelId,
         index_bytes: u64,
     ) -> Result<Self, ModelError> {
         let node = store.level(level.0).await?;
@@ -129,9 +129,9 @@ impl LevelReader {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
     /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-    /// use zvf_model::{Kind, Level, LevelReader};
+    /// use zvf_model::{Kind, LevelId, LevelReader};
     ///
-    /// let level = LevelReader::open(&store, Level(0)).await?;
+    /// let level = LevelReader::open(&store, LevelId(0)).await?;
     /// let kind = level.kinds()[0];
     /// assert_eq!(level.of_kind(kind).await?.map(|level| level.kinds().to_vec()), Some(vec![kind]));
     /// assert!(level.of_kind(Kind::Mesh).await?.is_none());
@@ -164,7 +164,7 @@ impl LevelReader {
 
     async fn over(
         store: &Store,
-        level: Level,
+        level: LevelId,
         (node, whole): (LevelNode, LevelNode),
         (kinds, further): (Vec<Kind>, Further),
         index_bytes: u64,
@@ -216,7 +216,7 @@ impl LevelReader {
 
     /// Its number.
     #[must_use]
-    pub fn level(&self) -> Level {
+    pub fn level(&self) -> LevelId {
         self.inner.level
     }
 
@@ -235,7 +235,7 @@ impl LevelReader {
 
     /// The kinds that the level holds beside them, each in arrays of its own
     /// ([`of_kind`](Self::of_kind)).
-    pub fn kinds_beside(&self) -> impl Iterator<Item = Kind> {
+    pub fn extra_kinds(&self) -> impl Iterator<Item = Kind> {
         self.inner.further.iter().map(|(kind, _)| *kind)
     }
 
@@ -297,7 +297,7 @@ impl LevelReader {
             Ok(chunks) => return Ok(chunks),
             Err(error) => error,
         };
-        let few = range.count().is_some_and(|chunks| chunks <= MOST_TRIED);
+        let few = range.count().is_some_and(|chunks| chunks <= MAX_TRIED);
         if unknown.class() != Class::Unsupported || !few || range.rank() != self.key_rank() {
             return Err(unknown);
         }
@@ -352,7 +352,7 @@ impl LevelReader {
     }
 
     /// The level that it is part of, or itself.
-    pub(crate) fn whole(&self) -> &LevelNode {
+    pub(crate) fn enclosing_node(&self) -> &LevelNode {
         &self.inner.whole
     }
 
@@ -449,4 +449,4 @@ const _: () = {
 pub(crate) const GEOMETRIES: &str = "geometry_index";
 
 /// Chunks that are tried one by one where nothing says which there are.
-const MOST_TRIED: u64 = 4096;
+const MAX_TRIED: u64 = 4096;

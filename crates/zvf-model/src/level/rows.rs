@@ -26,7 +26,7 @@ impl LevelReader {
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut columns = Vec::with_capacity(keys.len());
-        for (column, key) in rows.whole(keys, caching).await.into_iter().zip(keys) {
+        for (column, key) in rows.read_all(keys, caching).await.into_iter().zip(keys) {
             columns.push(match column {
                 Ok(Some(column)) => Ok(column),
                 Ok(None) => self.nothing(&rows, key).await,
@@ -116,7 +116,7 @@ pub(crate) struct CellRows<'a> {
 
 impl CellRows<'_> {
     /// All rows of each chunk; `None` where nothing is stored.
-    pub(crate) async fn whole(
+    pub(crate) async fn read_all(
         &self,
         keys: &[ChunkKey],
         caching: Caching,

@@ -12,7 +12,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_metadata::arrays::LinkAttribute as Doc;
-use zvf_store::{Caching, Cells, Dense, Listing};
+use zvf_store::{Caching, Cells, DenseArray, Listing};
 
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
@@ -26,7 +26,7 @@ use crate::{Column, LevelReader, ModelError};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// use zvf_store::Caching;
 ///
 /// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
@@ -54,7 +54,7 @@ struct Inner {
 #[derive(Debug)]
 enum Part {
     Cells(Cells),
-    Rows(Dense),
+    Rows(DenseArray),
 }
 
 impl LevelReader {
@@ -187,7 +187,7 @@ impl LinkAttribute {
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
-        let columns = rows.whole(&keys, caching).await;
+        let columns = rows.read_all(&keys, caching).await;
         let each = columns.into_iter().zip(&keys).zip(records).map(|((column, key), records)| {
             let place = |error: ModelError| error.in_array(cells.path()).in_chunk(key);
             let column = match column? {
@@ -212,11 +212,11 @@ impl LinkAttribute {
 
     async fn by_row(
         &self,
-        rows: &Dense,
+        rows: &DenseArray,
         records: &[LinkRecords],
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let place = |error: ModelError| error.in_array(rows.path());
-        let all = match rows.whole().await {
+        let all = match rows.read_all().await {
             Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
                 .map_err(|error| place(error.into())),
             Err(error) => Err(error.into()),

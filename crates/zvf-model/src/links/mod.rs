@@ -35,7 +35,7 @@ mod segment;
 use std::sync::Arc;
 
 use zvf_format::key::Delta;
-use zvf_format::link::{Family, Store as Stored};
+use zvf_format::link::{LinkPolicy, Store as Stored};
 use zvf_store::{KeyTable, LevelNode};
 
 pub use attribute::LinkAttribute;
@@ -51,11 +51,11 @@ use crate::{LevelReader, ModelError};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// use zvf_format::key::Delta;
 ///
 /// let links = level.links(Delta::SAME).await?.expect("the level has links");
-/// assert_eq!((links.link_width(), links.num_links(), links.enumerated()), (2, Some(2), true));
+/// assert_eq!((links.link_width(), links.num_links(), links.is_complete()), (2, Some(2), true));
 /// let names: Vec<String> =
 ///     links.segments().iter().filter_map(|segment| Some(segment.offsets()?.to_string())).collect();
 /// assert_eq!(names, ["+1.0", "0.0"]);
@@ -70,7 +70,7 @@ pub struct LinkFamily {
 #[derive(Debug)]
 struct Inner {
     node: LevelNode,
-    policy: Family,
+    policy: LinkPolicy,
     segments: Vec<LinkSegment>,
     enumerated: bool,
     num_links: Option<u64>,
@@ -94,7 +94,7 @@ impl LevelReader {
 impl LinkFamily {
     /// How many endpoints a record has, whether their order means something, how often it is stored.
     #[must_use]
-    pub fn policy(&self) -> &Family {
+    pub fn policy(&self) -> &LinkPolicy {
         &self.inner.policy
     }
 
@@ -125,9 +125,10 @@ impl LinkFamily {
     /// The same family for questions about `chunks` alone: where nothing says which cells there are and
     /// the backend cannot list, the cells of these chunks are tried.
     #[must_use]
-    pub fn trying(&self, chunks: &Arc<KeyTable>) -> Self {
+    pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         let Inner { node, policy, enumerated, num_links, num_physical_records, .. } = &*self.inner;
-        let segments = self.segments().iter().map(|segment| segment.trying(chunks)).collect();
+        let segments =
+            self.segments().iter().map(|segment| segment.with_candidates(chunks)).collect();
         let inner = Inner {
             node: node.clone(),
             policy: *policy,
@@ -142,7 +143,7 @@ impl LinkFamily {
     /// Whether these are all segments. Without a listing only those were found whose endpoints lie at
     /// most one chunk apart.
     #[must_use]
-    pub fn enumerated(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.inner.enumerated
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
+use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
-use zvf_metadata::{Dtype, DtypeKind, Family as Layout, LinkStore, Token};
+use zvf_metadata::{Dtype, DtypeKind, LayoutFamily as Layout, LinkStore, Token};
 use zvf_store::Cells;
 
 use super::segment::{Form, LinkSegment};
@@ -62,7 +62,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 }
 
 /// One array `links/<delta>/<offsets>`.
-fn segment(policy: Family, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
+fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
     let place = |error: ModelError| error.in_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
     let width = crate::num::to_u64(policy.link_width());
@@ -188,7 +188,7 @@ async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.
 fn within_segment(
-    policy: Family,
+    policy: LinkPolicy,
     delta: Delta,
     cells: Cells,
     doc: &SegmentDoc,
@@ -209,7 +209,7 @@ async fn between(
     level: &LevelReader,
     name: &str,
     doc: &LinksFamily,
-    policy: Family,
+    policy: LinkPolicy,
 ) -> Result<Option<Form>, ModelError> {
     match doc.layout.as_deref() {
         None => {}
@@ -225,13 +225,17 @@ async fn between(
     if doc.num_links == Some(0) {
         return Ok(None);
     }
-    let shape = RowShape::new(Element::I64, policy.link_width(), true)?;
+    let shape = RowShape::new(LinkInteger::I64, policy.link_width(), true)?;
     let cells = level.node().cells(name).await?;
     Ok(cells.map(|cells| Form::Tuples { cells, shape }))
 }
 
 /// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn partitioned(level: &LevelReader, name: &str, policy: Family) -> Result<Form, ModelError> {
+async fn partitioned(
+    level: &LevelReader,
+    name: &str,
+    policy: LinkPolicy,
+) -> Result<Form, ModelError> {
     let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in level.node().children(&path).await?.names {
@@ -256,7 +260,7 @@ async fn partitioned(level: &LevelReader, name: &str, policy: Family) -> Result<
 
 fn made(
     level: &LevelReader,
-    policy: Family,
+    policy: LinkPolicy,
     segments: Vec<LinkSegment>,
     enumerated: bool,
     doc: &LinksFamily,
@@ -272,7 +276,7 @@ async fn policy(
     level: &LevelReader,
     doc: &LinksFamily,
     delta: Delta,
-) -> Result<Family, ModelError> {
+) -> Result<LinkPolicy, ModelError> {
     let exactly = |what, class, want: i128, found: i128| {
         if want == found {
             return Ok(());
@@ -283,7 +287,7 @@ async fn policy(
     let rank = crate::num::to_u64(level.key_rank());
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
     let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
-    let policy = Family::new(width, level.key_rank())?;
+    let policy = LinkPolicy::new(width, level.key_rank())?;
     let policy = if doc.directed { policy.directed() } else { policy };
     let policy = match &doc.store {
         Token::Known(LinkStore::Canonical) => policy,
@@ -319,13 +323,13 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
 }
 
 /// The type of the numbers in a row.
-fn element(dtype: Dtype) -> Result<Element, ModelError> {
+fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         let expected = Expected::Rule("little-endian integers");
         return Err(ModelError::refused(Class::Unsupported, "dtype of links", expected, "another"));
     }
-    Ok(Element::new(u8::try_from(dtype.size).unwrap_or(u8::MAX), signed)?)
+    Ok(LinkInteger::new(u8::try_from(dtype.size).unwrap_or(u8::MAX), signed)?)
 }
 
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.

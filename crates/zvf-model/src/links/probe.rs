@@ -5,16 +5,16 @@
 //! would be more than a few hundred names are tried for the segment within one chunk alone.
 
 use zvf_format::key::{Delta, Offsets};
-use zvf_format::link::{Family, Store as Stored};
+use zvf_format::link::{LinkPolicy, Store as Stored};
 
 /// The segments worth trying, without repetition.
-pub(super) fn segments(policy: &Family) -> Vec<Offsets> {
+pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
     let (rank, others) = (policy.sid_ndim(), policy.link_width().saturating_sub(1));
     let sorted = policy.delta() == Delta::SAME
         && policy.store() == Stored::Canonical
         && !policy.is_directed();
     let digits = u32::try_from(rank.saturating_mul(others)).unwrap_or(u32::MAX);
-    let names = 3_usize.checked_pow(digits).filter(|names| *names <= MOST_TRIED);
+    let names = 3_usize.checked_pow(digits).filter(|names| *names <= MAX_TRIED);
     let all = 0..names.unwrap_or(1);
     let made = all.filter_map(|number| {
         let mut rest = number;
@@ -34,7 +34,7 @@ pub(super) fn segments(policy: &Family) -> Vec<Offsets> {
 /// Number 0 is the segment within one chunk.
 const STEPS: [i64; 3] = [0, 1, -1];
 /// Names that are made before the sorted ones are taken.
-const MOST_TRIED: usize = 1000;
+const MAX_TRIED: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_tried() {
-        let family = |width, rank| Family::new(width, rank).unwrap();
-        let tried = |policy: &Family| {
+        let family = |width, rank| LinkPolicy::new(width, rank).unwrap();
+        let tried = |policy: &LinkPolicy| {
             let all = segments(policy);
             let names: Vec<String> = all.iter().map(ToString::to_string).collect();
             (all.len(), names)

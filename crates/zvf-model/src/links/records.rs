@@ -12,7 +12,7 @@ use crate::num::to_u64;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
 /// let records = links.segments()[1].read(&[0], zvf_store::Caching::Once).await.remove(0)?;
 /// assert_eq!((records.len(), records.width(), records.stored_row(0)), (1, 2, 0));

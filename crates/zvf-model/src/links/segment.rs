@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, Family, LinkCell, PartitionedLinks, RowShape, Store as Stored};
+use zvf_format::link::{Body, LinkCell, LinkPolicy, PartitionedLinks, RowShape, Store as Stored};
 use zvf_format::{Class, Expected, FormatError};
-use zvf_store::{Caching, Cells, Dense, KeyTable};
+use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use super::blob::Blob;
 use super::records::LinkRecords;
@@ -21,7 +21,7 @@ use crate::ModelError;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
 /// let bridges = &links.segments()[0];
 /// let records = bridges.read(&[0], zvf_store::Caching::Once).await.remove(0)?;
@@ -38,7 +38,7 @@ pub struct LinkSegment {
 
 #[derive(Debug)]
 struct Inner {
-    policy: Family,
+    policy: LinkPolicy,
     form: Form,
 }
 
@@ -50,9 +50,9 @@ pub(super) enum Form {
     /// Records between chunks whose keys are joined to one.
     Tuples { cells: Cells, shape: RowShape },
     /// One blob.
-    Flat { data: Dense, blob: OnceCell<Arc<Blob>> },
+    Flat { data: DenseArray, blob: OnceCell<Arc<Blob>> },
     /// One blob for each set of chunks.
-    Partitioned { leaves: Vec<(Vec<ChunkKey>, Dense)> },
+    Partitioned { leaves: Vec<(Vec<ChunkKey>, DenseArray)> },
 }
 
 /// The cells of a segment: which there are, and between which chunks.
@@ -62,7 +62,7 @@ pub(super) enum Form {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let links = level.links(zvf_format::key::Delta::SAME).await?.expect("the level has links");
 /// let cells = links.segments()[0].cells().await?;
 /// let chunks: Vec<String> = cells.chunks(0)?.iter().map(ToString::to_string).collect();
@@ -72,7 +72,7 @@ pub(super) enum Form {
 /// ```
 #[derive(Clone, Debug)]
 pub struct LinkCells {
-    policy: Family,
+    policy: LinkPolicy,
     known: Known,
 }
 
@@ -84,12 +84,12 @@ enum Known {
 }
 
 impl LinkSegment {
-    pub(super) fn new(policy: Family, form: Form) -> Self {
+    pub(super) fn new(policy: LinkPolicy, form: Form) -> Self {
         Self { inner: Arc::new(Inner { policy, form }), tried: None }
     }
 
     /// The same segment, whose sources are `chunks` where nothing says which they are.
-    pub(super) fn trying(&self, chunks: &Arc<KeyTable>) -> Self {
+    pub(super) fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         Self { inner: Arc::clone(&self.inner), tried: Some(Arc::clone(chunks)) }
     }
 
@@ -275,9 +275,9 @@ impl LinkSegment {
     async fn read_leaf(
         &self,
         chunks: &[ChunkKey],
-        leaf: &Dense,
+        leaf: &DenseArray,
     ) -> Result<LinkRecords, ModelError> {
-        let bytes = leaf.whole().await?;
+        let bytes = leaf.read_all().await?;
         let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX);
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
             .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
@@ -301,7 +301,7 @@ impl LinkSegment {
         };
         let policy = &self.inner.policy;
         let blob = blob.get_or_try_init(|| async {
-            let bytes = data.whole().await?;
+            let bytes = data.read_all().await?;
             let blob = Blob::new(&bytes, policy.link_width(), policy.sid_ndim());
             blob.map(Arc::new).map_err(|error| error.in_array(data.path()))
         });

@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_store::Dense;
+use zvf_store::DenseArray;
 
 use super::ObjectManifest;
 use crate::ModelError;
@@ -23,7 +23,7 @@ use crate::num::{int64s, to_u64, to_usize};
 
 /// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
 /// as `shape` says.
-pub(super) fn check_shape(array: &Dense, shape: &[Option<u64>]) -> Result<(), ModelError> {
+pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(), ModelError> {
     let place = |error: ModelError| error.in_array(array.path());
     if array.dtype() != Dtype::INT64 {
         let expected = Expected::Rule("int64");
@@ -49,7 +49,7 @@ pub(super) fn check_shape(array: &Dense, shape: &[Option<u64>]) -> Result<(), Mo
 }
 
 /// The first `rows` rows, read in pieces of a bounded size.
-pub(super) async fn all_rows(array: &Dense, rows: u64) -> Result<Bytes, ModelError> {
+pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, ModelError> {
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
     }
@@ -64,8 +64,8 @@ pub(super) async fn all_rows(array: &Dense, rows: u64) -> Result<Bytes, ModelErr
 
 /// The manifests of `rows`, each with its own fault.
 pub(super) async fn manifests(
-    spans: &Dense,
-    blocks: &Dense,
+    spans: &DenseArray,
+    blocks: &DenseArray,
     rows: &[u64],
     rank: u64,
 ) -> Result<Vec<Result<ObjectManifest, ModelError>>, ModelError> {
@@ -113,7 +113,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
 
 /// The rows that the spans name, in pieces ascending by their start: near spans are read together.
 async fn read(
-    blocks: &Dense,
+    blocks: &DenseArray,
     mut spans: Vec<Range<u64>>,
 ) -> Result<Vec<(Range<u64>, Bytes)>, ModelError> {
     spans.sort_by_key(|span| span.start);

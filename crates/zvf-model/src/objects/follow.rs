@@ -19,7 +19,7 @@ use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let objects = level.objects().await?.expect("the level has an index");
 /// let followed = level.follow(&objects, &[0]).await?;
 /// let run = followed.objects[0].runs[1];
@@ -51,7 +51,7 @@ pub struct ObjectRuns {
     /// Its id.
     pub id: ObjectId,
     /// Its fragments.
-    pub runs: Vec<Run>,
+    pub runs: Vec<FragmentVisit>,
     /// Where fragments are left out because their chunk is missing: before the run of that number.
     pub gaps: Vec<usize>,
 }
@@ -59,11 +59,11 @@ pub struct ObjectRuns {
 /// One fragment of an object.
 ///
 /// ```
-/// let run = zvf_model::Run { chunk: 0, fragment: 5 };
+/// let run = zvf_model::FragmentVisit { chunk: 0, fragment: 5 };
 /// assert_eq!(run.fragment, 5);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct FragmentVisit {
     /// The place of its chunk in [`Followed::chunks`].
     pub chunk: usize,
     /// Its number in that chunk.
@@ -133,7 +133,7 @@ impl LevelReader {
             }
         }
         places.numbers = numbers;
-        let mut left = MOST_RUNS;
+        let mut left = MAX_RUNS;
         let mut blocks = named.blocks.iter();
         let objects = manifests.iter().zip(ids).map(|(manifest, id)| {
             let (runs, gaps) = runs(manifest, &mut blocks, &places, &chunks, &mut left)
@@ -234,7 +234,7 @@ fn runs<'a>(
     places: &Places,
     chunks: &[ChunkFragments],
     left: &mut u64,
-) -> Result<(Vec<Run>, Vec<usize>), ModelError> {
+) -> Result<(Vec<FragmentVisit>, Vec<usize>), ModelError> {
     let view = manifest.view()?;
     let place = |block: Option<&u32>| places.number(*block?);
     let (mut last, mut checked) = (None, blocks.clone());
@@ -251,14 +251,16 @@ fn runs<'a>(
     })?;
     let len = view.len().unwrap_or(u64::MAX);
     *left = left.checked_sub(len).ok_or_else(|| {
-        let (what, expected) = ("fragments of all objects", Expected::AtMost(MOST_RUNS.into()));
+        let (what, expected) = ("fragments of all objects", Expected::AtMost(MAX_RUNS.into()));
         ModelError::refused(Class::LimitExceeded, what, expected, len)
     })?;
     let (mut runs, mut gaps) = (Vec::new(), Vec::new());
     for block in view.blocks() {
         match place(blocks.next()) {
             Some(chunk) => {
-                runs.extend(block.fragments.iter().map(|fragment| Run { chunk, fragment }));
+                runs.extend(
+                    block.fragments.iter().map(|fragment| FragmentVisit { chunk, fragment }),
+                );
             }
             None if block.fragments.is_empty() => {}
             None => gaps.push(runs.len()),
@@ -270,4 +272,4 @@ fn runs<'a>(
 /// No chunk of a table.
 const NOWHERE: u32 = u32::MAX;
 /// Fragments that one answer may have.
-const MOST_RUNS: u64 = 100_000_000;
+const MAX_RUNS: u64 = 100_000_000;

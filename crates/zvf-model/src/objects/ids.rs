@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use zvf_store::Dense;
+use zvf_store::DenseArray;
 
 use crate::num::{int64s, to_u64, to_usize};
 use crate::{ModelError, ObjectId};
@@ -99,7 +99,7 @@ impl IdTable {
 
 /// The rows of `ids` in a column of `slots`, by reading all of it.
 pub(super) async fn search(
-    column: &Dense,
+    column: &DenseArray,
     slots: u64,
     ids: &[ObjectId],
 ) -> Result<Vec<FoundRow>, ModelError> {

@@ -29,9 +29,9 @@ use tokio::sync::OnceCell;
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
-use zvf_store::{Dense, Rows};
+use zvf_store::{DenseArray, Rows};
 
-pub use follow::{Followed, ObjectRuns, Run};
+pub use follow::{Followed, FragmentVisit, ObjectRuns};
 pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 
@@ -46,7 +46,7 @@ use ids::IdTable;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// use zvf_model::ObjectId;
 ///
 /// let objects = level.objects().await?.expect("the level has an index");
@@ -74,7 +74,7 @@ struct Inner {
 #[derive(Debug)]
 enum Form {
     Blobs(Rows),
-    Dense { spans: Dense, blocks: Dense },
+    Dense { spans: DenseArray, blocks: DenseArray },
 }
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ enum Ids {
     /// The id is the row.
     Row,
     /// Or stands in a column. No table where it would be too large.
-    Column { ids: Dense, table: OnceCell<Option<IdTable>> },
+    Column { ids: DenseArray, table: OnceCell<Option<IdTable>> },
 }
 
 impl LevelReader {

@@ -51,7 +51,7 @@ pub(super) async fn owners(
             let Some(row) = row(id) else { return Ok(None) };
             owners.push(Owner { fragment, row });
         }
-        all.push(ChunkOwners::of(owners));
+        all.push(ChunkOwners::from_owners(owners));
     }
     Ok(Some(all))
 }

@@ -40,7 +40,7 @@ pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
 /// let owners = level.owners(&chunks, None).await?.expect("the level has objects");
 /// assert_eq!(owners.chunks[0].of_fragment(0).collect::<Vec<_>>(), [0]);

@@ -99,7 +99,7 @@ impl Table {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// # let level = zvf_model::LevelReader::open(&store, zvf_model::Level(0)).await?;
+/// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// let chunk = level.chunks().await?.get(1).expect("there are two");
 /// let owners = level.owners(&[chunk], None).await?.expect("the level has objects");
 /// assert_eq!((owners.chunks[0].rows(), owners.chunks[0].all().len()), (vec![0], 1));
@@ -122,11 +122,11 @@ impl ChunkOwners {
     /// No owners.
     #[must_use]
     pub fn none() -> Self {
-        Self::of(Vec::new())
+        Self::from_owners(Vec::new())
     }
 
     /// These owners.
-    pub(super) fn of(mut owners: Vec<Owner>) -> Self {
+    pub(super) fn from_owners(mut owners: Vec<Owner>) -> Self {
         owners.sort_unstable();
         Self { owners: owners.into(), table: None }
     }
@@ -194,7 +194,7 @@ mod tests {
         let shared = ChunkOwners::new(&table, Some(2));
         assert_eq!(shared.of_fragment(1).collect::<Vec<_>>(), [2, 7]);
         assert_eq!(shared.of_fragment(2).count(), 0);
-        let own = ChunkOwners::of(vec![owner(5, 1), owner(4, 0)]);
+        let own = ChunkOwners::from_owners(vec![owner(5, 1), owner(4, 0)]);
         assert_eq!(own.of_fragment(5).collect::<Vec<_>>(), [1]);
     }
 

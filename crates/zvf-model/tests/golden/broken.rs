@@ -2,7 +2,7 @@
 
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Level, LevelReader, ModelError, Parametric};
+use zvf_model::{LevelId, LevelReader, ModelError, Parametric};
 use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::{Unpacked, inline, json};
@@ -52,7 +52,7 @@ const PLACES: [(&str, Class, &str); 37] = [
 fn read_everything(path: &str) -> Result<(), ModelError> {
     let store = inline(Store::open(path, OpenOptions::default()))?;
     for number in store.level_numbers() {
-        read_level(&inline(LevelReader::open(&store, Level(number)))?)?;
+        read_level(&inline(LevelReader::open(&store, LevelId(number)))?)?;
     }
     if let Some(parametric) = inline(Parametric::open(&store))? {
         inline(parametric.shapes())?;

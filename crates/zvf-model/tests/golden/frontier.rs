@@ -6,7 +6,7 @@ use archives::{Unpacked, files, inline};
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_model::{Level, LevelReader, ModelError, ObjectId, ObjectIndex};
+use zvf_model::{LevelId, LevelReader, ModelError, ObjectId, ObjectIndex};
 use zvf_store::{Caching, Store};
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -19,13 +19,13 @@ struct Made {
 
 impl Made {
     fn new(files: &Files) -> Self {
-        let dir = Unpacked::of(files);
+        let dir = Unpacked::from_files(files);
         let store = inline(dir.open());
         Self { _dir: dir, store }
     }
 
     fn level(&self) -> LevelReader {
-        inline(LevelReader::open(&self.store, Level(0))).unwrap()
+        inline(LevelReader::open(&self.store, LevelId(0))).unwrap()
     }
 }
 
@@ -166,7 +166,7 @@ fn ids_in_any_order_and_ids_that_are_there_twice() {
     numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
     let made = Made::new(&files);
     for index_bytes in [1 << 20, 0] {
-        let level = inline(LevelReader::open_within(&made.store, Level(0), index_bytes)).unwrap();
+        let level = inline(LevelReader::open_within(&made.store, LevelId(0), index_bytes)).unwrap();
         let index = inline(level.objects()).unwrap().unwrap();
         let asked = [i64::MIN, 900, 901, -5, i64::MAX, 8].map(ObjectId);
         let rows = [Some(6), Some(0), None, Some(1), Some(4), Some(7)];
@@ -196,7 +196,7 @@ fn owners_are_the_same_with_and_without_room_for_a_table() {
     for id in ["pl2_negative", "sl3_by_attribute", "pc3_objects", "pc3_pyramid_sparsity"] {
         let made = Made::new(&files(id));
         let wide = made.level();
-        let narrow = inline(LevelReader::open_within(&made.store, Level(0), 0)).unwrap();
+        let narrow = inline(LevelReader::open_within(&made.store, LevelId(0), 0)).unwrap();
         let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
         let mut crossed = 0;
         for key in keys.chunks(3) {
@@ -299,7 +299,7 @@ fn levels_that_add_to_the_next() {
             });
         }
         let made = Made::new(&files);
-        let chain = inline(LevelReader::chain(&made.store, Level(0)))?;
+        let chain = inline(LevelReader::chain(&made.store, LevelId(0)))?;
         Ok(chain.iter().map(|level| level.level().0).collect())
     };
     assert_eq!(numbers(&[]).unwrap(), [0]);

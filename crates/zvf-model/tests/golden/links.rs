@@ -61,7 +61,7 @@ pub(crate) fn links(told: &Told) -> usize {
         let shown = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
             "directed": policy.is_directed(), "store": store});
         assert_eq!(shown, expected["policy"], "{told}");
-        assert!(family.enumerated());
+        assert!(family.is_complete());
         assert_eq!(json!(family.num_links()), expected["num_links"], "{told}");
         assert_eq!(
             json!(family.num_physical_records()),
@@ -230,8 +230,8 @@ pub(crate) fn levels(told: &Told) -> usize {
             links
                 .iter()
                 .map(|link| match swap {
-                    false => format!("{} {}", text(&link.here), text(&link.there)),
-                    true => format!("{} {}", text(&link.there), text(&link.here)),
+                    false => format!("{} {}", text(&link.row), text(&link.linked_row)),
+                    true => format!("{} {}", text(&link.linked_row), text(&link.row)),
                 })
                 .collect()
         };

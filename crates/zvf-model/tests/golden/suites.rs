@@ -2,7 +2,7 @@
 
 use archives::{Unpacked, inline};
 use zvf_format::key::Delta;
-use zvf_model::{Level, LevelReader, Members, ObjectId, Parametric, Value};
+use zvf_model::{LevelId, LevelReader, Members, ObjectId, Parametric, Value};
 use zvf_store::{Caching, OpenOptions, Store};
 
 /// The store `name`, and what keeps it.
@@ -14,7 +14,7 @@ fn open(name: &str) -> (Unpacked, Store) {
 }
 
 fn level(store: &Store, number: u32) -> LevelReader {
-    inline(LevelReader::open(store, Level(number))).unwrap()
+    inline(LevelReader::open(store, LevelId(number))).unwrap()
 }
 
 fn rows(level: &LevelReader) -> usize {
@@ -66,7 +66,7 @@ fn widths_that_differ_are_refused_where_both_sides_hold_records() {
     };
     files.push(("0/cross_chunk_links/0/data/zarr.json".to_owned(), array(64).into_bytes()));
     files.push(("0/cross_chunk_links/0/data/c/0".to_owned(), vec![0; 64]));
-    let unpacked = Unpacked::of(&files);
+    let unpacked = Unpacked::from_files(&files);
     let store = inline(unpacked.open());
     let error = inline(level(&store, 0).links(Delta::SAME)).unwrap_err();
     assert_eq!(
@@ -197,7 +197,7 @@ fn counts_of_parametric_objects_that_differ_are_refused() {
         let mut files = base.clone();
         files.retain(|(name, _)| name != path);
         files.push((path.to_owned(), doc.to_string().into_bytes()));
-        let unpacked = Unpacked::of(&files);
+        let unpacked = Unpacked::from_files(&files);
         let store = inline(unpacked.open());
         let parametric = inline(Parametric::open(&store)).unwrap().unwrap();
         assert_eq!(inline(parametric.shapes()).unwrap_err().to_string(), message);

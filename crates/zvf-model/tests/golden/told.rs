@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use zvf_format::key::ChunkKey;
-use zvf_model::{Level, LevelReader};
+use zvf_model::{LevelId, LevelReader};
 use zvf_store::Store;
 
 use archives::{Unpacked, ids, inline, json};
@@ -26,7 +26,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Told)) {
         let whole = expected.clone();
         for (number, expected) in expected["reference"]["levels"].as_object_mut().unwrap() {
             let name = format!("{id} level {number}");
-            let level = Level(number.parse().unwrap());
+            let level = LevelId(number.parse().unwrap());
             let level = inline(LevelReader::open(&store, level));
             let level = level.unwrap_or_else(|error| panic!("{name}: {error}"));
             let expected = expected.take();

@@ -17,17 +17,17 @@
 
 mod own;
 mod shares;
-mod whole;
+mod source_levels;
 
 use zvf_metadata::{Capability, CrossLevelStorage, Root as RootDocument};
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::aside::{Aside, Taken};
 use crate::build::{Names, stored};
+use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
 use crate::num::to_usize;
@@ -42,7 +42,7 @@ pub(crate) async fn settled(
     levels: &[LevelReader],
     kind: Kind,
 ) -> Result<Options, PyramidError> {
-    whole::one_kind(levels, kind)?;
+    source_levels::one_kind(levels, kind)?;
     let mut has_objects = false;
     for level in levels {
         has_objects |= level.objects().await?.is_some();
@@ -91,9 +91,9 @@ pub(crate) async fn build(
     (how, aside): (&BuildOptions, Option<&Aside>),
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
-    let full = LevelReader::chain(store, Level(0)).await?;
-    whole::check(&full, ladder.kind).await?;
-    let (shares, steps) = Shares::of(&Reader::new(store.clone()), &full, ladder).await?;
+    let full = LevelReader::chain(store, LevelId(0)).await?;
+    source_levels::check(&full, ladder.kind).await?;
+    let (shares, steps) = Shares::assign(&Reader::new(store.clone()), &full, ladder).await?;
     if steps.len() < 2 {
         return Ok(None);
     }
@@ -112,8 +112,8 @@ pub(crate) async fn alone(
     ladder: &KindLadder,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
-    let full = LevelReader::chain(store, Level(0)).await?;
-    whole::check(&full, ladder.kind).await?;
+    let full = LevelReader::chain(store, LevelId(0)).await?;
+    source_levels::check(&full, ladder.kind).await?;
     let shares = Shares::all(&full, ladder.kind).await?;
     all(store, how, (ladder, &[ladder.first()], &shares), on_event).await
 }
@@ -125,11 +125,11 @@ async fn all(
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
-    let full = LevelReader::chain(store, Level(0)).await?;
-    let Some(first) = full.first() else { return Err(whole::no_levels()) };
-    let names = Names::of(first).await?;
-    let explicit = whole::is_explicit(first);
-    let mut root = Root::of(store);
+    let full = LevelReader::chain(store, LevelId(0)).await?;
+    let Some(first) = full.first() else { return Err(source_levels::no_levels()) };
+    let names = Names::pick_unused(first).await?;
+    let explicit = source_levels::is_explicit(first);
+    let mut root = Root::from_store(store);
     root.without_links();
     if steps.len() > 1 {
         root.require(Capability::AdditiveLevels);
@@ -185,7 +185,7 @@ async fn all(
         counted.1 = counted.1.saturating_add(report.elements);
         reports.push(report);
     }
-    let links = whole::links_of(&full, ladder.kind).await?;
+    let links = source_levels::links_of(&full, ladder.kind).await?;
     for (what, expected, wanted, found) in [
         (
             "vertices",

@@ -5,13 +5,13 @@
 //! order in which they were there; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
-use zvf_metadata::{Level as Document, Refinement, Token};
+use zvf_metadata::{LevelDoc as Document, Refinement, Token};
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use super::shares::Share;
-use super::whole;
+use super::source_levels;
 use crate::PyramidError;
 use crate::batches::some;
 use crate::blocks::vertices_in;
@@ -42,7 +42,7 @@ impl Own<'_> {
             ..WriteOptions::default()
         };
         let step = self.making.step;
-        let schema = self.making.schema(whole::linked(self.levels).await?).await?;
+        let schema = self.making.schema(source_levels::linked(self.levels).await?).await?;
         let mut writer = LevelWriter::new(self.making.build, step.level, schema, &write);
         let (objects, elements) = match &self.share {
             Share::Points(_) => (0, self.points(&mut writer, None).await?),
@@ -124,13 +124,13 @@ impl Own<'_> {
         let room = vertices_in(ladder.options().memory, ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
-            let mean = to_f64(*vertices) / to_f64(to_u64(objects.there(at).max(1)));
-            let each = to_usize(crate::num::whole(to_f64(room) / mean.max(1.0))).max(1);
+            let mean = to_f64(*vertices) / to_f64(to_u64(objects.count_at_level(at).max(1)));
+            let each = to_usize(crate::num::round_u64(to_f64(room) / mean.max(1.0))).max(1);
             for ids in objects.of_level(at).chunks(each) {
                 let query = Query::objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&asking(level, query, true)).await?.batch;
                 let batch = self.making.plain_links(batch)?;
-                elements = elements.saturating_add(of(&batch));
+                elements = elements.saturating_add(count_elements(&batch));
                 if !batch.is_empty() {
                     writer.writer().push(&batch)?;
                 }
@@ -161,11 +161,11 @@ impl Own<'_> {
 }
 
 fn asking(level: &LevelReader, query: Query, owners: bool) -> Query {
-    let query = query.at_level(level.level()).own_level_only().uncached();
+    let query = query.at_level(level.level()).increment_only().uncached();
     if owners { query.with_owners() } else { query }
 }
 
-fn of(batch: &Batch) -> u64 {
+fn count_elements(batch: &Batch) -> u64 {
     batch.elements().map_or(0, |elements| to_u64(elements.len()))
 }
 

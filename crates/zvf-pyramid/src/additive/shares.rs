@@ -12,7 +12,7 @@ use zvf_query::Reader;
 use super::steps;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 use crate::shape::points;
 use crate::{Method, PyramidError};
 
@@ -46,27 +46,27 @@ pub(super) struct Pick<'a> {
 impl Shares {
     /// What the levels have, and the levels that there are: no more than have something that others have
     /// not.
-    pub(super) async fn of(
+    pub(super) async fn assign(
         reader: &Reader,
         levels: &[LevelReader],
         ladder: &KindLadder,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
         let mut steps = steps(ladder);
-        let shares = match Objects::of(levels).await? {
+        let shares = match Objects::load(levels).await? {
             Some(objects) if ladder.method == Method::Keep => {
                 Self::Objects(chosen(reader, levels, ladder, objects, &mut steps).await?)
             }
-            _ => Self::Points(Picked::of(ladder, &mut steps)),
+            _ => Self::Points(Picked::new(ladder, &mut steps)),
         };
         Ok((shares, steps))
     }
 
     /// All that the levels have, for one level.
     pub(super) async fn all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
-        match Objects::of(levels).await? {
+        match Objects::load(levels).await? {
             Some(objects) => {
                 let all = objects.kept_ids().iter().copied().chain(objects.not_there()).collect();
-                Ok(Self::Objects(vec![objects.only(all)]))
+                Ok(Self::Objects(vec![objects.restrict_to(all)]))
             }
             None if kind == Kind::PointCloud => {
                 Ok(Self::Points(Picked { seed: 0, keep: 1.0, levels: 0 }))
@@ -89,8 +89,9 @@ impl Shares {
 impl Share<'_> {
     /// The rows of a batch that are at this level; the first has the running number `first`.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
-        let owner =
-            |row: u32| batch.vertex_objects().and_then(|o| o.get(place(row)).copied().flatten());
+        let owner = |row: u32| {
+            batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
+        };
         let rows = 0..to_u32(batch.len());
         match self {
             Self::Objects(own) => {
@@ -106,7 +107,7 @@ impl Share<'_> {
 
 impl Picked {
     /// Drops the last steps, until each level has something of its own.
-    fn of(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
+    fn new(ladder: &KindLadder, steps: &mut Vec<Step>) -> Self {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
@@ -172,7 +173,7 @@ async fn chosen(
             }
             None => level.kept_ids().iter().copied().chain(objects.not_there()).collect(),
         };
-        own.push(objects.only(ids));
+        own.push(objects.restrict_to(ids));
     }
     Ok(own)
 }

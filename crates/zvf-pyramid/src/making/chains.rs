@@ -7,7 +7,7 @@ use crate::batches::without_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::{to_f64, to_u64, to_usize, whole};
+use crate::num::{round_u64, to_f64, to_u64, to_usize};
 use crate::shape::chain::{self, Thin};
 use crate::{Method, PyramidError};
 
@@ -21,7 +21,7 @@ impl Making<'_> {
     ) -> Result<f64, PyramidError> {
         let thin = match self.step.method {
             Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
-            Method::Decimate => Thin::Every(whole(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
+            Method::Decimate => Thin::Every(round_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
             Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
         };
         let Some(objects) = objects else {
@@ -69,7 +69,7 @@ impl Making<'_> {
     fn objects_at_once(&self, objects: usize) -> usize {
         let rows = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
         let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
-        to_usize(whole(to_f64(rows) / mean.max(1.0))).max(1)
+        to_usize(round_u64(to_f64(rows) / mean.max(1.0))).max(1)
     }
 }
 

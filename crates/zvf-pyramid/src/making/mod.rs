@@ -13,11 +13,11 @@ mod points;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
-use zvf_metadata::{Codec, Level as Document, LinkStore, Node};
-use zvf_model::{Batch, Bounds, Elements, Kind, Level, LevelReader};
+use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
+use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
-use zvf_store::{Build, Codecs, Store};
-use zvf_write::{LevelWriter, Outside, PairFolder, Pairs, Schema, WriteOptions};
+use zvf_store::{Build, CodecPipeline, Store};
+use zvf_write::{LevelWriter, Outside, Pairs, Schema, SpillFolder, WriteOptions};
 
 use crate::build::Names;
 use crate::carry::Objects;
@@ -27,7 +27,7 @@ use crate::links::Taking;
 use crate::num::{to_i64, to_u64};
 use crate::offload::offload;
 use crate::report::LevelReport;
-use crate::shape::{Made, Rules, collapse, contract, tree};
+use crate::shape::{Coarsened, Rules, collapse, contract, tree};
 use crate::{Method, PyramidError};
 
 /// One kind of a level, being made.
@@ -38,8 +38,8 @@ pub(crate) struct Making<'a> {
     pub(crate) step: &'a Step,
     pub(crate) rules: Rules,
     pub(crate) names: &'a Names,
-    pub(crate) error: Option<f64>,             // of the level below
-    pub(crate) folder: Option<&'a PairFolder>, // where there will be links
+    pub(crate) error: Option<f64>,              // of the level below
+    pub(crate) folder: Option<&'a SpillFolder>, // where there will be links
     /// Whether every edge is stored, those included that follow from the order of vertices.
     pub(crate) explicit: bool,
 }
@@ -132,7 +132,7 @@ impl Making<'_> {
         let below = reader.level_of_kind(self.below(), kind).await?;
         let options = self.ladder.options();
         let levels = std::slice::from_ref(&below);
-        let mut objects = Objects::of(levels).await?;
+        let mut objects = Objects::load(levels).await?;
         if let Some(objects) = &mut objects {
             let choice = (&options.strategy, options.seed);
             objects.choose(reader, &below, kind, self.step, choice).await?;
@@ -169,8 +169,8 @@ impl Making<'_> {
         Ok((error, elements))
     }
 
-    fn below(&self) -> Level {
-        Level(self.step.level.saturating_sub(1))
+    fn below(&self) -> LevelId {
+        LevelId(self.step.level.saturating_sub(1))
     }
 
     /// The schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
@@ -192,11 +192,11 @@ impl Making<'_> {
         }
         if let Some(Node::Array(doc)) = self.source.node("0/vertices").await?.as_deref() {
             let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
-            let own: Vec<Codec> =
+            let own: Vec<CodecSpec> =
                 inner.iter().filter(|codec| codec.name() != "vlen-bytes").cloned().collect();
-            schema = schema.with_codecs(Codecs::of(&own).unwrap_or_default());
+            schema = schema.with_codecs(CodecPipeline::from_specs(&own).unwrap_or_default());
             if self.step.level > 0 {
-                schema = schema.with_index_codecs(Codecs::zstd(1));
+                schema = schema.with_index_codecs(CodecPipeline::zstd(1));
             }
             if doc.sharding().is_some() {
                 // A chunk of this level may hold much more than one of level 0.
@@ -248,7 +248,7 @@ impl Making<'_> {
         batch: Batch,
         fixed: &[bool],
         directed: bool,
-    ) -> Result<Made, PyramidError> {
+    ) -> Result<Coarsened, PyramidError> {
         let size = self.step.size.unwrap_or(0.0);
         match self.step.method {
             Method::Cluster => contract::contracted(&batch, size, directed, fixed, &self.rules),
@@ -262,7 +262,7 @@ impl Making<'_> {
                 let keep = self.step.keep.unwrap_or(1.0);
                 offload(move |stop| collapse::collapsed(&batch, keep, &fixed, &rules, stop)).await
             }
-            Method::Subset | Method::Decimate | Method::Keep => Ok(Made::same(batch)),
+            Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::same(batch)),
         }
     }
 

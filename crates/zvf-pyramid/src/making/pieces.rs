@@ -26,7 +26,7 @@ impl Making<'_> {
         let whole = self.ladder.kind == Kind::Skeleton;
         let room = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
         let most = if whole { u64::MAX } else { room };
-        let blocks = blocks::Blocks::of(below, most).await?;
+        let blocks = blocks::Blocks::build(below, most).await?;
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
             let (batch, places) = without_places(kept_of(&batch, objects)?)?;

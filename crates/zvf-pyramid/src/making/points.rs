@@ -17,7 +17,7 @@ use crate::carry::Objects;
 use crate::links::Taking;
 use crate::num::to_u64;
 use crate::shape::lattice::Lattice;
-use crate::shape::{Made, points};
+use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};
 
 impl Making<'_> {
@@ -69,7 +69,7 @@ impl Making<'_> {
         let (batch, places) = without_places(batch)?;
         let made = match lattice {
             Some(lattice) => points::clustered(&batch, lattice, &self.rules)?,
-            None => Made::same(batch),
+            None => Coarsened::same(batch),
         };
         taking.take(&made, &places)?;
         Ok(made.error)

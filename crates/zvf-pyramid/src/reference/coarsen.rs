@@ -14,11 +14,11 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 
 use crate::PyramidError;
-use crate::num::{floor, place, to_f32, to_f64, to_u32, to_u64};
+use crate::num::{floor, to_f32, to_f64, to_u32, to_u64, usize_from_u32};
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Level {
+pub(super) struct ReferenceLevel {
     /// Chunks, ascending.
     pub(super) keys: Vec<ChunkKey>,
     /// The first row of each chunk, and the end of the last.
@@ -37,7 +37,7 @@ pub(super) struct Level {
     pub(super) chunk: Vec<f64>,
 }
 
-impl Level {
+impl ReferenceLevel {
     /// How many axes there are.
     pub(super) const fn axes(&self) -> usize {
         self.chunk.len()
@@ -68,7 +68,7 @@ impl Level {
 
     /// The chunk a row lies in, by its place, and the row in it.
     pub(super) fn locate(&self, row: u32) -> (usize, u64) {
-        let row = place(row);
+        let row = usize_from_u32(row);
         let chunk = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         (chunk, to_u64(row.saturating_sub(start)))
@@ -78,16 +78,16 @@ impl Level {
 /// The level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept`; and for each row of
 /// `source` the row of its bin, [`NONE`] where no kept object is in that.
 pub(super) fn coarsen(
-    source: &Level,
+    source: &ReferenceLevel,
     kept: &[usize],
     bin: Vec<f64>,
     chunk: Vec<f64>,
-) -> Result<(Level, Vec<u32>), PyramidError> {
+) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let (mut of, bins) = binned(source, &bin);
     let (means, passed) =
-        rayon::join(|| Means::of(source, kept, &of, bins), || passed(source, kept, &of));
+        rayon::join(|| Means::accumulate(source, kept, &of, bins), || passed(source, kept, &of));
     let (mut level, row_of) = laid_out(&means, source.axes(), &chunk)?;
-    let place_of = |number: &u32| row_of.get(place(*number)).copied().unwrap_or(NONE);
+    let place_of = |number: &u32| row_of.get(usize_from_u32(*number)).copied().unwrap_or(NONE);
     of.par_iter_mut().for_each(|number| *number = place_of(number));
     (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
@@ -109,7 +109,7 @@ pub(super) fn coarsen(
 }
 
 /// The bin of each row by its number, and the bins.
-fn binned(source: &Level, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
+fn binned(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
     let mut of = vec![NONE; source.rows()];
     let parts = of.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
@@ -117,7 +117,7 @@ fn binned(source: &Level, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
         .map(|(of, positions)| {
             let mut seen = Seen::default();
             for (to, at) in of.iter_mut().zip(positions.chunks_exact(axes)) {
-                *to = seen.number(Bin::of(at, size));
+                *to = seen.number(Bin::containing(at, size));
             }
             seen.bins
         })
@@ -126,7 +126,8 @@ fn binned(source: &Level, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
     let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
     of.par_chunks_mut(ROWS).zip(&numbers).for_each(|(of, numbers)| {
-        of.iter_mut().for_each(|to| *to = numbers.get(place(*to)).copied().unwrap_or(NONE));
+        of.iter_mut()
+            .for_each(|to| *to = numbers.get(usize_from_u32(*to)).copied().unwrap_or(NONE));
     });
     (of, all.bins)
 }
@@ -141,7 +142,7 @@ struct Seen {
 
 impl Seen {
     fn number(&mut self, bin: Bin) -> u32 {
-        if self.bins.get(place(self.last)) != Some(&bin) {
+        if self.bins.get(usize_from_u32(self.last)) != Some(&bin) {
             let next = to_u32(self.bins.len());
             self.last = *self.known.entry(bin).or_insert(next);
             if self.last == next {
@@ -162,13 +163,13 @@ struct Means {
 
 impl Means {
     /// Sums up object by object: in another order they would not come out the same to the last bit.
-    fn of(source: &Level, kept: &[usize], of: &[u32], bins: Vec<Bin>) -> Self {
+    fn accumulate(source: &ReferenceLevel, kept: &[usize], of: &[u32], bins: Vec<Bin>) -> Self {
         let axes = source.axes();
         let mut sums = vec![0.0; bins.len().saturating_mul(axes)];
         let mut counts = vec![0_u64; bins.len()];
         for reference in kept.iter().flat_map(|row| source.object(*row)) {
-            let at = place(*reference);
-            let number = of.get(at).map_or(usize::MAX, |number| place(*number));
+            let at = usize_from_u32(*reference);
+            let number = of.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
             let Some(count) = counts.get_mut(number) else { continue };
             *count = count.saturating_add(1);
             let to = number.saturating_mul(axes);
@@ -182,12 +183,12 @@ impl Means {
 }
 
 /// The bins that each of the objects `kept` passes, repeats in a row left out; some objects at a time.
-fn passed(source: &Level, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
+fn passed(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
     if source.ids.is_none() {
         return Vec::new();
     }
     let bins = |row: &usize| {
-        let bin = |row: &u32| of.get(place(*row)).copied();
+        let bin = |row: &u32| of.get(usize_from_u32(*row)).copied();
         let mut bins: Vec<u32> = source.object(*row).iter().filter_map(bin).collect();
         bins.dedup();
         bins.shrink_to_fit();
@@ -200,7 +201,11 @@ fn passed(source: &Level, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
 type Laid = (ChunkKey, Bin, usize, [f32; AXES]);
 
 /// The means as rows of chunks, and the row of each; none for a bin of nothing.
-fn laid_out(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Level, Vec<u32>), PyramidError> {
+fn laid_out(
+    means: &Means,
+    axes: usize,
+    chunk: &[f64],
+) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let shape = ChunkShape::new(chunk)?;
     let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
     let rows: Result<Vec<Laid>, PyramidError> = there
@@ -220,7 +225,7 @@ fn laid_out(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Level, Vec<u32
     rows.par_sort_unstable_by(|a, b| {
         a.0.components().cmp(b.0.components()).then_with(|| a.1.cmp(&b.1))
     });
-    let (mut level, mut row_of) = (Level::default(), vec![NONE; means.counts.len()]);
+    let (mut level, mut row_of) = (ReferenceLevel::default(), vec![NONE; means.counts.len()]);
     for (row, (key, _, number, at)) in rows.iter().enumerate() {
         if level.keys.last() != Some(key) {
             level.keys.push(*key);
@@ -241,7 +246,7 @@ pub(super) struct Bin([i64; AXES]);
 
 impl Bin {
     /// The bin of size `size` that `position` lies in.
-    pub(super) fn of(position: &[f32], size: &[f64]) -> Self {
+    pub(super) fn containing(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
             *to = floor(f64::from(*x) / size);
@@ -327,12 +332,12 @@ mod tests {
 
     #[test]
     fn bins_go_down_below_zero() {
-        let bin = Bin::of(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
+        let bin = Bin::containing(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
         assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
     }
 
     /// Three polylines in chunks of 8 and bins of 2.
-    fn example() -> Level {
+    fn example() -> ReferenceLevel {
         let keys = [[0, 0], [1, 0], [1, 1]].map(|key| ChunkKey::new(&key).unwrap());
         #[rustfmt::skip]
         let positions = vec![
@@ -341,7 +346,7 @@ mod tests {
             9.0, 1.0,                               // the last of A
             12.0, 12.0, 13.0, 13.0,                 // C
         ];
-        Level {
+        ReferenceLevel {
             keys: keys.to_vec(),
             starts: vec![0, 8, 9, 11],
             positions,

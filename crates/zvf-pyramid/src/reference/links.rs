@@ -11,16 +11,16 @@ use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Root};
 use zvf_store::{Build, CellSink};
 
-use super::coarsen::{Level, NONE};
+use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::PyramidError;
-use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Parents some levels up, of those of each level on the way.
 pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
     let Some((first, rest)) = steps.split_first() else { return Vec::new() };
     rest.iter().fold(first.clone(), |parents, step| {
-        let next = |parent: &u32| step.get(place(*parent)).copied().unwrap_or(NONE);
+        let next = |parent: &u32| step.get(usize_from_u32(*parent)).copied().unwrap_or(NONE);
         parents.par_iter().map(next).collect()
     })
 }
@@ -28,8 +28,8 @@ pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
 /// Two levels that are linked.
 pub(super) struct Pair<'a> {
     pub(super) root: &'a Root,
-    pub(super) fine: &'a Level,
-    pub(super) coarse: &'a Level,
+    pub(super) fine: &'a ReferenceLevel,
+    pub(super) coarse: &'a ReferenceLevel,
     /// The number of the finer one.
     pub(super) at: usize,
     /// By how many levels the other is coarser.
@@ -48,11 +48,11 @@ impl Pair<'_> {
         both: bool,
     ) -> Result<(), PyramidError> {
         let gap = to_i64(to_u64(self.gap));
-        let mut families = vec![Family::new(self, self.at, gap, (self.fine, self.coarse))?];
+        let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
             let at = self.at.saturating_add(self.gap);
             let levels = (self.coarse, self.fine);
-            families.push(Family::new(self, at, gap.saturating_neg(), levels)?);
+            families.push(LinkArrays::new(self, at, gap.saturating_neg(), levels)?);
         }
         let chunks: Vec<u32> = (0..to_u32(self.fine.keys.len())).collect();
         let targets = |chunk: &u32| self.targets(parents, *chunk);
@@ -86,8 +86,9 @@ impl Pair<'_> {
 
     /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
-        let start = self.fine.starts.get(place(chunk)).copied().unwrap_or(0);
-        let end = self.fine.starts.get(place(chunk).saturating_add(1)).copied().unwrap_or(start);
+        let start = self.fine.starts.get(usize_from_u32(chunk)).copied().unwrap_or(0);
+        let end =
+            self.fine.starts.get(usize_from_u32(chunk).saturating_add(1)).copied().unwrap_or(start);
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = parents.get(start..end).unwrap_or_default();
         let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
@@ -96,7 +97,7 @@ impl Pair<'_> {
             let from = first.saturating_sub(to_u32(to_usize(row)));
             let end = self.coarse.starts.get(target.saturating_add(1)).copied().unwrap_or(0);
             let rows = targets.entry(to_u32(target)).or_default();
-            let near = |parent: &u32| *parent >= from && place(*parent) < end;
+            let near = |parent: &u32| *parent >= from && usize_from_u32(*parent) < end;
             while let Some((row, parent)) = own.next_if(|(_, parent)| near(parent)) {
                 rows.push([row, parent.saturating_sub(from)]);
             }
@@ -106,9 +107,9 @@ impl Pair<'_> {
 }
 
 /// The links of one level to another one.
-struct Family<'a> {
+struct LinkArrays<'a> {
     pair: &'a Pair<'a>,
-    levels: (&'a Level, &'a Level),
+    levels: (&'a ReferenceLevel, &'a ReferenceLevel),
     anchor: Anchor,
     path: String,
     delta: i64,
@@ -117,15 +118,15 @@ struct Family<'a> {
 /// The arrays of a family, by how far the ends of its links are apart.
 type Sinks = BTreeMap<Vec<i64>, CellSink>;
 
-impl<'a> Family<'a> {
+impl<'a> LinkArrays<'a> {
     fn new(
         pair: &'a Pair<'a>,
         at: usize,
         delta: i64,
-        levels: (&'a Level, &'a Level),
+        levels: (&'a ReferenceLevel, &'a ReferenceLevel),
     ) -> Result<Self, PyramidError> {
         let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
-        let ratio = |level: &Level| ChunkShape::new(&level.chunk)?.ratio_to(&root);
+        let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
         let (own, other) = levels;
         let anchor = Anchor::between(&ratio(own)?, &ratio(other)?, own.axes())?;
         let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
@@ -136,10 +137,12 @@ impl<'a> Family<'a> {
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
         let (own, other) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
-        let (Some(from), Some(to)) = (own.keys.get(place(from)), other.keys.get(place(to))) else {
+        let (Some(from), Some(to)) =
+            (own.keys.get(usize_from_u32(from)), other.keys.get(usize_from_u32(to)))
+        else {
             return Ok(None);
         };
-        let anchor = self.anchor.of(from)?;
+        let anchor = self.anchor.map_chunk(from)?;
         let apart = to.components().iter().zip(anchor.components());
         Ok(Some((*from, apart.map(|(to, from)| to.saturating_sub(*from)).collect())))
     }
@@ -199,7 +202,10 @@ mod tests {
 
     #[test]
     fn links_of_a_chunk_by_the_chunk_they_lead_to() {
-        let level = |starts: &[usize]| Level { starts: starts.to_vec(), ..Level::default() };
+        let level = |starts: &[usize]| ReferenceLevel {
+            starts: starts.to_vec(),
+            ..ReferenceLevel::default()
+        };
         let (fine, coarse) = (level(&[0, 2, 7]), level(&[0, 2, 2, 5]));
         let root = Root::new(
             zvf_metadata::ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]),

@@ -20,7 +20,7 @@ mod write;
 
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::CrossLevelStorage;
-use zvf_model::{Level, LevelReader};
+use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::num::{round_even, to_f64, to_i64, to_u64, to_usize};
@@ -105,7 +105,7 @@ pub async fn build_reference(
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check(&store)?;
     levels::check_alone(&store).await?;
-    if let Some(beside) = LevelReader::open(&store, Level(0)).await?.kinds_beside().next() {
+    if let Some(beside) = LevelReader::open(&store, LevelId(0)).await?.extra_kinds().next() {
         let expected = "one: the reference makes levels of the first and loses the others";
         return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
     }
@@ -119,7 +119,7 @@ async fn write_levels(
     build: &Build,
     reference: &Reference,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
-    let mut root = Root::of(store);
+    let mut root = Root::from_store(store);
     let mut source = read::level(store).await?;
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
     let gaps = reference.gaps();

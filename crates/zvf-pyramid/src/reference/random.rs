@@ -122,11 +122,11 @@ impl Random {
 fn expanded(seed: u128) -> [u64; 4] {
     let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low(seed >> shift)));
     let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
-    let mut pool = words.map(|word| mixing.of(word));
+    let mut pool = words.map(|word| mixing.mix(word));
     for source in 0..4_usize {
         for target in (0..4_usize).filter(|target| *target != source) {
             let from = pool.get(source).copied().unwrap_or(0);
-            let hashed = mixing.of(from);
+            let hashed = mixing.mix(from);
             if let Some(to) = pool.get_mut(target) {
                 *to = mixed(*to, hashed);
             }
@@ -136,7 +136,7 @@ fn expanded(seed: u128) -> [u64; 4] {
     let mut word = 0_usize..;
     let mut next = || {
         let at = word.next().unwrap_or(0) % 4;
-        u64::from(out.of(pool.get(at).copied().unwrap_or(0)))
+        u64::from(out.mix(pool.get(at).copied().unwrap_or(0)))
     };
     [(); 4].map(|()| {
         let low = next();
@@ -151,7 +151,7 @@ struct Hash {
 }
 
 impl Hash {
-    fn of(&mut self, value: u32) -> u32 {
+    fn mix(&mut self, value: u32) -> u32 {
         let value = value ^ self.state;
         self.state = self.state.wrapping_mul(self.factor);
         let value = value.wrapping_mul(self.state);

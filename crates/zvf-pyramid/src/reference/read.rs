@@ -5,29 +5,29 @@ use std::ops::Range;
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_model::{ChunkFragments, Column, Level as Number, LevelReader, ObjectIndex};
+use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
 
-use super::coarsen::{AXES, Level};
+use super::coarsen::{AXES, ReferenceLevel};
 use crate::PyramidError;
-use crate::num::{place, to_f32, to_u32, to_u64, to_usize};
+use crate::num::{to_f32, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Reads level 0.
-pub(super) async fn level(store: &Store) -> Result<Level, PyramidError> {
+pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError> {
     let reader = LevelReader::open(store, Number(0)).await?;
     let axes = reader.axes();
     if axes > AXES {
         return Err(PyramidError::unsupported("axes of the store", "8 or fewer", axes));
     }
     let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
-    let mut level = Level {
+    let mut level = ReferenceLevel {
         starts: vec![0],
         bin: store.root().zarr_vectors.base_bin_shape().to_vec(),
         chunk: reader.chunk_shape().sizes().to_vec(),
-        ..Level::default()
+        ..ReferenceLevel::default()
     };
     let mut fragments = Vec::with_capacity(keys.len());
-    for keys in keys.chunks(AT_ONCE) {
+    for keys in keys.chunks(READ_BATCH_CHUNKS) {
         for column in reader.positions(keys, Caching::Once).await {
             push(&mut level.positions, &column?);
             let rows = level.positions.len().checked_div(axes.max(1)).unwrap_or(0);
@@ -55,7 +55,7 @@ fn push(positions: &mut Vec<f32>, column: &Column) {
         positions.extend_from_slice(values);
         return;
     }
-    let width = place(column.width());
+    let width = usize_from_u32(column.width());
     for row in 0..column.len() {
         let values = (0..width).map(|c| to_f32(column.float(row, c).unwrap_or(f64::NAN)));
         positions.extend(values);
@@ -71,7 +71,7 @@ struct Chunk<'a> {
 
 /// The fragments of each chunk.
 fn chunks<'a>(
-    level: &Level,
+    level: &ReferenceLevel,
     fragments: &'a [ChunkFragments],
 ) -> Result<Vec<Chunk<'a>>, PyramidError> {
     let spans = level.starts.iter().zip(level.starts.iter().skip(1));
@@ -96,7 +96,7 @@ impl Chunk<'_> {
 
 /// The objects of the index.
 async fn indexed(
-    level: &mut Level,
+    level: &mut ReferenceLevel,
     index: &ObjectIndex,
     fragments: &[ChunkFragments],
 ) -> Result<(), PyramidError> {
@@ -121,7 +121,10 @@ async fn indexed(
 }
 
 /// One object of all fragments, where there is no index.
-fn all_as_one(level: &mut Level, fragments: &[ChunkFragments]) -> Result<(), PyramidError> {
+fn all_as_one(
+    level: &mut ReferenceLevel,
+    fragments: &[ChunkFragments],
+) -> Result<(), PyramidError> {
     let mut references = Vec::with_capacity(level.rows());
     for chunk in chunks(level, fragments)? {
         for fragment in 0..chunk.view.len() {
@@ -134,4 +137,4 @@ fn all_as_one(level: &mut Level, fragments: &[ChunkFragments]) -> Result<(), Pyr
 }
 
 /// Chunks that are read at once.
-const AT_ONCE: usize = 256;
+const READ_BATCH_CHUNKS: usize = 256;

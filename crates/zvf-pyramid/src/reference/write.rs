@@ -7,10 +7,10 @@ use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_metadata::arrays::{Fragments, ObjectIndex, Vertices};
-use zvf_metadata::{Dtype, FillValue, GroupDoc, Level as Document, Node, Object, Root};
+use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object, Root};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
-use super::coarsen::Level;
+use super::coarsen::ReferenceLevel;
 use crate::PyramidError;
 use crate::num::{to_i64, to_u64};
 
@@ -25,9 +25,9 @@ pub(super) struct Target<'a> {
 /// Writes all of a level but its links.
 pub(super) async fn level(
     target: &Target<'_>,
-    source: &Level,
+    source: &ReferenceLevel,
     kept: &[usize],
-    level: &Level,
+    level: &ReferenceLevel,
 ) -> Result<(), PyramidError> {
     let Target { store, build, number, sparsity } = *target;
     let path = |name: &str| format!("{number}/{name}");
@@ -85,7 +85,7 @@ fn own_shape(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
 /// An array over the grid that the bounds of the store make of the chunks of `level`.
 pub(super) fn plan(
     root: &Root,
-    level: &Level,
+    level: &ReferenceLevel,
     attributes: Object,
 ) -> Result<CellPlan, PyramidError> {
     let [low, high] = &root.zarr_vectors.bounds;
@@ -101,13 +101,17 @@ pub(super) fn plan(
 }
 
 /// Writes the index of objects: a row for each of the source.
-async fn objects(target: &Target<'_>, ids: &[i64], level: &Level) -> Result<(), PyramidError> {
+async fn objects(
+    target: &Target<'_>,
+    ids: &[i64],
+    level: &ReferenceLevel,
+) -> Result<(), PyramidError> {
     let path = |name: &str| format!("{}/object_index{name}", target.number);
     let rank = to_u64(level.axes());
     let mut rows = target.build.rows(&path("/manifests"), RowPlan::manifests())?;
     let mut present = 0_u64;
     let all: Vec<usize> = (0..level.objects()).collect();
-    for some in all.chunks(AT_ONCE) {
+    for some in all.chunks(MANIFEST_BATCH) {
         let blobs = some.par_iter().map(|row| manifest(level, *row, rank));
         for blob in blobs.collect::<Result<Vec<Bytes>, PyramidError>>()? {
             present = present.saturating_add(u64::from(blob.len() > EMPTY));
@@ -123,7 +127,7 @@ async fn objects(target: &Target<'_>, ids: &[i64], level: &Level) -> Result<(), 
     Ok(target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await?)
 }
 
-fn manifest(level: &Level, row: usize, rank: u64) -> Result<Bytes, PyramidError> {
+fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes, PyramidError> {
     let mut manifest = ManifestBuilder::new(rank)?;
     for row in level.object(row) {
         let (chunk, fragment) = level.locate(*row);
@@ -135,7 +139,11 @@ fn manifest(level: &Level, row: usize, rank: u64) -> Result<Bytes, PyramidError>
 }
 
 /// Writes the attributes of objects: those of the level below, absent for what was dropped.
-async fn columns(target: &Target<'_>, source: &Level, kept: &[usize]) -> Result<(), PyramidError> {
+async fn columns(
+    target: &Target<'_>,
+    source: &ReferenceLevel,
+    kept: &[usize],
+) -> Result<(), PyramidError> {
     // Each level drops more; what the first one has is what any may have.
     let from = target.store.level(0).await?;
     for name in from.children("object_attributes").await?.names {
@@ -150,7 +158,7 @@ async fn columns(target: &Target<'_>, source: &Level, kept: &[usize]) -> Result<
         };
         let width = crate::num::to_usize(columns.unwrap_or(1));
         let absent = array.fill().repeat(width);
-        let mut values = array.whole().await?.to_vec();
+        let mut values = array.read_all().await?.to_vec();
         let mut kept = kept.iter().peekable();
         for (row, value) in values.chunks_exact_mut(absent.len().max(1)).enumerate() {
             let dropped = kept.next_if(|kept| **kept == row).is_none();
@@ -175,4 +183,4 @@ const NEAR: f64 = 1e-9;
 /// Bytes of a manifest of nothing.
 const EMPTY: usize = 4;
 /// Manifests that are made at once.
-const AT_ONCE: usize = 16_384;
+const MANIFEST_BATCH: usize = 16_384;

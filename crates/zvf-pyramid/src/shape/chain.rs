@@ -6,11 +6,11 @@
 use rayon::prelude::*;
 use zvf_model::{Batch, Parts};
 
-use super::{Made, Rules, Segment, merged, point};
+use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{place, to_u32, to_usize};
+use crate::num::{to_u32, to_usize, usize_from_u32};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,8 @@ pub(crate) enum Thin {
 }
 
 /// The chains, thinned.
-pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parts: Vec<_> = batch.parts().iter().collect();
     let thinned: Vec<(Vec<u32>, f64)> = parts
@@ -33,8 +33,8 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, 
         .map(|part| {
             let rows: Vec<u32> = part.rows.clone().map(to_u32).collect();
             match thin {
-                Thin::Within(tolerance) => within(&at, axes, &rows, tolerance),
-                Thin::Every(stride) => every(&at, axes, &rows, stride),
+                Thin::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
+                Thin::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
                 Thin::Not => (rows, 0.0),
             }
         })
@@ -45,7 +45,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, 
         error = error.max(*off);
         let mut stay = stay.iter().copied().peekable();
         for row in part.rows.clone() {
-            if let Some(head) = stay.next_if(|head| place(*head) == row) {
+            if let Some(head) = stay.next_if(|head| usize_from_u32(*head) == row) {
                 heads.push(head);
             }
             if let Some(to) = of.get_mut(row) {
@@ -58,7 +58,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Made, 
     let positions = gathered(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(&without_owners(batch)?, &clusters, positions, rules, false)?;
-    Ok(Made { batch: made.with_parts(Parts::new(offsets, objects)?)?, of, error })
+    Ok(Coarsened { batch: made.with_parts(Parts::new(offsets, objects)?)?, vertex_map: of, error })
 }
 
 /// Parts say whose vertices they are.
@@ -69,7 +69,12 @@ fn without_owners(batch: &Batch) -> Result<Batch, PyramidError> {
 
 /// The rows that stay of a chain, so that no other one lies farther than `tolerance` from the segment in
 /// its place; and how far the farthest one lies.
-pub(super) fn within(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (Vec<u32>, f64) {
+pub(super) fn douglas_peucker(
+    at: &[f64],
+    axes: usize,
+    rows: &[u32],
+    tolerance: f64,
+) -> (Vec<u32>, f64) {
     let point = |i: usize| point(at, axes, rows.get(i).copied().unwrap_or(NONE));
     let mut stays = vec![false; rows.len()];
     let last = rows.len().saturating_sub(1);
@@ -83,7 +88,7 @@ pub(super) fn within(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (
         let (mut far, mut split) = (0.0, from);
         let segment = Segment::new(point(from), point(to));
         for i in from.saturating_add(1)..to {
-            let off = segment.off(point(i));
+            let off = segment.distance_sq(point(i));
             if off > far {
                 (far, split) = (off, i);
             }
@@ -103,7 +108,7 @@ pub(super) fn within(at: &[f64], axes: usize, rows: &[u32], tolerance: f64) -> (
 }
 
 /// Each row whose place is a multiple of `stride`, and the last.
-fn every(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
+fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
     let stride = to_usize(stride.max(1));
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
@@ -114,7 +119,7 @@ fn every(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) 
         let [from, to] = *span;
         let segment = Segment::new(point(at, axes, row(from)), point(at, axes, row(to)));
         for i in from..to {
-            worst = worst.max(segment.off(point(at, axes, row(i))));
+            worst = worst.max(segment.distance_sq(point(at, axes, row(i))));
         }
     }
     (stay.into_iter().map(row).collect(), worst.sqrt())
@@ -127,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::columns::column;
-    use crate::rule::Rule;
+    use crate::rule::Aggregation;
 
     fn zigzag() -> Batch {
         let at = [0.0, 0.0, 1.0, 0.1, 2.0, -0.1, 3.0, 5.0, 4.0, 0.0, 9.0, 9.0, 9.0, 8.0];
@@ -138,12 +143,12 @@ mod tests {
         batch.with_field(Field::new("t", t)).unwrap()
     }
 
-    fn made(thin: Thin, named: &[(String, Rule)]) -> Made {
+    fn made(thin: Thin, named: &[(String, Aggregation)]) -> Coarsened {
         let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
         thinned(&zigzag(), thin, &rules).unwrap()
     }
 
-    fn values(made: &Made) -> Vec<f64> {
+    fn values(made: &Coarsened) -> Vec<f64> {
         floats(&made.batch.field("t").unwrap().column)
     }
 
@@ -167,16 +172,16 @@ mod tests {
 
     #[test]
     fn rules_see_what_goes() {
-        let sums = [("t".to_owned(), Rule::Sum)];
+        let sums = [("t".to_owned(), Aggregation::Sum)];
         assert_eq!(values(&made(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]
     fn a_chain_that_goes_back_is_measured_to_its_segments() {
         let at = [0.0, 9.0, 4.0];
-        assert_eq!(within(&at, 1, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
-        assert_eq!(within(&at, 1, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));
-        assert_eq!(within(&at, 1, &[1], 5.0), (vec![1], 0.0));
-        assert_eq!(within(&at, 1, &[], 5.0), (vec![], 0.0));
+        assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
+        assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));
+        assert_eq!(douglas_peucker(&at, 1, &[1], 5.0), (vec![1], 0.0));
+        assert_eq!(douglas_peucker(&at, 1, &[], 5.0), (vec![], 0.0));
     }
 }

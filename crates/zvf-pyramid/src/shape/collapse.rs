@@ -17,12 +17,12 @@ use zvf_model::{Batch, Elements};
 
 use super::plate::{Triangle, middle};
 use super::quadric::{Quadric, cross, dot, minus, unit};
-use super::surface::farthest;
-use super::{Made, Rules, merged};
+use super::surface::directed_hausdorff_bound;
+use super::{Coarsened, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
-use crate::num::{place, to_f64, to_u32, to_u64, to_usize, whole};
+use crate::num::{round_u64, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
@@ -33,8 +33,8 @@ pub(crate) fn collapsed(
     fixed: &[bool],
     rules: &Rules,
     stop: &Stop,
-) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
     if !triangles || !(2..=3).contains(&axes) {
         let expected = "triangles on two or three axes: other faces can be clustered";
@@ -43,19 +43,20 @@ pub(crate) fn collapsed(
     let mut mesh = Mesh::new(batch, axes, fixed);
     let before = mesh.at.clone();
     let faces = mesh.faces.clone();
-    let target = to_usize(whole(to_f64(to_u64(faces.len())) * keep));
+    let target = to_usize(round_u64(to_f64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
-    let heads: Vec<u32> =
-        (0..to_u32(batch.len())).filter(|row| mesh.into.get(place(*row)) == Some(row)).collect();
+    let heads: Vec<u32> = (0..to_u32(batch.len()))
+        .filter(|row| mesh.into.get(usize_from_u32(*row)) == Some(row))
+        .collect();
     let mut number = vec![NONE; batch.len()];
     for (cluster, head) in (0_u32..).zip(&heads) {
-        if let Some(to) = number.get_mut(place(*head)) {
+        if let Some(to) = number.get_mut(usize_from_u32(*head)) {
             *to = cluster;
         }
     }
     let of: Vec<u32> = (0..to_u32(batch.len()))
-        .map(|row| number.get(place(mesh.head(row))).copied().unwrap_or(NONE))
+        .map(|row| number.get(usize_from_u32(mesh.head(row))).copied().unwrap_or(NONE))
         .collect();
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(mesh.middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
@@ -66,7 +67,7 @@ pub(crate) fn collapsed(
     if let Some(elements) = batch.elements() {
         made = made.with_elements(mesh.elements(elements, &number, rules)?)?;
     }
-    Ok(Made { batch: made, of, error })
+    Ok(Coarsened { batch: made, vertex_map: of, error })
 }
 
 /// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
@@ -109,7 +110,7 @@ impl Mesh {
         let count = at.len();
         let mut numbers = crate::clusters::Numbers::new();
         let owners = match batch.vertex_objects() {
-            Some(objects) => objects.iter().map(|object| numbers.of(*object)).collect(),
+            Some(objects) => objects.iter().map(|object| numbers.intern(*object)).collect(),
             None => vec![0; count],
         };
         let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
@@ -144,10 +145,12 @@ impl Mesh {
             let area = dot(normal, normal).sqrt() / 2.0;
             let plane = unit(normal).map(|unit| Quadric::plane(unit, self.point(a), area));
             for vertex in [a, b, c] {
-                if let Some(around) = self.around.get_mut(place(vertex)) {
+                if let Some(around) = self.around.get_mut(usize_from_u32(vertex)) {
                     around.push(number);
                 }
-                if let (Some(to), Some(plane)) = (self.quadrics.get_mut(place(vertex)), &plane) {
+                if let (Some(to), Some(plane)) =
+                    (self.quadrics.get_mut(usize_from_u32(vertex)), &plane)
+                {
                     *to = to.with(plane);
                 }
             }
@@ -171,7 +174,9 @@ impl Mesh {
                 if *count > 2 {
                     mark(&mut self.fixed, vertex);
                 }
-                if let (Some(to), Some(wall)) = (self.quadrics.get_mut(place(vertex)), &wall) {
+                if let (Some(to), Some(wall)) =
+                    (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
+                {
                     *to = to.with(wall);
                 }
             }
@@ -182,7 +187,7 @@ impl Mesh {
     }
 
     fn point(&self, vertex: u32) -> [f64; 3] {
-        self.at.get(place(vertex)).copied().unwrap_or([0.0; 3])
+        self.at.get(usize_from_u32(vertex)).copied().unwrap_or([0.0; 3])
     }
 
     fn normal(&self, [a, b, c]: [u32; 3]) -> [f64; 3] {
@@ -194,7 +199,7 @@ impl Mesh {
     fn head(&self, row: u32) -> u32 {
         let mut row = row;
         loop {
-            match self.into.get(place(row)) {
+            match self.into.get(usize_from_u32(row)) {
                 Some(next) if *next != row => row = *next,
                 _ => return row,
             }
@@ -202,15 +207,15 @@ impl Mesh {
     }
 
     fn is(flags: &[bool], vertex: u32) -> bool {
-        flags.get(place(vertex)).copied().unwrap_or(false)
+        flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
     }
 
     /// The faces of a vertex that are there.
     fn faces_of(&self, vertex: u32) -> impl Iterator<Item = (u32, [u32; 3])> {
-        let around = self.around.get(place(vertex)).map_or(&[][..], Vec::as_slice);
+        let around = self.around.get(usize_from_u32(vertex)).map_or(&[][..], Vec::as_slice);
         around.iter().filter_map(|number| {
-            let alive = self.alive.get(place(*number)) == Some(&true);
-            let face = self.faces.get(place(*number))?;
+            let alive = self.alive.get(usize_from_u32(*number)) == Some(&true);
+            let face = self.faces.get(usize_from_u32(*number))?;
             alive.then_some((*number, *face))
         })
     }
@@ -225,7 +230,7 @@ impl Mesh {
 
     /// Where the edge would collapse to, and at what cost.
     fn best(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
-        let own = |vertex| self.quadrics.get(place(vertex)).copied().unwrap_or_default();
+        let own = |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
         let both = own(a).with(&own(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
@@ -254,10 +259,10 @@ impl Mesh {
     /// Notes an edge.
     fn offer(&mut self, a: u32, b: u32) {
         let (a, b) = (a.min(b), a.max(b));
-        if self.owners.get(place(a)) != self.owners.get(place(b)) {
+        if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
             return;
         }
-        let stamp = |vertex| self.stamps.get(place(vertex)).copied().unwrap_or(0);
+        let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
         if let Some((cost, _)) = self.best(a, b) {
             self.heap.push(Reverse((cost.to_bits(), a, b, stamp(a), stamp(b))));
         }
@@ -267,7 +272,7 @@ impl Mesh {
         let mut left = self.faces.len();
         while left > target && !stop.is_set() {
             let Some(Reverse((_, a, b, first, second))) = self.heap.pop() else { break };
-            let is = |vertex, stamp| self.stamps.get(place(vertex)) == Some(&stamp);
+            let is = |vertex, stamp| self.stamps.get(usize_from_u32(vertex)) == Some(&stamp);
             if !is(a, first) || !is(b, second) {
                 continue;
             }
@@ -346,27 +351,27 @@ impl Mesh {
         for (number, face) in moved {
             if face.contains(&a) {
                 gone = gone.saturating_add(1);
-                if let Some(alive) = self.alive.get_mut(place(number)) {
+                if let Some(alive) = self.alive.get_mut(usize_from_u32(number)) {
                     *alive = false;
                 }
                 continue;
             }
-            if let Some(to) = self.faces.get_mut(place(number)) {
+            if let Some(to) = self.faces.get_mut(usize_from_u32(number)) {
                 *to = face.map(|v| if v == b { a } else { v });
             }
-            if let Some(around) = self.around.get_mut(place(a)) {
+            if let Some(around) = self.around.get_mut(usize_from_u32(a)) {
                 around.push(number);
             }
         }
         let there: Vec<u32> = self.faces_of(a).map(|(number, _)| number).collect();
-        if let Some(around) = self.around.get_mut(place(a)) {
+        if let Some(around) = self.around.get_mut(usize_from_u32(a)) {
             *around = there;
         }
-        let other = self.quadrics.get(place(b)).copied().unwrap_or_default();
-        if let Some(own) = self.quadrics.get_mut(place(a)) {
+        let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
+        if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
             *own = own.with(&other);
         }
-        if let Some(to) = self.at.get_mut(place(a)) {
+        if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
         }
         for flags in [&mut self.border, &mut self.fixed] {
@@ -374,11 +379,11 @@ impl Mesh {
                 mark(flags, a);
             }
         }
-        if let Some(into) = self.into.get_mut(place(b)) {
+        if let Some(into) = self.into.get_mut(usize_from_u32(b)) {
             *into = a;
         }
         for vertex in [a, b] {
-            if let Some(stamp) = self.stamps.get_mut(place(vertex)) {
+            if let Some(stamp) = self.stamps.get_mut(usize_from_u32(vertex)) {
                 *stamp = stamp.wrapping_add(1);
             }
         }
@@ -398,7 +403,9 @@ impl Mesh {
         let (mut rows, mut same, mut next) = (Vec::new(), Vec::new(), 0_u32);
         for (face, alive) in self.faces.iter().zip(&self.alive) {
             if *alive {
-                let corner = |v: &u32| number.get(place(*v)).copied().map_or(usize::MAX, place);
+                let corner = |v: &u32| {
+                    number.get(usize_from_u32(*v)).copied().map_or(usize::MAX, usize_from_u32)
+                };
                 rows.extend(face.iter().map(corner));
                 same.push(next);
                 next = next.saturating_add(1);
@@ -406,7 +413,7 @@ impl Mesh {
                 same.push(NONE);
             }
         }
-        let clusters = Clusters::new(&same, place(next));
+        let clusters = Clusters::new(&same, usize_from_u32(next));
         let mut made = Elements::new(3, rows)?;
         for field in rules.element_fields(elements, &clusters)? {
             made = made.with_field(field)?;
@@ -416,7 +423,7 @@ impl Mesh {
 
     /// How far the surface that was and that which is may lie from each other.
     fn error(&self, before: &[[f64; 3]], faces: &[[u32; 3]], stop: &Stop) -> f64 {
-        let corner = |v: u32| before.get(place(v)).copied().unwrap_or([0.0; 3]);
+        let corner = |v: u32| before.get(usize_from_u32(v)).copied().unwrap_or([0.0; 3]);
         let there = |at: usize| self.alive.get(at) == Some(&true);
         // What is as it was is as near as can be.
         let same = |at: usize| {
@@ -433,7 +440,8 @@ impl Mesh {
         let all: Vec<Triangle> = faces.iter().map(|face| face.map(corner)).collect();
         let made = self.faces.iter().enumerate().filter(|(at, _)| there(*at) && !same(*at));
         let made: Vec<Triangle> = made.map(|(_, face)| face.map(|v| self.point(v))).collect();
-        farthest(&fine, &coarse, stop).max(farthest(&made, &all, stop))
+        directed_hausdorff_bound(&fine, &coarse, stop)
+            .max(directed_hausdorff_bound(&made, &all, stop))
     }
 }
 
@@ -444,7 +452,7 @@ fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
 }
 
 fn mark(flags: &mut [bool], vertex: u32) {
-    if let Some(flag) = flags.get_mut(place(vertex)) {
+    if let Some(flag) = flags.get_mut(usize_from_u32(vertex)) {
         *flag = true;
     }
 }

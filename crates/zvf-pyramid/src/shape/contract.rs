@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::points::cell_of;
-use super::{Made, Rules, merged, point};
+use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.
@@ -23,21 +23,21 @@ pub(crate) fn contracted(
     directed: bool,
     fixed: &[bool],
     rules: &Rules,
-) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
     let home = |row: usize| (owner(row), cell_of(point(&at, axes, to_u32(row)), cell));
-    let mut joined = Joined::new(batch.len());
+    let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
         let fixed = [a, b].iter().any(|row| fixed.get(*row) == Some(&true));
         if !fixed && home(a) == home(b) {
-            joined.join(a, b);
+            joined.union(a, b);
         }
     }
     let mut numbers = Numbers::new();
-    let of: Vec<u32> = (0..batch.len()).map(|row| numbers.of(joined.of(row))).collect();
+    let of: Vec<u32> = (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
     let clusters = Clusters::new(&of, numbers.len());
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
@@ -48,7 +48,7 @@ pub(crate) fn contracted(
         let ordered = directed || batch.kind() == Kind::Skeleton;
         made = made.with_elements(mapped(elements, &of, ordered, rules)?)?;
     }
-    Ok(Made { batch: made, of, error })
+    Ok(Coarsened { batch: made, vertex_map: of, error })
 }
 
 /// The pairs of vertices that an element joins: its sides.
@@ -80,7 +80,7 @@ pub(super) fn mapped(
         let next = to_u32(known.len());
         let number = *known.entry(canonical(&ends, ordered)).or_insert(next);
         if number == next {
-            rows.extend(ends.iter().map(|end| place(*end)));
+            rows.extend(ends.iter().map(|end| usize_from_u32(*end)));
         }
         same.push(number);
     }
@@ -105,20 +105,20 @@ fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
 }
 
 /// Which vertices hang together.
-pub(crate) struct Joined {
+pub(crate) struct UnionFind {
     above: Vec<u32>, // a vertex of the same piece; itself for one of each
 }
 
-impl Joined {
+impl UnionFind {
     pub(crate) fn new(rows: usize) -> Self {
         Self { above: (0..to_u32(rows)).collect() }
     }
 
     /// One vertex of the piece that `row` is of, the same for all of it.
-    pub(crate) fn of(&mut self, row: usize) -> usize {
+    pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {
-            let above = place(self.above.get(at).copied().unwrap_or(to_u32(at)));
+            let above = usize_from_u32(self.above.get(at).copied().unwrap_or(to_u32(at)));
             if above == at {
                 return at;
             }
@@ -126,12 +126,12 @@ impl Joined {
             if let Some(to) = self.above.get_mut(at) {
                 *to = next; // halves the way for the next one
             }
-            at = place(next);
+            at = usize_from_u32(next);
         }
     }
 
-    pub(crate) fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.of(a), self.of(b));
+    pub(crate) fn union(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
         if let Some(to) = self.above.get_mut(a.max(b)) {
             *to = to_u32(a.min(b));
         }
@@ -197,10 +197,10 @@ mod tests {
             let elements = made.elements().unwrap().clone();
             (made.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
         };
-        use crate::rule::Rule;
-        assert_eq!(both(false, Rule::Sum), (3, vec![0, 2], vec![6.0]));
-        assert_eq!(both(false, Rule::Mean), (3, vec![0, 2], vec![3.0]));
-        assert_eq!(both(true, Rule::Sum), (3, vec![0, 2, 2, 0], vec![2.0, 4.0]));
+        use crate::rule::Aggregation;
+        assert_eq!(both(false, Aggregation::Sum), (3, vec![0, 2], vec![6.0]));
+        assert_eq!(both(false, Aggregation::Mean), (3, vec![0, 2], vec![3.0]));
+        assert_eq!(both(true, Aggregation::Sum), (3, vec![0, 2, 2, 0], vec![2.0, 4.0]));
     }
 
     #[test]

@@ -10,12 +10,12 @@
 //! ```
 
 use crate::PyramidError;
-use crate::num::{floor, to_f64, whole};
+use crate::num::{floor, round_u64, to_f64};
 
 /// A grid of units: chunks, or what a cell covers of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
-    axes: Vec<Axis>,
+    axes: Vec<GridAxis>,
     cells: u64, // of a unit
 }
 
@@ -23,19 +23,23 @@ pub(crate) struct Lattice {
 pub(crate) type Unit = [i64; 8];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Axis {
+struct GridAxis {
     chunk: f64,
     chunks: i64, // of a unit
     cells: u64,  // of a unit
 }
 
-impl Axis {
-    fn of(chunk: f64, size: f64) -> Self {
+impl GridAxis {
+    fn new(chunk: f64, size: f64) -> Self {
         let cells = chunk / size;
-        if cells > 1.0 - CLOSE {
-            return Self { chunk, chunks: 1, cells: whole((cells - CLOSE).ceil()).max(1) };
+        if cells > 1.0 - ROUNDING_TOLERANCE {
+            return Self {
+                chunk,
+                chunks: 1,
+                cells: round_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
+            };
         }
-        let chunks = floor(size / chunk + CLOSE).clamp(1, MOST_CHUNKS);
+        let chunks = floor(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
         Self { chunk, chunks, cells: 1 }
     }
 
@@ -55,7 +59,7 @@ impl Axis {
 impl Lattice {
     /// Cells of at most `size` on a level with chunks of these sizes.
     pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
-        let axes: Vec<Axis> = chunk.iter().map(|chunk| Axis::of(*chunk, size)).collect();
+        let axes: Vec<GridAxis> = chunk.iter().map(|chunk| GridAxis::new(*chunk, size)).collect();
         let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));
         let expected = "so much that a chunk has fewer than 2^64 cells";
         let cells = cells.ok_or_else(|| PyramidError::setting("size", expected, size))?;
@@ -101,9 +105,9 @@ fn signed(n: i64) -> f64 {
 }
 
 /// What rounding may add to a whole number of cells or chunks.
-const CLOSE: f64 = 1e-9;
+const ROUNDING_TOLERANCE: f64 = 1e-9;
 /// Chunks that a cell covers at most on an axis.
-const MOST_CHUNKS: i64 = 1 << 40;
+const MAX_CHUNKS: i64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {
@@ -120,9 +124,13 @@ mod tests {
             (19.9, 1, 1),
             (20.0, 2, 1),
             (25.0, 2, 1),
-            (1e300, MOST_CHUNKS, 1),
+            (1e300, MAX_CHUNKS, 1),
         ] {
-            assert_eq!(Axis::of(10.0, size), Axis { chunk: 10.0, chunks, cells }, "{size}");
+            assert_eq!(
+                GridAxis::new(10.0, size),
+                GridAxis { chunk: 10.0, chunks, cells },
+                "{size}"
+            );
         }
         assert!(Lattice::new(&[1.0; 3], 1e-9).is_err());
     }

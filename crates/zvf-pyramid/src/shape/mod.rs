@@ -11,9 +11,9 @@
 //! Objects stay apart, and every vertex of the finer batch has one that stands for it.
 
 pub(crate) mod chain;
-mod closer;
 pub(crate) mod collapse;
 pub(crate) mod contract;
+mod hausdorff;
 pub(crate) mod lattice;
 mod plate;
 pub(crate) mod points;
@@ -27,25 +27,25 @@ use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 use crate::PyramidError;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
-use crate::num::place;
-use crate::rule::Rule;
+use crate::num::usize_from_u32;
+use crate::rule::Aggregation;
 
 /// A coarser batch.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct Coarsened {
     pub(crate) batch: Batch,
     /// For each vertex of the finer batch the one that stands for it; [`NONE`](crate::clusters::NONE)
     /// without.
-    pub(crate) of: Vec<u32>,
+    pub(crate) vertex_map: Vec<u32>,
     /// How far the finer geometry may lie from it.
     pub(crate) error: f64,
 }
 
-impl Made {
+impl Coarsened {
     /// The batch as it is.
     pub(crate) fn same(batch: Batch) -> Self {
-        let of = (0..crate::num::to_u32(batch.len())).collect();
-        Self { batch, of, error: 0.0 }
+        let vertex_map = (0..crate::num::to_u32(batch.len())).collect();
+        Self { batch, vertex_map, error: 0.0 }
     }
 
     /// How many edges or faces there are.
@@ -58,15 +58,15 @@ impl Made {
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     /// Rules by the names of attributes.
-    pub(crate) named: Vec<(String, Rule)>,
+    pub(crate) named: Vec<(String, Aggregation)>,
     /// The attribute that says how many vertices of level 0 one stands for.
     pub(crate) weight: String,
 }
 
 impl Rules {
-    fn of(&self, field: &Field, merged: bool) -> Rule {
+    fn rule_for(&self, field: &Field, merged: bool) -> Aggregation {
         let named = self.named.iter().find(|(name, _)| *name == *field.name);
-        named.map_or_else(|| Rule::usual(field, merged), |(_, rule)| *rule)
+        named.map_or_else(|| Aggregation::usual(field, merged), |(_, rule)| *rule)
     }
 
     /// What the vertices of `batch` stand for; one each where nothing says so.
@@ -84,7 +84,7 @@ impl Rules {
         let own = self.weights(batch);
         let mut fields = Vec::new();
         for field in batch.fields().iter().filter(|field| *field.name != *self.weight) {
-            fields.extend(clusters.field(field, self.of(field, merged), own.as_deref())?);
+            fields.extend(clusters.field(field, self.rule_for(field, merged), own.as_deref())?);
         }
         if merged || own.is_some() {
             let column = counts(&clusters.weights(own.as_deref()))?;
@@ -101,7 +101,7 @@ impl Rules {
     ) -> Result<Vec<Field>, PyramidError> {
         let mut fields = Vec::new();
         for field in elements.fields() {
-            fields.extend(clusters.field(field, self.of(field, true), None)?);
+            fields.extend(clusters.field(field, self.rule_for(field, true), None)?);
         }
         Ok(fields)
     }
@@ -126,7 +126,7 @@ fn merged(
 }
 
 fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId>> {
-    rows.iter().map(|row| objects.get(place(*row)).copied().flatten()).collect()
+    rows.iter().map(|row| objects.get(usize_from_u32(*row)).copied().flatten()).collect()
 }
 
 /// The distance between two points, squared.
@@ -148,7 +148,7 @@ impl<'a> Segment<'a> {
     }
 
     /// How far a point lies from it, squared.
-    fn off(&self, at: &[f64]) -> f64 {
+    fn distance_sq(&self, at: &[f64]) -> f64 {
         let ends = || self.from.iter().zip(self.to);
         let along: f64 = at.iter().zip(ends()).map(|(x, (a, b))| (x - a) * (b - a)).sum();
         let share = if self.length > 0.0 { (along / self.length).clamp(0.0, 1.0) } else { 0.0 };
@@ -159,6 +159,6 @@ impl<'a> Segment<'a> {
 
 /// Row `row` of positions on so many axes.
 fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
-    let start = place(row).saturating_mul(axes);
+    let start = usize_from_u32(row).saturating_mul(axes);
     at.get(start..start.saturating_add(axes)).unwrap_or(&[])
 }

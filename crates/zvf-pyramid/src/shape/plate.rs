@@ -25,7 +25,7 @@ impl Plate {
     }
 
     /// How far a point is from it, squared.
-    pub(super) fn off(&self, point: [f64; 3]) -> f64 {
+    pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;
         let over =
             |(from, inward): (&[f64; 3], &[f64; 3])| dot(minus(point, *from), *inward) >= 0.0;
@@ -40,7 +40,7 @@ impl Plate {
     pub(super) fn farthest(&self, face: &Face, most: f64) -> f64 {
         let mut farthest = 0.0_f64;
         for corner in face.corners() {
-            farthest = farthest.max(self.off(*corner));
+            farthest = farthest.max(self.distance_sq(*corner));
             if farthest > most {
                 break;
             }
@@ -68,7 +68,7 @@ pub(super) struct Face {
 impl Face {
     const NOTHING: Self = Self { at: [[0.0; 3]; CORNERS], len: 0 };
 
-    pub(super) fn of(triangle: &Triangle) -> Self {
+    pub(super) fn from_triangle(triangle: &Triangle) -> Self {
         let mut face = Self::NOTHING;
         triangle.iter().for_each(|corner| face.push(*corner));
         face
@@ -159,7 +159,7 @@ impl Face {
             let (through, along) = (middle(*from, *to), minus(*to, *from));
             if self.side(through, along).is_some() { None } else { self.cut(through, along) }
         };
-        let parts = if self.len > FEW { None } else { longest.and_then(across) };
+        let parts = if self.len > MAX_UNSPLIT_CORNERS { None } else { longest.and_then(across) };
         parts.unwrap_or_else(|| self.fans()).into_iter().filter(|half| !half.is_nothing())
     }
 
@@ -198,7 +198,7 @@ pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 /// The corners that a face has at most: a triangle that was cut by five planes.
 const CORNERS: usize = 8;
 /// A face with more corners is halved between them.
-const FEW: usize = 6;
+const MAX_UNSPLIT_CORNERS: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -224,31 +224,31 @@ mod tests {
             ([4.0, 4.0, 0.0], 8.0),
             ([0.0, 0.0, 0.0], 0.0),
         ] {
-            let found = plate.off(point);
+            let found = plate.distance_sq(point);
             assert!((found - want).abs() < 1e-12, "{point:?}: {found}");
         }
         let line = Plate::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
-        assert_eq!(line.off([2.0, 1.0, 0.0]), 1.0);
+        assert_eq!(line.distance_sq([2.0, 1.0, 0.0]), 1.0);
     }
 
     #[test]
     fn a_face_falls_into_what_is_over_a_triangle_and_beside_it() {
         let (plate, mut beside) = (Plate::new(&FLAT), Vec::new());
-        let face = Face::of(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
+        let face = Face::from_triangle(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
         let over = face.over(&plate, &mut beside).unwrap();
         assert!((area(&over) - 2.0).abs() < 1e-12, "{over:?}");
         let rest: f64 = beside.iter().map(area).sum();
         assert!((area(&over) + rest - area(&face)).abs() < 1e-12);
         assert_eq!(plate.farthest(&over, 9.0), 1.0);
 
-        let far = Face::of(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
+        let far = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
         let before = beside.len();
         assert!(far.over(&plate, &mut beside).is_none() && beside.len() == before);
     }
 
     #[test]
     fn halves_are_as_much_as_the_whole() {
-        let mut faces = vec![Face::of(&FLAT)];
+        let mut faces = vec![Face::from_triangle(&FLAT)];
         for _ in 0..6 {
             faces = faces.iter().flat_map(Face::halves).collect();
         }
@@ -256,7 +256,7 @@ mod tests {
         let all: f64 = faces.iter().map(area).sum();
         assert!((all - 8.0).abs() < 1e-12);
         // One without any size stays what it is.
-        let point = Face::of(&[[1.0; 3]; 3]);
+        let point = Face::from_triangle(&[[1.0; 3]; 3]);
         assert_eq!(point.halves().count(), 1);
     }
 }

@@ -10,19 +10,19 @@ use rayon::prelude::*;
 use zvf_model::{Batch, ObjectId};
 
 use super::lattice::{Lattice, Unit};
-use super::{Made, Rules, merged, objects_of, point};
+use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats, gathered};
-use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
+use crate::num::{floor, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// One point for each object and cell. What lies in one cell must be in one batch.
 pub(crate) fn clustered(
     batch: &Batch,
     lattice: &Lattice,
     rules: &Rules,
-) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let (of, count) = numbered(&at, axes, lattice, batch.vertex_objects());
     let clusters = Clusters::new(&of, count);
@@ -30,7 +30,11 @@ pub(crate) fn clustered(
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let error = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    Ok(Made { batch: merged(batch, &clusters, positions, rules, true)?, of, error })
+    Ok(Coarsened {
+        batch: merged(batch, &clusters, positions, rules, true)?,
+        vertex_map: of,
+        error,
+    })
 }
 
 /// The cluster of each row, and how many there are.
@@ -51,7 +55,7 @@ fn numbered(
     let mut numbers = Numbers::new();
     let mut units: Vec<(Unit, Vec<Range<usize>>)> = Vec::new();
     for (unit, rows) in runs {
-        match units.get_mut(place(numbers.of(unit))) {
+        match units.get_mut(usize_from_u32(numbers.intern(unit))) {
             Some((_, own)) => own.push(rows),
             None => units.push((unit, vec![rows])),
         }
@@ -82,7 +86,7 @@ fn numbered(
         }
         first = first.saturating_add(count);
     }
-    (of, place(first))
+    (of, usize_from_u32(first))
 }
 
 /// Rows that follow each other in one unit, of a block of rows.
@@ -101,7 +105,7 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
 /// Keys by the order in which they are first met, and how many there are.
 fn in_order<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
-    let of = keys.map(|key| numbers.of(key)).collect();
+    let of = keys.map(|key| numbers.intern(key)).collect();
     (of, to_u32(numbers.len()))
 }
 
@@ -135,14 +139,14 @@ pub(crate) fn subset(
     (seed, level, first): (u64, u32, u64),
     kept: &dyn Fn(usize) -> bool,
     rules: &Rules,
-) -> Result<Made, PyramidError> {
+) -> Result<Coarsened, PyramidError> {
     let stays = |row: &u32| {
-        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(place(*row))
+        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(usize_from_u32(*row))
     };
     let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
     for (cluster, row) in (0_u32..).zip(&rows) {
-        if let Some(to) = of.get_mut(place(*row)) {
+        if let Some(to) = of.get_mut(usize_from_u32(*row)) {
             *to = cluster;
         }
     }
@@ -154,7 +158,7 @@ pub(crate) fn subset(
     if let Some(objects) = batch.vertex_objects() {
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
-    Ok(Made { batch: made, of, error: f64::INFINITY })
+    Ok(Coarsened { batch: made, vertex_map: of, error: f64::INFINITY })
 }
 
 /// Whether the point with this running number stays at a level that keeps this share.

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::{apart, point};
 use crate::clusters::NONE;
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
@@ -45,7 +45,7 @@ impl<'a> Tree<'a> {
     fn new(at: &'a [f64], axes: usize, parents: &'a [u32]) -> Self {
         let mut children = vec![0_u32; parents.len()];
         for parent in parents {
-            if let Some(count) = children.get_mut(place(*parent)) {
+            if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
                 *count = count.saturating_add(1);
             }
         }
@@ -53,7 +53,7 @@ impl<'a> Tree<'a> {
     }
 
     fn children(&self, row: u32) -> u32 {
-        self.children.get(place(row)).copied().unwrap_or(0)
+        self.children.get(usize_from_u32(row)).copied().unwrap_or(0)
     }
 
     /// The branch that ends at `tip`, from there up to below its fork, and how long it is with the step
@@ -61,7 +61,8 @@ impl<'a> Tree<'a> {
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
         loop {
-            let above = self.parents.get(place(row)).copied().filter(|above| *above != NONE)?;
+            let above =
+                self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
             let own = point(self.at, self.axes, row);
             long += apart(own, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
@@ -74,12 +75,12 @@ impl<'a> Tree<'a> {
 
     fn drop(&mut self, rows: &[u32]) {
         for row in rows {
-            if let Some(gone) = self.gone.get_mut(place(*row)) {
+            if let Some(gone) = self.gone.get_mut(usize_from_u32(*row)) {
                 *gone = true;
             }
         }
-        let fork = rows.last().and_then(|row| self.parents.get(place(*row)));
-        if let Some(count) = fork.and_then(|fork| self.children.get_mut(place(*fork))) {
+        let fork = rows.last().and_then(|row| self.parents.get(usize_from_u32(*row)));
+        if let Some(count) = fork.and_then(|fork| self.children.get_mut(usize_from_u32(*fork))) {
             *count = count.saturating_sub(1);
         }
     }

@@ -1,19 +1,19 @@
 //! How far one surface lies from another, at most.
 //!
 //! Some points are measured first: what is not farther than these by much needs no closer look
-//! ([`closer`]). Of the other surface only what is near is looked at, by a grid.
+//! ([`hausdorff`]). Of the other surface only what is near is looked at, by a grid.
 
 use rayon::prelude::*;
 
-use super::closer;
+use super::hausdorff;
 use super::plate::{Face, Plate, Triangle, bounds, middle};
-use crate::num::{floor, place, to_f64, to_u32, to_u64, to_usize};
+use crate::num::{floor, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
 /// where a corner is nowhere or so far off that its distance is no number. Once it is stopped it looks at
 /// nothing more.
-pub(super) fn farthest(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
+pub(super) fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
     if from.is_empty() || to.is_empty() {
         return 0.0;
     }
@@ -24,7 +24,7 @@ pub(super) fn farthest(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
     let surface = Surface::new(to);
     // Corners may lie on the other surface where nothing else does.
     let center = |[a, b, c]: &Triangle| middle(*a, middle(*b, *c));
-    let some = from.par_iter().step_by(SAMPLE).map(|one| surface.off(center(one)));
+    let some = from.par_iter().step_by(SAMPLE).map(|one| surface.distance_sq(center(one)));
     let mut floor = some.reduce(|| 0.0, f64::max).max(surface.blur());
     let mut most = 0.0_f64;
     // What some found raises the floor for others.
@@ -34,7 +34,7 @@ pub(super) fn farthest(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
             .skip(round)
             .step_by(ROUNDS)
             .filter(|_| !stop.is_set())
-            .map(|one| closer::most(&surface, one, floor));
+            .map(|one| hausdorff::refine_bound(&surface, one, floor));
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let found = some.reduce(|| (0.0, 0.0), larger);
         (most, floor) = larger((most, floor), found);
@@ -85,8 +85,8 @@ impl<'a> Surface<'a> {
                 self.large.push(at);
                 continue;
             }
-            each(&span, |cell| {
-                let number = place(self.number(cell)).saturating_add(2);
+            for_each_cell(&span, |cell| {
+                let number = usize_from_u32(self.number(cell)).saturating_add(2);
                 if let Some(count) = self.starts.get_mut(number) {
                     *count = count.saturating_add(1);
                 }
@@ -97,16 +97,16 @@ impl<'a> Surface<'a> {
             before = before.saturating_add(*start);
             *start = before;
         }
-        self.cells.resize(place(before), 0);
+        self.cells.resize(usize_from_u32(before), 0);
         for (at, triangle) in (0_u32..).zip(self.triangles) {
             let span = self.span(&bounds(triangle), 0.0);
             if count(&span) > MANY {
                 continue;
             }
-            each(&span, |cell| {
-                let number = place(self.number(cell)).saturating_add(1);
+            for_each_cell(&span, |cell| {
+                let number = usize_from_u32(self.number(cell)).saturating_add(1);
                 let Some(next) = self.starts.get_mut(number) else { return };
-                if let Some(to) = self.cells.get_mut(place(*next)) {
+                if let Some(to) = self.cells.get_mut(usize_from_u32(*next)) {
                     *to = at;
                 }
                 *next = next.saturating_add(1);
@@ -124,9 +124,10 @@ impl<'a> Surface<'a> {
 
     /// The triangles of a cell, and some others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
-        let number = place(self.number(cell));
+        let number = usize_from_u32(self.number(cell));
         let ends = self.starts.get(number).zip(self.starts.get(number.saturating_add(1)));
-        let own = ends.and_then(|(start, end)| self.cells.get(place(*start)..place(*end)));
+        let own = ends
+            .and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
         own.unwrap_or(&[])
     }
 
@@ -149,11 +150,12 @@ impl<'a> Surface<'a> {
         if count(&span) > to_u64(self.triangles.len()) {
             return self.triangles.iter().filter(|one| meets(&bounds(*one))).collect();
         }
-        let large = self.large.iter().filter_map(|at| self.triangles.get(place(*at)));
+        let large = self.large.iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
         let mut near: Vec<&Triangle> = large.filter(|one| meets(&bounds(*one))).collect();
         let [first, _] = span;
-        each(&span, |cell| {
-            let own = self.cell(cell).iter().filter_map(|at| self.triangles.get(place(*at)));
+        for_each_cell(&span, |cell| {
+            let own =
+                self.cell(cell).iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
             near.extend(own.filter(|one| {
                 let own = bounds(*one);
                 // Of all its cells that are asked, the lowest one tells of it.
@@ -173,12 +175,14 @@ impl<'a> Surface<'a> {
     }
 
     /// How far a point is from the nearest triangle, squared.
-    pub(super) fn off(&self, point: [f64; 3]) -> f64 {
+    pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let mut off = self.side / 2.0;
         loop {
             let near = self.near(&[point, point], off);
-            let nearest =
-                near.iter().map(|one| Plate::new(one).off(point)).fold(f64::INFINITY, f64::min);
+            let nearest = near
+                .iter()
+                .map(|one| Plate::new(one).distance_sq(point))
+                .fold(f64::INFINITY, f64::min);
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
             }
@@ -209,7 +213,7 @@ fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
     sides.fold(1, u64::saturating_mul)
 }
 
-fn each([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
+fn for_each_cell([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
     let ([a, b, c], [d, e, f]) = (low, high);
     for x in *a..=*d {
         for y in *b..=*e {
@@ -237,8 +241,8 @@ const MANY: u64 = 512;
 mod tests {
     use super::*;
 
-    fn farthest(from: &[Triangle], to: &[Triangle]) -> f64 {
-        super::farthest(from, to, &Stop::default())
+    fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle]) -> f64 {
+        super::directed_hausdorff_bound(from, to, &Stop::default())
     }
 
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
@@ -247,10 +251,13 @@ mod tests {
     fn what_lies_over_an_edge_is_cut_there() {
         let other = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
         let fine = [[1.0, 1.0, 0.5], [3.0, 3.0, 0.5], [1.0, 3.0, 0.5]];
-        let alone = farthest(&[fine], &[FLAT]);
-        let both = farthest(&[fine], &[FLAT, other]);
+        let alone = directed_hausdorff_bound(&[fine], &[FLAT]);
+        let both = directed_hausdorff_bound(&[fine], &[FLAT, other]);
         assert!((1.5..1.58).contains(&alone) && both == 0.5, "{alone} {both}");
-        assert_eq!((farthest(&[fine], &[]), farthest(&[], &[fine])), (0.0, 0.0));
+        assert_eq!(
+            (directed_hausdorff_bound(&[fine], &[]), directed_hausdorff_bound(&[], &[fine])),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
@@ -258,11 +265,11 @@ mod tests {
         let peak = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [2.0, 2.0, 7.0]];
         // All of the small one is near the large one, but not the other way round.
         let small = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
-        assert!(farthest(&[small], &[FLAT]) < 1e-9);
-        assert!((farthest(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
-        assert!((7.0..7.35).contains(&farthest(&[peak], &[FLAT])));
+        assert!(directed_hausdorff_bound(&[small], &[FLAT]) < 1e-9);
+        assert!((directed_hausdorff_bound(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
+        assert!((7.0..7.35).contains(&directed_hausdorff_bound(&[peak], &[FLAT])));
         let moved = FLAT.map(|[x, y, z]| [x + 1000.0, y, z]);
-        let found = farthest(&[moved], &[FLAT]);
+        let found = directed_hausdorff_bound(&[moved], &[FLAT]);
         assert!((1000.0..1050.0).contains(&found), "{found}");
     }
 
@@ -296,9 +303,11 @@ mod tests {
                 });
                 points.collect::<Vec<_>>()
             };
-            let off = |point| plates.iter().map(|one| one.off(point)).fold(f64::INFINITY, f64::min);
+            let off = |point| {
+                plates.iter().map(|one| one.distance_sq(point)).fold(f64::INFINITY, f64::min)
+            };
             let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
-            let found = farthest(from, to);
+            let found = directed_hausdorff_bound(from, to);
             assert!(found >= least && found < least * 1.06, "{found} of {least}");
         }
     }
@@ -306,10 +315,10 @@ mod tests {
     #[test]
     fn the_same_surface_is_no_way_off_and_one_face_may_lie_over_thousands() {
         let fine = hill(40);
-        assert!(farthest(&fine, &fine) < 1e-6);
+        assert!(directed_hausdorff_bound(&fine, &fine) < 1e-6);
         let flat: Vec<Triangle> = fine.iter().map(|one| one.map(|[x, y, _]| [x, y, 0.0])).collect();
         let wide = [[0.0, 0.0, 0.25], [8.0, 0.0, 0.25], [8.0, 8.0, 0.25]];
-        let found = farthest(&[wide], &flat);
+        let found = directed_hausdorff_bound(&[wide], &flat);
         assert!((0.25..0.263).contains(&found), "{found}");
     }
     /// Soup, and many triangles in one place: it ends, and is right.
@@ -324,16 +333,17 @@ mod tests {
             (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| next()))).collect()
         };
         let (one, other) = (soup(), soup());
-        let found = farthest(&one, &other);
+        let found = directed_hausdorff_bound(&one, &other);
         let surface = Surface::new(&other);
-        let least = one.iter().flatten().map(|at| surface.off(*at)).fold(0.0, f64::max).sqrt();
+        let least =
+            one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
         assert!(found >= least && found < 1.0, "{found} of {least}");
         let lot = vec![FLAT; 300];
-        assert_eq!(farthest(&lot, &lot), 0.0);
+        assert_eq!(directed_hausdorff_bound(&lot, &lot), 0.0);
         for nowhere in [f64::NAN, f64::INFINITY, -1e300] {
             let other = [[0.0; 3], [nowhere; 3], [1.0; 3]];
-            assert_eq!(farthest(&[other], &[FLAT]), f64::INFINITY);
-            assert_eq!(farthest(&[FLAT], &[other]), f64::INFINITY);
+            assert_eq!(directed_hausdorff_bound(&[other], &[FLAT]), f64::INFINITY);
+            assert_eq!(directed_hausdorff_bound(&[FLAT], &[other]), f64::INFINITY);
         }
     }
 }

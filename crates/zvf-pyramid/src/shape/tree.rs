@@ -3,13 +3,13 @@
 use rayon::prelude::*;
 use zvf_model::{Batch, Elements};
 
-use super::chain::within;
+use super::chain::douglas_peucker;
 use super::prune::pruned;
-use super::{Made, Rules, apart, merged, point};
+use super::{Coarsened, Rules, apart, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.
@@ -18,22 +18,23 @@ pub(crate) fn thinned(
     tolerance: f64,
     prune: f64,
     rules: &Rules,
-) -> Result<Made, PyramidError> {
-    let axes = place(batch.positions().width());
+) -> Result<Coarsened, PyramidError> {
+    let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parents = parents(batch);
     let mut children = vec![0_u32; batch.len()];
     let gone =
         if prune > 0.0 { pruned(&at, axes, &parents, prune) } else { vec![false; batch.len()] };
     for (parent, _) in parents.iter().zip(&gone).filter(|(_, gone)| !**gone) {
-        if let Some(count) = children.get_mut(place(*parent)) {
+        if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
             *count = count.saturating_add(1);
         }
     }
-    let parent = |row: u32| parents.get(place(row)).copied().unwrap_or(NONE);
-    let anchored =
-        |row: u32| children.get(place(row)).is_none_or(|count| *count != 1) || parent(row) == NONE;
-    let there = |row: &u32| gone.get(place(*row)) == Some(&false);
+    let parent = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
+    let anchored = |row: u32| {
+        children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
+    };
+    let there = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
     let anchors: Vec<u32> =
         (0..to_u32(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
@@ -47,12 +48,12 @@ pub(crate) fn thinned(
                 }
                 row = parent(row);
             }
-            within(&at, axes, &rows, tolerance)
+            douglas_peucker(&at, axes, &rows, tolerance)
         })
         .collect();
     let mut stays = vec![false; batch.len()];
     for row in stretches.iter().flat_map(|(rows, _)| rows) {
-        if let Some(stay) = stays.get_mut(place(*row)) {
+        if let Some(stay) = stays.get_mut(usize_from_u32(*row)) {
             *stay = true;
         }
     }
@@ -61,8 +62,8 @@ pub(crate) fn thinned(
     let of = nearest(&parents, &heads);
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {
-        if let Some(above) = of.get(place(parent(*head))) {
-            rows.extend([cluster, place(*above)]);
+        if let Some(above) = of.get(usize_from_u32(parent(*head))) {
+            rows.extend([cluster, usize_from_u32(*above)]);
         }
     }
     let positions = gathered(batch.positions(), &heads);
@@ -70,13 +71,17 @@ pub(crate) fn thinned(
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
     let off = far(&at, axes, &parents, &gone);
-    Ok(Made { batch: made.with_elements(Elements::new(2, rows)?)?, of, error: error + off })
+    Ok(Coarsened {
+        batch: made.with_elements(Elements::new(2, rows)?)?,
+        vertex_map: of,
+        error: error + off,
+    })
 }
 
 /// How far the farthest vertex that is `gone` is from the nearest above it that is not.
 fn far(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
-    let is_gone = |row: u32| gone.get(place(row)) == Some(&true);
-    let above = |row: u32| parents.get(place(row)).copied().unwrap_or(NONE);
+    let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
+    let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
     let lost = (0..to_u32(gone.len())).filter(|row| is_gone(*row));
     let off = lost.map(|row| {
         let mut stays = row;
@@ -104,7 +109,7 @@ fn parents(batch: &Batch) -> Vec<u32> {
 fn nearest(parents: &[u32], heads: &[u32]) -> Vec<u32> {
     let mut of = vec![NONE; parents.len()];
     for (cluster, head) in (0_u32..).zip(heads) {
-        if let Some(to) = of.get_mut(place(*head)) {
+        if let Some(to) = of.get_mut(usize_from_u32(*head)) {
             *to = cluster;
         }
     }
@@ -112,7 +117,7 @@ fn nearest(parents: &[u32], heads: &[u32]) -> Vec<u32> {
         let (mut way, mut row) = (Vec::new(), start);
         while of.get(row) == Some(&NONE) {
             way.push(row);
-            row = place(parents.get(row).copied().unwrap_or(NONE));
+            row = usize_from_u32(parents.get(row).copied().unwrap_or(NONE));
         }
         let found = of.get(row).copied().unwrap_or(NONE);
         for row in way {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use zvf_metadata::{Capability, CrossLevelStorage, Token};
-use zvf_model::{Batch, Column, Elements, Field, Kind, Level, LevelReader, ObjectId};
-use zvf_pyramid::{Method, Options, Rule, Strategy};
+use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId};
+use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 use zvf_query::{LevelRule, Query, Reader};
 
 use crate::made::{build, floats, level, open, quick, store, values, walks, with_objects};
@@ -78,7 +78,7 @@ pub(crate) fn elements(batch: &Batch) -> Vec<Vec<[u64; 3]>> {
 /// What a level has of its own.
 pub(crate) async fn own(address: &str, number: u32) -> Batch {
     let reader = Reader::new(open(address).await);
-    let query = Query::all().at_level(Level(number)).with_owners().own_level_only();
+    let query = Query::all().at_level(LevelId(number)).with_owners().increment_only();
     reader.run(&query).await.unwrap().batch
 }
 
@@ -136,7 +136,7 @@ async fn what_is_said_of_objects_and_groups_stays() {
     assert_eq!(vertices(&before), vertices(&after));
     let (mut there, mut masses) = (Vec::new(), 0.0);
     for number in 0..=2 {
-        let level = LevelReader::open(&store, Level(number)).await.unwrap();
+        let level = LevelReader::open(&store, LevelId(number)).await.unwrap();
         let meta = level.node().meta();
         assert_eq!((meta.is_additive(), meta.preserves_object_ids), (number < 2, false));
         assert_eq!(level.groups().await.unwrap().unwrap().name(0).as_deref(), Some("few"));
@@ -191,7 +191,7 @@ async fn a_subset_of_points_is_nested_and_loses_none() {
         let most = counts[number..].iter().sum::<usize>() as u64;
         let query = Query::all().level(LevelRule::MaxVertices(most));
         let answer = reader.run(&query).await.unwrap();
-        assert_eq!((answer.level, answer.batch.len() as u64), (Level(number as u32), most));
+        assert_eq!((answer.level, answer.batch.len() as u64), (LevelId(number as u32), most));
     }
 }
 
@@ -261,7 +261,7 @@ async fn what_cannot_be_added_is_refused_with_a_reason() {
         ),
         (
             &owned,
-            |o| o.rules = vec![("n".to_owned(), Rule::Max)],
+            |o| o.rules = vec![("n".to_owned(), Aggregation::Max)],
             "rule of an attribute: expected none where levels add to each other: values stay as they \
              are, found max for n",
         ),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use zvf_metadata::Capability;
-use zvf_model::{Batch, Kind, Level, LevelReader};
-use zvf_pyramid::{Ladder, Method, Options, Reference, Strategy, build_reference};
+use zvf_model::{Batch, Kind, LevelId, LevelReader};
+use zvf_pyramid::{Method, Options, PyramidPlan, Reference, Strategy, build_reference};
 
 use crate::additive::{adding, elements, of_kind, own, vertices};
 use crate::made::{build, level, open, quick, store, walks, with_objects};
@@ -33,7 +33,7 @@ async fn stored(path: &Path, batch: &Batch) -> String {
 
 /// What is said of objects and groups at level 0.
 async fn told(address: &str) -> Vec<String> {
-    let level = LevelReader::open(&open(address).await, Level(0)).await.unwrap();
+    let level = LevelReader::open(&open(address).await, LevelId(0)).await.unwrap();
     let Some(index) = level.objects().await.unwrap() else { return Vec::new() };
     let ids = index.ids(0..index.slots()).await.unwrap();
     let mass = level.object_attribute("mass").await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn levels_are_those_of_the_store_it_was_made_of() {
             let address = stored(dirs[1].path(), &batch).await;
             let said = told(&address).await;
             build(&address, &options).await;
-            let plan = Ladder::of(&open(&address).await, &again).await.unwrap();
+            let plan = PyramidPlan::plan(&open(&address).await, &again).await.unwrap();
             assert_eq!(plan.vertices(), batch.len() as u64);
             let (wanted, built) = (build(&straight, &again).await, build(&address, &again).await);
             let what = format!("{}, {}", batch.kind(), again.additive);

@@ -1,7 +1,7 @@
 //! Levels made in blocks: what is cut between them hangs together again.
 
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId, Parts};
-use zvf_pyramid::{Method, Options, PyramidNotice, Rule};
+use zvf_pyramid::{Aggregation, Method, Options, PyramidNotice};
 
 use crate::going_on::noticed;
 use crate::made::{build, floats, level, sheet, store, values};
@@ -74,7 +74,7 @@ async fn a_graph_in_blocks_has_no_edge_too_many_and_none_too_few() {
     };
     let mut sizes = Vec::new();
     for memory in [room(Kind::Graph, 1_000_000), room(Kind::Graph, 300)] {
-        let rules = vec![("mass".to_owned(), Rule::Sum)];
+        let rules = vec![("mass".to_owned(), Aggregation::Sum)];
         let options =
             Options { levels: Some(1), size: Some(2.0), rules, memory, ..Options::default() };
         let report = build(&address, &options).await.remove(0);
@@ -158,7 +158,7 @@ async fn objects_are_numbered_anew_where_that_is_asked_for() {
     let store = crate::made::open(&address).await;
     let mut before: Vec<i64> = (0..8).map(|id| id * 3).collect();
     for number in [1, 2] {
-        let level = zvf_model::LevelReader::open(&store, zvf_model::Level(number)).await.unwrap();
+        let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(number)).await.unwrap();
         let index = level.objects().await.unwrap().unwrap();
         let ids: Vec<i64> =
             index.ids(0..index.slots()).await.unwrap().iter().map(|id| id.0).collect();

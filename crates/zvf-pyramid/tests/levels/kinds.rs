@@ -5,9 +5,9 @@ use std::path::Path;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
-use zvf_model::{Batch, Field, Kind, Level, Members, ObjectId, Value, VertexRow};
-use zvf_pyramid::{Ladder, LevelReport, Method, OfKind, Options, Reference, build_reference};
-use zvf_query::{PLACES, Query, Reader};
+use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
+use zvf_pyramid::{LevelReport, Method, OfKind, Options, PyramidPlan, Reference, build_reference};
+use zvf_query::{LOCATION_FIELD, Query, Reader};
 use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
 
@@ -54,7 +54,7 @@ async fn mixture(folder: &Path) -> String {
 
 async fn of_kind(address: &str, kind: Kind, level: u32) -> Batch {
     let reader = Reader::new(open(address).await);
-    let query = Query::all().of_kind(kind).at_level(Level(level)).with_owners();
+    let query = Query::all().of_kind(kind).at_level(LevelId(level)).with_owners();
     reader.run(&query).await.unwrap().batch
 }
 
@@ -121,7 +121,7 @@ async fn a_kind_of_which_there_is_nothing_stays_so() {
         let of = |at: usize| report.kinds[at].1.vertices;
         assert!(of(0) == 0 && of(1) > 0 && of(2) == 0, "{report}");
         let reader = Reader::new(open(&address).await);
-        let kind = reader.kind_of(Level(report.level), ObjectId(3)).await.unwrap();
+        let kind = reader.kind_of(LevelId(report.level), ObjectId(3)).await.unwrap();
         assert_eq!(kind, Some(Kind::Streamline));
     }
     sound(&address).await;
@@ -141,7 +141,7 @@ async fn each_kind_has_the_levels_it_would_have_alone() {
         assert_eq!(report.vertices, report.kinds.iter().map(|(_, own)| own.vertices).sum::<u64>());
         assert_eq!(report.bytes, report.kinds.iter().map(|(_, own)| own.bytes).sum::<u64>());
         assert!(report.to_string().contains("; polyline: "), "{report}");
-        let reader = Reader::new(open(&address).await).level(Level(report.level)).await.unwrap();
+        let reader = Reader::new(open(&address).await).level(LevelId(report.level)).await.unwrap();
         let groups = reader.groups().await.unwrap().unwrap();
         assert_eq!(
             groups.members(&[0]).await.unwrap(),
@@ -166,7 +166,7 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
     let address = mixture(dir.path()).await;
     let store = open(&address).await;
     let options = Options { levels: Some(2), ..Options::default() };
-    let steps = Ladder::of(&store, &options).await.unwrap().steps();
+    let steps = PyramidPlan::plan(&store, &options).await.unwrap().steps();
     let found: Vec<_> =
         steps.iter().map(|step| (step.level, step.kind.unwrap(), step.method)).collect();
     let methods = [Method::Collapse, Method::Cluster, Method::Simplify, Method::Simplify];
@@ -187,7 +187,7 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
         kinds: vec![(Kind::Mesh, mesh), (Kind::Polyline, walks)],
         ..Options::default()
     };
-    let steps = Ladder::of(&store, &options).await.unwrap().steps();
+    let steps = PyramidPlan::plan(&store, &options).await.unwrap().steps();
     let found: Vec<_> = steps.iter().map(|step| (step.method, step.size, step.sparsity)).collect();
     let wanted = [
         (Method::Cluster, Some(3.0), 1.0),
@@ -252,7 +252,7 @@ async fn objects_are_chosen_kind_by_kind_and_numbered_together() {
     sound(&address).await;
     let objects: Vec<u64> = report.kinds.iter().map(|(_, own)| own.objects).collect();
     assert_eq!(objects, [1, 0, 3, 1]);
-    let reader = Reader::new(open(&address).await).level(Level(1)).await.unwrap();
+    let reader = Reader::new(open(&address).await).level(LevelId(1)).await.unwrap();
     let mut old = Vec::new(); // by new id
     for (kind, ids) in [(Kind::Mesh, 0..1), (Kind::Polyline, 1..4), (Kind::Skeleton, 4..5)] {
         let own = reader.of_kind(kind).await.unwrap().unwrap();
@@ -287,15 +287,22 @@ async fn every_kind_is_linked_to_its_own() {
             rows.push(rows_of(&reader, kind, level).await);
         }
         for (from, to) in [(0, 1), (1, 2), (0, 2), (1, 0), (2, 0)] {
-            let links =
-                reader.related_of_kind(Some(kind), Level(from), Level(to), &rows[from as usize]);
+            let links = reader.related_of_kind(
+                Some(kind),
+                LevelId(from),
+                LevelId(to),
+                &rows[from as usize],
+            );
             let links = links.await.unwrap().unwrap();
             let fine = rows[from.min(to) as usize].len();
             assert_eq!(links.len(), fine, "{kind}, from {from} to {to}");
-            assert!(links.iter().all(|link| rows[to as usize].contains(&link.there)), "{kind}");
+            assert!(
+                links.iter().all(|link| rows[to as usize].contains(&link.linked_row)),
+                "{kind}"
+            );
         }
     }
-    let own = reader.rows_of(Level(0), ObjectId(40)).await.unwrap();
+    let own = reader.rows_of(LevelId(0), ObjectId(40)).await.unwrap();
     assert_eq!(own.len(), 200);
     sound(&address).await;
 }
@@ -310,11 +317,11 @@ async fn sound(address: &str) {
 }
 
 async fn rows_of(reader: &Reader, kind: Kind, level: u32) -> Vec<VertexRow> {
-    let own = reader.level_of_kind(Level(level), kind).await.unwrap();
+    let own = reader.level_of_kind(LevelId(level), kind).await.unwrap();
     let keys: Vec<ChunkKey> = own.chunks().await.unwrap().iter().collect();
-    let query = Query::all().of_kind(kind).at_level(Level(level)).with_places();
+    let query = Query::all().of_kind(kind).at_level(LevelId(level)).with_places();
     let batch = reader.run(&query).await.unwrap().batch;
-    let places = batch.field(PLACES).unwrap().column.clone();
+    let places = batch.field(LOCATION_FIELD).unwrap().column.clone();
     let row = |row: usize| {
         let Value::UInt(place) = places.value(row, 0) else { panic!("no place") };
         VertexRow { chunk: keys[(place >> 32) as usize], row: place & 0xffff_ffff }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zvf_format::key::ChunkKey;
 use zvf_metadata::CrossLevelStorage;
-use zvf_model::{Batch, Elements, Kind, Level, LevelLink, ObjectId, Value, VertexRow};
+use zvf_model::{Batch, Elements, Kind, LevelId, LevelLink, ObjectId, Value, VertexRow};
 use zvf_pyramid::Options;
-use zvf_query::{PLACES, Query, Reader};
+use zvf_query::{LOCATION_FIELD, Query, Reader};
 
 use crate::made::{build, floats, open, sheet, store, values, walks, with_objects};
 
@@ -33,10 +33,12 @@ pub(crate) fn points() -> Batch {
 
 /// The vertices of a level with their positions.
 async fn rows(reader: &Reader, level: u32) -> Vec<(VertexRow, Vec<f64>)> {
-    let chunks = reader.level(Level(level)).await.unwrap().chunks().await.unwrap();
+    let chunks = reader.level(LevelId(level)).await.unwrap().chunks().await.unwrap();
     let keys: Vec<ChunkKey> = chunks.iter().collect();
-    let batch = reader.run(&Query::all().at_level(Level(level)).with_places()).await.unwrap().batch;
-    let (places, at) = (batch.field(PLACES).unwrap().column.clone(), values(batch.positions()));
+    let batch =
+        reader.run(&Query::all().at_level(LevelId(level)).with_places()).await.unwrap().batch;
+    let (places, at) =
+        (batch.field(LOCATION_FIELD).unwrap().column.clone(), values(batch.positions()));
     let row = |row: usize| {
         let Value::UInt(place) = places.value(row, 0) else { panic!("no place") };
         let at = at[row * 3..row * 3 + 3].to_vec();
@@ -52,12 +54,12 @@ fn key(row: &VertexRow) -> Key {
 }
 
 fn pairs(links: &[LevelLink]) -> BTreeSet<(Key, Key)> {
-    links.iter().map(|link| (key(&link.here), key(&link.there))).collect()
+    links.iter().map(|link| (key(&link.row), key(&link.linked_row))).collect()
 }
 
 async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> {
     let rows: Vec<VertexRow> = rows(reader, from).await.into_iter().map(|(row, _)| row).collect();
-    reader.related(Level(from), Level(to), &rows).await.unwrap()
+    reader.related(LevelId(from), LevelId(to), &rows).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +95,7 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
             let links = related(&reader, report.level - 1, report.level).await.unwrap();
             assert_eq!(links.len(), fine.len(), "{what} {report}");
             let parents: BTreeMap<Key, Key> =
-                links.iter().map(|link| (key(&link.here), key(&link.there))).collect();
+                links.iter().map(|link| (key(&link.row), key(&link.linked_row))).collect();
             assert_eq!(parents.len(), fine.len(), "{what} {report}");
             let taken: BTreeSet<&Key> = parents.values().collect();
             assert_eq!(taken.len(), coarse.len(), "{what} {report}: each stands for something");
@@ -157,15 +159,15 @@ async fn links_are_those_that_were_asked_for() {
         assert_eq!(up, down.into_iter().map(|(a, b)| (b, a)).collect());
         assert_eq!(&up, known.get_or_insert_with(|| up.clone()), "the same, stored or worked out");
         // The rows of an object lead to rows of the same object.
-        let own = reader.rows_of(Level(0), ObjectId(3)).await.unwrap();
+        let own = reader.rows_of(LevelId(0), ObjectId(3)).await.unwrap();
         let to: BTreeSet<Key> =
-            reader.rows_of(Level(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
-        let links = reader.related(Level(0), Level(2), &own).await.unwrap().unwrap();
+            reader.rows_of(LevelId(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
+        let links = reader.related(LevelId(0), LevelId(2), &own).await.unwrap().unwrap();
         assert_eq!((own.len(), links.len()), (100, 100));
-        assert!(links.iter().all(|link| to.contains(&key(&link.there))));
+        assert!(links.iter().all(|link| to.contains(&key(&link.linked_row))));
     }
     let reader = Reader::new(open(&address).await);
-    let error = reader.rows_of(Level(0), ObjectId(77)).await.unwrap_err();
+    let error = reader.rows_of(LevelId(0), ObjectId(77)).await.unwrap_err();
     assert!(error.to_string().ends_with("there is no object 77"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Elements, Field, Kind, Level, Members, ObjectId, Parts};
+use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, Members, ObjectId, Parts};
 use zvf_pyramid::{LevelReport, Options};
 use zvf_query::{Query, Reader};
 use zvf_store::{BuildOptions, OpenOptions, Store};
@@ -58,7 +58,7 @@ pub(crate) async fn open(address: &str) -> Store {
 /// All of a level.
 pub(crate) async fn level(address: &str, number: u32) -> Batch {
     let reader = Reader::new(open(address).await);
-    reader.run(&Query::all().at_level(Level(number)).with_owners()).await.unwrap().batch
+    reader.run(&Query::all().at_level(LevelId(number)).with_owners()).await.unwrap().batch
 }
 
 /// Walks through space, one object each, with an attribute that counts along them.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column, Elements, Field, Kind, Level, LevelReader, ObjectId};
-use zvf_pyramid::{Method, Options, Rule, Strategy};
+use zvf_model::{Batch, Column, Elements, Field, Kind, LevelId, LevelReader, ObjectId};
+use zvf_pyramid::{Aggregation, Method, Options, Strategy};
 
 use crate::made::{build, floats, level, open, sheet, store, values, walks, with_objects};
 use crate::shapes::{borders, components, euler, off_surface};
@@ -17,7 +17,7 @@ async fn points_keep_sums_counts_and_the_mean() {
     let points = Batch::new(Kind::PointCloud, floats(at, 3));
     let points = points.with_field(Field::new("mass", mass)).unwrap();
     let address = store(dir.path(), 20.0, &points, |_| {}).await;
-    let rules = vec![("mass".to_owned(), Rule::Sum)];
+    let rules = vec![("mass".to_owned(), Aggregation::Sum)];
     let options = Options { levels: Some(3), size: Some(10.0), rules, ..Options::default() };
     let reports = build(&address, &options).await;
     let mean = |batch: &Batch| -> Vec<f64> {
@@ -91,7 +91,7 @@ async fn points_of_objects_stay_theirs() {
     assert_eq!((found, reports[0].objects), (BTreeSet::from([2, 3, 4]), 3));
     let sum: f64 = values(&coarse.field("count").unwrap().column).iter().sum();
     assert_eq!(sum, 1200.0);
-    let reader = LevelReader::open(&open(&address).await, Level(1)).await.unwrap();
+    let reader = LevelReader::open(&open(&address).await, LevelId(1)).await.unwrap();
     assert_eq!(reader.objects().await.unwrap().unwrap().slots(), 6);
 }
 
@@ -139,7 +139,7 @@ async fn chains_stay_within_what_they_state() {
             }
         }
     }
-    let reader = LevelReader::open(&open(&address).await, Level(2)).await.unwrap();
+    let reader = LevelReader::open(&open(&address).await, LevelId(2)).await.unwrap();
     let mass = reader.object_attribute("mass").await.unwrap().unwrap();
     assert_eq!(mass.range(0..12).await.unwrap().column().float(7, 0), Some(70.0));
     let groups = reader.groups().await.unwrap().unwrap();
@@ -160,7 +160,7 @@ async fn dropped_objects_keep_their_rows_and_levels_drop_more() {
         let ids: BTreeSet<i64> = coarse.parts().objects().iter().map(|id| id.0).collect();
         assert!(ids.is_subset(&below) && ids.len() as u64 == report.objects);
         assert_eq!(coarse.len() as u64, 30 * report.objects);
-        let reader = LevelReader::open(&open(&address).await, Level(report.level)).await.unwrap();
+        let reader = LevelReader::open(&open(&address).await, LevelId(report.level)).await.unwrap();
         let index = reader.objects().await.unwrap().unwrap();
         assert_eq!(index.slots(), 20);
         let mass = reader.object_attribute("mass").await.unwrap().unwrap();
@@ -319,7 +319,7 @@ async fn values_without_numbers_take_the_most_frequent_one() {
         (0..2).map(|row| word.value(row, 0).unwrap().to_string()).collect();
     words.sort();
     assert_eq!(words, ["b", "c"]);
-    let rules = vec![("word".to_owned(), Rule::Mean)];
+    let rules = vec![("word".to_owned(), Aggregation::Mean)];
     let options = Options { levels: Some(1), size: Some(2.0), rules, ..Options::default() };
     let error = zvf_pyramid::build(&address, &options, &crate::made::quick(), |_| {}).await;
     assert!(error.unwrap_err().to_string().ends_with("found mean for word"));

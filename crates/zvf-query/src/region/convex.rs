@@ -195,7 +195,8 @@ impl Convex {
 
     /// The loop of corners that is left of a face; empty when nothing is.
     pub(super) fn clip_face(&self, corners: &[&[f64]]) -> Vec<Corner> {
-        let mut face: Vec<Corner> = corners.iter().take(AXES).enumerate().map(whole).collect();
+        let mut face: Vec<Corner> =
+            corners.iter().take(AXES).enumerate().map(original_corner).collect();
         let mut cut = Vec::with_capacity(face.len().saturating_add(4));
         for space in &self.spaces {
             let beyond = |corner: &Corner| space.beyond(&corner.position);
@@ -218,7 +219,7 @@ impl Convex {
     }
 }
 
-fn whole((i, position): (usize, &&[f64])) -> Corner {
+fn original_corner((i, position): (usize, &&[f64])) -> Corner {
     let (mut shares, mut own) = ([0.0; AXES], [0.0; AXES]);
     if let Some(share) = shares.get_mut(i) {
         *share = 1.0;

@@ -15,7 +15,7 @@ use zvf_model::{ChunkOwners, Owner};
 
 use super::Context;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 
 /// The objects that are named by id or by group.
 #[derive(Debug)]
@@ -35,7 +35,11 @@ impl Context {
             let mut sorted = rows.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let most = if self.reach.is_some() { FEW_IN_A_REGION } else { FEW };
+            let most = if self.reach.is_some() {
+                MAX_FOLLOWED_OBJECTS_IN_REGION
+            } else {
+                MAX_FOLLOWED_OBJECTS
+            };
             let followed = match sorted.len() <= most && !self.goes_by_objects() {
                 true => Some(self.follow_named(&sorted).await?),
                 false => None,
@@ -74,14 +78,16 @@ impl Context {
             if followed.len() < places.len() {
                 let mut own: Vec<u32> = followed
                     .keys()
-                    .filter_map(|key| Some(narrow(to_u64(self.chunks.find(key)?))))
+                    .filter_map(|key| Some(saturating_u32(to_u64(self.chunks.find(key)?))))
                     .filter(|place| places.binary_search(place).is_ok())
                     .collect();
                 own.sort_unstable();
                 return Ok(own);
             }
             places.retain(|place| {
-                self.chunks.get(wide(*place)).is_some_and(|key| followed.contains_key(&key))
+                self.chunks
+                    .get(usize_from_u32(*place))
+                    .is_some_and(|key| followed.contains_key(&key))
             });
         }
         Ok(places)
@@ -164,6 +170,6 @@ fn to_number(what: &'static str, found: u64) -> Result<u32, QueryError> {
 }
 
 /// So few objects are followed rather than looked for.
-const FEW: usize = 1 << 16;
+const MAX_FOLLOWED_OBJECTS: usize = 1 << 16;
 /// The same, where a region says where to look.
-const FEW_IN_A_REGION: usize = 64;
+const MAX_FOLLOWED_OBJECTS_IN_REGION: usize = 64;

@@ -88,7 +88,7 @@ impl Context {
         {
             let Some(fragments) = self.sift(fragments)? else { continue };
             let view = fragments.view()?;
-            let rows = held.get(crate::num::wide(cell)).and_then(|held| held.column(0));
+            let rows = held.get(crate::num::usize_from_u32(cell)).and_then(|held| held.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
             fragments.check_rows(crate::num::to_u64(column.len()))?;
             for of_one in owners.all().chunk_by(|a, b| a.fragment == b.fragment) {
@@ -244,7 +244,7 @@ impl Context {
 }
 
 fn pieces(runs: &Runs, cell: u32) -> Vec<Piece> {
-    let one = |run: &crate::select::runs::Run| Piece {
+    let one = |run: &crate::select::runs::RowRun| Piece {
         cell,
         start: run.start,
         len: run.len,

@@ -4,18 +4,18 @@
 //! of chunks that it meets. A level's error is the size of its bins on its longest axis; the full data
 //! has none.
 
-use zvf_model::Level;
+use zvf_model::LevelId;
 
 use super::columns::Chosen;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{to_f64, to_u64, whole};
+use crate::num::{to_f64, to_u64, trunc_u64};
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
-use crate::select::candidates::{bounding_box, candidates, chunks_of};
+use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;
 
 /// The level that `query` is about.
-pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, QueryError> {
+pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId, QueryError> {
     let largest = match query.level {
         LevelRule::Number(level) => return Ok(level),
         LevelRule::MaxVertices(most) => return finest(reader, query, most, false).await,
@@ -31,7 +31,7 @@ pub(crate) async fn choose(reader: &Reader, query: &Query) -> Result<Level, Quer
             bins.map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max))
         };
         let error = warm.level.node().meta().geometric_error().unwrap_or_else(bin);
-        if chosen.is_none() || level == Level(0) || error <= largest {
+        if chosen.is_none() || level == LevelId(0) || error <= largest {
             chosen = Some(level);
         }
     }
@@ -44,8 +44,8 @@ async fn finest(
     query: &Query,
     most: u64,
     bytes: bool,
-) -> Result<Level, QueryError> {
-    let (mut last, mut adding) = (Level(0), Vec::new());
+) -> Result<LevelId, QueryError> {
+    let (mut last, mut adding) = (LevelId(0), Vec::new());
     for level in levels(reader)? {
         last = level;
         let warm = reader.warm(level, query.kind).await?;
@@ -55,7 +55,7 @@ async fn finest(
         }
         let mut shown: f64 = adding.iter().map(|(_, own)| own).sum();
         for (level, own) in adding.drain(..) {
-            if whole(shown) <= most {
+            if trunc_u64(shown) <= most {
                 return Ok(level);
             }
             shown -= own;
@@ -70,9 +70,9 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
     let mut amount = to_f64(count);
     if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
         let bbox = bounding_box(region.hull())?;
-        let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
+        let range = chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
         let table = warm.level.chunks().await?;
-        let share = to_f64(to_u64(candidates(&table, &range).len()));
+        let share = to_f64(to_u64(chunks_in_range(&table, &range).len()));
         amount *= share / to_f64(to_u64(table.len()).max(1));
     }
     if bytes {
@@ -86,7 +86,7 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
     Ok(amount)
 }
 
-fn levels(reader: &Reader) -> Result<Vec<Level>, BadQuery> {
-    let numbers: Vec<Level> = reader.store().level_numbers().into_iter().map(Level).collect();
+fn levels(reader: &Reader) -> Result<Vec<LevelId>, BadQuery> {
+    let numbers: Vec<LevelId> = reader.store().level_numbers().into_iter().map(LevelId).collect();
     if numbers.is_empty() { Err(BadQuery::NoLevel) } else { Ok(numbers) }
 }

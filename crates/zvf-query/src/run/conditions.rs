@@ -25,7 +25,7 @@ use zvf_model::{
 use super::Context;
 use super::rows::{self, Condition};
 use crate::error::{BadQuery, QueryError};
-use crate::num::wide;
+use crate::num::usize_from_u32;
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
 
@@ -159,7 +159,7 @@ impl Conditions {
         let mut look = |column: &ColumnRef| {
             let found = values.iter().find(|(known, _)| *known == column);
             let values = found.and_then(|(_, values)| *values);
-            values.map_or(Value::Null, |values| values.value(record, wide(column.index)))
+            values.map_or(Value::Null, |values| values.value(record, usize_from_u32(column.index)))
         };
         self.links.iter().all(|condition| condition.holds(&mut look))
     }
@@ -265,7 +265,7 @@ fn bounds(
         };
         let found = columns.iter().find(|(known, _)| known == column);
         if let Some((_, RowColumn::Axis(axis))) = found
-            && let Some(bound) = bounds.get_mut(wide(*axis))
+            && let Some(bound) = bounds.get_mut(usize_from_u32(*axis))
         {
             *bound = (bound.0.max(low), bound.1.min(high));
             any = true;
@@ -296,7 +296,7 @@ fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
 
 fn value_of(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
     let found = values.iter().find(|(known, _)| *known == column);
-    found.map_or(Value::Null, |(_, values)| values.value(i, wide(column.index)))
+    found.map_or(Value::Null, |(_, values)| values.value(i, usize_from_u32(column.index)))
 }
 
 /// Refuses an index past the values of a row.

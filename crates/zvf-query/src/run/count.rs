@@ -6,7 +6,7 @@
 //! edges and faces                        collected without attributes: their vertices are counted once
 //! ```
 
-use super::{Context, Purpose, Wave, collect_all, contexts, join, waves};
+use super::{Context, Purpose, WorkUnit, collect_all, contexts, join, waves};
 use crate::answer::Counts;
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize};
@@ -53,10 +53,13 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
     let waves = waves(context, Purpose::Stream).await?;
     for wave in &waves {
         let (rows, parts) = match wave {
-            Wave::Chunks(places) if context.counts_by_indexes() => {
+            WorkUnit::Chunks(places) if context.counts_by_indexes() => {
                 (context.rows_named(places).await?, 0)
             }
-            Wave::Chunks(_) | Wave::Objects(_) | Wave::Elements(_) | Wave::Several(_) => {
+            WorkUnit::Chunks(_)
+            | WorkUnit::Objects(_)
+            | WorkUnit::Elements(_)
+            | WorkUnit::Several(_) => {
                 let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
                 let batch = if batch.len() > left {
                     counts.truncated = true;

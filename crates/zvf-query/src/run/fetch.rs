@@ -9,7 +9,7 @@ use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces};
 
@@ -45,7 +45,11 @@ impl Of<'_> {
         }
     }
 
-    async fn whole(self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column, ModelError>> {
+    async fn read_all(
+        self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Column, ModelError>> {
         match self {
             _ if keys.is_empty() => Vec::new(),
             Self::Positions(level) => level.positions(keys, caching).await,
@@ -79,7 +83,7 @@ impl Of<'_> {
             return Need::Whole;
         }
         let gap = RANGE_COST.checked_div(self.stride()).unwrap_or(0);
-        let ranges = ranges(narrow(gap));
+        let ranges = ranges(saturating_u32(gap));
         let read = ranges.iter().fold(0_u64, |sum, rows| {
             sum.saturating_add(rows.end.saturating_sub(rows.start).saturating_mul(self.stride()))
         });
@@ -114,7 +118,7 @@ impl Context {
                 }
             });
         }
-        let (columns, parts) = join!(of.whole(&whole, caching), of.some(&some));
+        let (columns, parts) = join!(of.read_all(&whole, caching), of.some(&some));
         let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(some));
         let mut held = Vec::with_capacity(keys.len());
         for place in places {
@@ -158,7 +162,7 @@ enum Kind {
 pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
     let mut wanted = vec![0_u64; rows.len()];
     for piece in &pieces.list {
-        if let Some(wanted) = wanted.get_mut(wide(piece.cell)) {
+        if let Some(wanted) = wanted.get_mut(usize_from_u32(piece.cell)) {
             *wanted = wanted.saturating_add(piece.len.into());
         }
     }
@@ -178,7 +182,7 @@ pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
 fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
     let mut by_cell = vec![Vec::new(); cells];
     for piece in &pieces.list {
-        if let Some(own) = by_cell.get_mut(wide(piece.cell)) {
+        if let Some(own) = by_cell.get_mut(usize_from_u32(piece.cell)) {
             own.push(*piece);
         }
     }
@@ -186,7 +190,7 @@ fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
 }
 
 fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
-    let firsts = ranges.iter().map(|range| narrow(range.start));
+    let firsts = ranges.iter().map(|range| saturating_u32(range.start));
     Held::Parts(firsts.zip(columns).collect())
 }
 

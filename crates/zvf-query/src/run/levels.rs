@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use zvf_format::{Class, Expected};
 use zvf_model::{LevelReader, ModelError, ObjectId};
 
-use super::choose::choose;
+use super::choose::choose_level;
 use super::{Context, collect, join};
 use crate::answer::Answer;
 use crate::error::{BadQuery, QueryError};
@@ -19,7 +19,7 @@ use crate::reader::Reader;
 
 /// `query`, met with the level it is about, and with those that this one only adds to.
 pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
-    let level = choose(reader, query).await?;
+    let level = choose_level(reader, query).await?;
     let first = reader.warm(level, query.kind).await?;
     let mut levels = vec![level];
     if first.level.node().meta().is_additive() && !query.own_level_only {

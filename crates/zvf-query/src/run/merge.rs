@@ -7,20 +7,20 @@ use std::collections::HashMap;
 
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::{Context, Purpose, Wave, check_caps, elements::Keyed, join};
+use super::{Context, Purpose, WorkUnit, check_caps, elements::Keyed, join};
 use crate::error::QueryError;
 use crate::num::{to_u64, to_usize};
 
 /// All of `waves`, answered one after the other.
 pub(super) async fn collect_elements(
     context: &Context,
-    waves: Vec<Wave>,
+    waves: Vec<WorkUnit>,
 ) -> Result<Batch, QueryError> {
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     for wave in waves {
         for wave in context.refined(wave, Purpose::Collect).await? {
-            let Wave::Elements(work) = wave else { continue }; // nothing else comes of such waves
+            let WorkUnit::Elements(work) = wave else { continue }; // nothing else comes of such waves
             let keyed = context.elements_keyed(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);

@@ -4,7 +4,6 @@
 //! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
 
 mod asked;
-mod beside;
 mod chains;
 mod choose;
 mod columns;
@@ -14,6 +13,7 @@ mod elements;
 mod fetch;
 mod groups;
 mod join;
+mod joined_columns;
 mod levels;
 mod merge;
 mod objects;
@@ -35,12 +35,12 @@ use zvf_format::{Class, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
-use crate::answer::{Answer, Figures, Missing, Plan};
+use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
-use crate::num::{to_u64, to_usize, wide};
+use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::query::{Mode, Query};
 use crate::region::Region;
-use crate::select::candidates::{self, candidates, chunks_of, everything};
+use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
@@ -101,7 +101,7 @@ impl<T: Clone + Eq + Hash> Distinct<T> {
 
 /// Some work.
 #[derive(Clone, Debug)]
-pub(crate) enum Wave {
+pub(crate) enum WorkUnit {
     /// Chunks, by their place in the table of the level.
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
@@ -128,7 +128,8 @@ impl Context {
                 let bbox = candidates::bounding_box(region.hull())?;
                 // In the mode for whole cells the chunks that meet the region are the answer itself.
                 let searched = if mode == Mode::Cells { bbox } else { searched(&warm, &bbox)? };
-                let range = chunks_of(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
+                let range =
+                    chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched)?;
                 Some((bbox, range))
             }
         };
@@ -137,10 +138,10 @@ impl Context {
             None => warm.level.chunks().await?,
         };
         let first = match &reach {
-            Some((_, range)) => candidates(&chunks, range).first().copied(),
+            Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
             None => None,
         };
-        let near = first.and_then(|place| chunks.get(wide(place)));
+        let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();
         let chosen = columns::Chosen::new(&query.columns, &warm, kind, near).await?;
         let predicate = query.predicate.as_ref();
@@ -194,13 +195,13 @@ impl Context {
     /// The chunks that can matter, by their place in the table of the level.
     pub(crate) fn candidates(&self) -> Vec<u32> {
         match &self.reach {
-            Some((_, range)) => candidates(&self.chunks, range),
-            None => everything(&self.chunks),
+            Some((_, range)) => chunks_in_range(&self.chunks, range),
+            None => all_chunks(&self.chunks),
         }
     }
 
     pub(crate) fn keys(&self, places: &[u32]) -> Vec<ChunkKey> {
-        places.iter().filter_map(|place| self.chunks.get(wide(*place))).collect()
+        places.iter().filter_map(|place| self.chunks.get(usize_from_u32(*place))).collect()
     }
 
     /// What the question will read.
@@ -218,19 +219,19 @@ impl Context {
             requests: 0,
             bytes: 0,
         };
-        for places in candidates.chunks(MOST_CELLS_OF_A_WAVE) {
+        for places in candidates.chunks(MAX_CELLS_OF_A_WAVE) {
             self.estimate(places, &mut plan).await?;
         }
         Ok(plan)
     }
 
     /// The answer to one wave, of which at most `limit` vertices count.
-    pub(crate) async fn answer(&self, wave: &Wave, limit: usize) -> Result<Batch, QueryError> {
+    pub(crate) async fn answer(&self, wave: &WorkUnit, limit: usize) -> Result<Batch, QueryError> {
         match wave {
-            Wave::Chunks(places) => self.vertices(places, limit).await,
-            Wave::Objects(rows) => self.objects(rows, limit).await,
-            Wave::Elements(work) => self.elements(work).await,
-            Wave::Several(works) => {
+            WorkUnit::Chunks(places) => self.vertices(places, limit).await,
+            WorkUnit::Objects(rows) => self.objects(rows, limit).await,
+            WorkUnit::Elements(work) => self.elements(work).await,
+            WorkUnit::Several(works) => {
                 let mut batches = Vec::with_capacity(works.len());
                 for work in works {
                     batches.push(self.elements(work).await?);
@@ -256,14 +257,14 @@ impl Context {
         match purpose {
             Purpose::Collect => budget / 2,
             // Several waves are under way. With links, a wave takes several times what its vertices take.
-            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MOST_BYTES_STREAMED),
-            Purpose::Stream => (budget / 16).min(MOST_BYTES_STREAMED),
+            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_BYTES_STREAMED),
+            Purpose::Stream => (budget / 16).min(MAX_BYTES_STREAMED),
         }
     }
 
     /// Whether cells stay with the handle.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
-        if self.query.uncached || self.reach.is_none() || bytes > MOST_BYTES_KEPT {
+        if self.query.uncached || self.reach.is_none() || bytes > MAX_BYTES_KEPT {
             Caching::Once
         } else {
             Caching::Keep
@@ -328,7 +329,7 @@ fn narrowed(
     warm: &Warm,
 ) -> Result<(BoundingBox, ChunkRange), QueryError> {
     let chunks = |bbox: &BoundingBox| {
-        chunks_of(warm.level.chunk_shape(), warm.level.bins(), &searched(warm, bbox)?)
+        chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &searched(warm, bbox)?)
     };
     let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
     let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();
@@ -357,7 +358,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let most = context.query.limit.map_or(usize::MAX, to_usize);
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
     let mut truncated = false;
-    let in_parts = waves.iter().any(|wave| matches!(wave, Wave::Several(_)));
+    let in_parts = waves.iter().any(|wave| matches!(wave, WorkUnit::Several(_)));
     let waves = if in_parts {
         let batch = merge::collect_elements(context, waves).await?;
         truncated = batch.len() > most;
@@ -387,10 +388,10 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let batch = join::joined(context, batches)?;
     let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing()).list;
-    let figures = Figures {
+    let figures = QueryStats {
         cells: context.found.cells.load(Ordering::Relaxed),
         rows: context.found.rows.load(Ordering::Relaxed),
-        ..Figures::default()
+        ..QueryStats::default()
     };
     Ok(Answer {
         batch,
@@ -405,22 +406,22 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
 }
 
 fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
-    if rows > MOST_ROWS {
-        return Err(QueryError::limit("rows of an answer", MOST_ROWS, rows));
+    if rows > MAX_ROWS {
+        return Err(QueryError::limit("rows of an answer", MAX_ROWS, rows));
     }
-    if bytes > MOST_BYTES {
-        return Err(QueryError::limit("bytes of an answer", MOST_BYTES, bytes));
+    if bytes > MAX_BYTES {
+        return Err(QueryError::limit("bytes of an answer", MAX_BYTES, bytes));
     }
     Ok(())
 }
 
 /// Rows of a collected answer.
-const MOST_ROWS: u64 = 100_000_000;
+const MAX_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 /// Bytes of one wave that is streamed: more at once is no faster, and several are under way.
-const MOST_BYTES_STREAMED: u64 = 4 << 20;
+const MAX_BYTES_STREAMED: u64 = 4 << 20;
 /// Cells that one wave may have: their keys and indexes are held at once.
-const MOST_CELLS_OF_A_WAVE: usize = 8192;
+const MAX_CELLS_OF_A_WAVE: usize = 8192;
 /// Cells stay with the handle only where a question reads no more than this.
-const MOST_BYTES_KEPT: u64 = 16 << 20;
+const MAX_BYTES_KEPT: u64 = 16 << 20;

@@ -20,7 +20,7 @@ use super::fetch::{Need, Of, needs};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::{Mode, UnknownIds};
 use crate::region::Region;
 use crate::select::chain::{Chain, Cut, mixed};
@@ -104,7 +104,7 @@ impl Context {
         }
         let positions = self.read(of, &chunks.keys, needs, caching).await?;
         check_pieces(&chunks.keys, &parted.pieces, &positions)?;
-        let parted = self.there(parted, std::slice::from_ref(&positions));
+        let parted = self.drop_missing(parted, std::slice::from_ref(&positions));
         let parted = self.left(parted, &chunks, &positions, caching).await?;
         if let (Mode::Clip, true, Some(region)) =
             (self.mode, self.kind.is_chain(), &self.query.region)
@@ -115,7 +115,7 @@ impl Context {
         let found = to_u64(parted.pieces.rows);
         super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
-        let parted = self.there(parted, &columns);
+        let parted = self.drop_missing(parted, &columns);
         let batch = self.gathered(&parted.pieces, &positions, &columns)?;
         self.with_parts(batch, &chunks.keys, &parted).await
     }
@@ -162,8 +162,9 @@ impl Context {
         let Some((_, range)) = &self.reach else { return parted };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();
-        let near =
-            |piece: &&Piece| keys.get(wide(piece.cell)).is_some_and(|key| range.contains(key));
+        let near = |piece: &&Piece| {
+            keys.get(usize_from_u32(piece.cell)).is_some_and(|key| range.contains(key))
+        };
         let mut left = Parted::default();
         let Some(region) = &self.query.region else {
             // Conditions bound what can matter, and test it later, row by row.
@@ -171,12 +172,12 @@ impl Context {
                 return parted;
             }
             for span in &parted.spans {
-                left.push(span.id, span.row, parted.of(span).iter().filter(near).copied());
+                left.push(span.id, span.row, parted.span_pieces(span).iter().filter(near).copied());
             }
             return left;
         };
         for span in &parted.spans {
-            let pieces = parted.of(span);
+            let pieces = parted.span_pieces(span);
             let object = Chain::new(pieces, positions, axes);
             let mut push = |pieces: &[Piece]| left.push(span.id, span.row, pieces.iter().copied());
             match mode {
@@ -198,14 +199,14 @@ impl Context {
 
     /// What is left of the objects where some chunks are missing in one of `columns`: an object that lacks
     /// some is the runs between.
-    fn there(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
+    fn drop_missing(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
         if self.missing().list.is_empty() {
             return parted;
         }
         let held = |piece: &Piece| {
-            columns
-                .iter()
-                .all(|column| !matches!(column.get(wide(piece.cell)), None | Some(Held::Nothing)))
+            columns.iter().all(|column| {
+                !matches!(column.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
+            })
         };
         parted.held(held)
     }
@@ -231,10 +232,10 @@ impl Context {
         for span in &parted.spans {
             end = end.saturating_add(parted.len(span));
             offsets.push(end);
-            rows.extend(parted.of(span).iter().map(|_| Some(span.row)));
+            rows.extend(parted.span_pieces(span).iter().map(|_| Some(span.row)));
         }
         let ids: Vec<ObjectId> = parted.spans.iter().map(|span| span.id).collect();
-        let batch = self.with_beside(batch, keys, &parted.pieces.list, Some(rows)).await?;
+        let batch = self.join_columns(batch, keys, &parted.pieces.list, Some(rows)).await?;
         Ok(batch.with_parts(Parts::new(offsets, ids)?)?)
     }
 
@@ -252,21 +253,21 @@ impl Context {
         let mut cut = Cuts::new(&parted, region, positions, axes, limit);
         let mut columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
         let known = self.missing().list.len();
-        parted = self.there(parted, &columns);
+        parted = self.drop_missing(parted, &columns);
         if known > 0 {
             // Some values are missing: what is left without them is cut anew.
             cut = Cuts::new(&parted, region, positions, axes, limit);
             columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
         }
         let level = &self.warm.level;
-        let stored = mixed(&cut.cuts, positions, level.dtype(), narrow(to_u64(axes)))?;
+        let stored = mixed(&cut.cuts, positions, level.dtype(), saturating_u32(to_u64(axes)))?;
         let mut batch = Batch::new(self.kind, stored);
         for (field, held) in self.chosen.vertex.iter().zip(&columns) {
             let column: Column = mixed(&cut.cuts, held, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
         let nearest: Vec<Piece> = cut.cuts.iter().map(Cut::nearest).collect();
-        let batch = self.with_beside(batch, &chunks.keys, &nearest, Some(cut.rows)).await?;
+        let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(cut.rows)).await?;
         let batch = batch.with_parts(Parts::new(cut.offsets, cut.ids)?)?;
         if batch.len() > limit { join::cut(&batch, limit) } else { Ok(batch) }
     }
@@ -299,7 +300,7 @@ impl Cuts {
             kept: Pieces::default(),
         };
         for span in &parted.spans {
-            let pieces = parted.of(span);
+            let pieces = parted.span_pieces(span);
             let before = all.cuts.len();
             let Self { cuts, offsets, ids, .. } = &mut all;
             Chain::new(pieces, positions, axes).clip(region, cuts, |cuts| {
@@ -319,12 +320,14 @@ impl Cuts {
 }
 
 impl Parted {
-    pub(crate) fn of(&self, span: &Span) -> &[Piece] {
+    pub(crate) fn span_pieces(&self, span: &Span) -> &[Piece] {
         self.pieces.list.get(span.pieces.clone()).unwrap_or_default()
     }
 
     fn len(&self, span: &Span) -> usize {
-        self.of(span).iter().fold(0, |rows: usize, piece| rows.saturating_add(wide(piece.len)))
+        self.span_pieces(span)
+            .iter()
+            .fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len)))
     }
 
     /// Adds an object, or a run of one.
@@ -341,7 +344,7 @@ impl Parted {
     fn held(&self, held: impl Fn(&Piece) -> bool) -> Self {
         let mut left = Self::default();
         for span in &self.spans {
-            for run in self.of(span).split(|piece| !held(piece)) {
+            for run in self.span_pieces(span).split(|piece| !held(piece)) {
                 left.push(span.id, span.row, run.iter().copied());
             }
         }
@@ -378,7 +381,7 @@ pub(super) fn check_pieces(
     for piece in &pieces.list {
         // Ranges that were read are there, and what is not held was not asked for.
         if let (Some(key), Some(Held::Whole(column))) =
-            (keys.get(wide(piece.cell)), positions.get(wide(piece.cell)))
+            (keys.get(usize_from_u32(piece.cell)), positions.get(usize_from_u32(piece.cell)))
         {
             check_end(key, piece.end().into(), to_u64(column.len()))?;
         }
@@ -424,8 +427,8 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
             let Some(fragment) = ranks.get(view, run.fragment) else { continue };
             runs.list.clear();
-            runs.push_fragment(fragment, narrow(run.fragment));
-            let cell = narrow(to_u64(run.chunk));
+            runs.push_fragment(fragment, saturating_u32(run.fragment));
+            let cell = saturating_u32(to_u64(run.chunk));
             for one in &runs.list {
                 let (start, len, fragment) = (one.start, one.len, one.fragment);
                 parted.pieces.push_apart(Piece { cell, start, len, fragment });

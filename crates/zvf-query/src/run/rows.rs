@@ -12,7 +12,7 @@ use super::conditions::RowColumn;
 use super::fetch::Of;
 use super::objects::Parted;
 use crate::error::QueryError;
-use crate::num::{to_usize, wide};
+use crate::num::{to_usize, usize_from_u32};
 use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
@@ -81,11 +81,11 @@ struct Values<'a> {
 impl RowTest<'_> {
     /// The verdict on each row of `piece`.
     fn verdicts(&self, piece: &Piece) -> Result<Vec<bool>, QueryError> {
-        let cell = wide(piece.cell);
+        let cell = usize_from_u32(piece.cell);
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
-            return Ok(vec![false; wide(piece.len)]);
+            return Ok(vec![false; usize_from_u32(piece.len)]);
         }
-        let mut all = vec![true; wide(piece.len)];
+        let mut all = vec![true; usize_from_u32(piece.len)];
         for condition in self.conditions {
             let own = self.ask(condition, piece)?;
             all.iter_mut().zip(own).for_each(|(all, own)| *all &= own);
@@ -95,7 +95,7 @@ impl RowTest<'_> {
 
     fn ask(&self, condition: &Condition, piece: &Piece) -> Result<Vec<bool>, QueryError> {
         let joined = |list: &[Condition], all: bool| {
-            let mut verdicts = vec![all; wide(piece.len)];
+            let mut verdicts = vec![all; usize_from_u32(piece.len)];
             for one in list {
                 let own = self.ask(one, piece)?;
                 let pairs = verdicts.iter_mut().zip(own);
@@ -133,13 +133,13 @@ impl RowTest<'_> {
             let mut value = Some(value);
             test.holds(&mut |_| value.take().unwrap_or(Value::Null))
         };
-        let nothing = || vec![holds(Value::Null); wide(piece.len)];
+        let nothing = || vec![holds(Value::Null); usize_from_u32(piece.len)];
         let Some(values) = self.columns.get(column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
-        let held = values.held.get(wide(piece.cell)).and_then(|held| held.column(first));
+        let held = values.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(first));
         let Some((rows, start)) = held else { return Ok(nothing()) };
-        let at = wide(first.saturating_sub(start));
+        let at = usize_from_u32(first.saturating_sub(start));
         let verdict = |row: usize| -> Result<bool, QueryError> {
             let value = rows.value(row, values.component);
             match (codes, values.categories) {
@@ -148,9 +148,9 @@ impl RowTest<'_> {
             }
         };
         if of_fragment {
-            return Ok(vec![verdict(at)?; wide(piece.len)]);
+            return Ok(vec![verdict(at)?; usize_from_u32(piece.len)]);
         }
-        (at..at.saturating_add(wide(piece.len))).map(verdict).collect()
+        (at..at.saturating_add(usize_from_u32(piece.len))).map(verdict).collect()
     }
 
     /// Shows each run of rows of `piece` for which the conditions hold, or do not.
@@ -158,7 +158,7 @@ impl RowTest<'_> {
         let verdicts = self.verdicts(piece)?;
         let mut start = piece.start;
         for run in verdicts.chunk_by(|a, b| a == b) {
-            let len = crate::num::narrow(crate::num::to_u64(run.len()));
+            let len = crate::num::saturating_u32(crate::num::to_u64(run.len()));
             visit(Piece { start, len, ..*piece }, run.first() == Some(&true));
             start = start.saturating_add(len);
         }
@@ -183,7 +183,7 @@ impl RowTest<'_> {
         let mut left = Parted::default();
         for span in &parted.spans {
             let mut now: Vec<Piece> = Vec::new();
-            for piece in parted.of(span) {
+            for piece in parted.span_pieces(span) {
                 self.runs(piece, |run, holds| {
                     if holds {
                         now.push(run);
@@ -234,7 +234,7 @@ impl Context {
         let mut columns = Vec::with_capacity(conditions.columns.len());
         for (column, source) in &conditions.columns {
             let (mut held, mut missing) = (Vec::new(), vec![false; keys.len()]);
-            let mut component = wide(column.index);
+            let mut component = usize_from_u32(column.index);
             match source {
                 RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
                     let found = reader.values_where_written(keys, caching).await;
@@ -253,7 +253,7 @@ impl Context {
                 }
                 RowColumn::Axis(axis) => {
                     held = positions.to_vec(); // shares the bytes
-                    component = wide(*axis);
+                    component = usize_from_u32(*axis);
                 }
             }
             let categories = source.categories();

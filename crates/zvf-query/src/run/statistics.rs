@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use zvf_model::{Batch, Kind, Level, Value};
+use zvf_model::{Batch, Kind, LevelId, Value};
 
 use super::{Context, Purpose, waves};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
-use crate::num::{to_f64, to_u64, wide};
+use crate::num::{to_f64, to_u64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
@@ -16,7 +16,7 @@ use crate::reader::Reader;
 /// The statistics of level `level`, of its geometry of `kind` where it holds several.
 pub(crate) async fn statistics(
     reader: &Reader,
-    level: Level,
+    level: LevelId,
     kind: Option<Kind>,
 ) -> Result<Statistics, QueryError> {
     let warm = reader.warm(level, kind).await?;
@@ -28,7 +28,7 @@ pub(crate) async fn statistics(
     let mut all = Statistics {
         level,
         vertices: 0,
-        axes: vec![Summary::default(); wide(empty.positions().width())],
+        axes: vec![Summary::default(); usize_from_u32(empty.positions().width())],
         attributes: empty.fields().iter().map(AttributeStatistics::of_field).collect(),
     };
     for wave in &waves(&context, Purpose::Stream).await? {

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, ModelError};
 
-use super::{Context, Purpose, Wave, contexts, join, waves};
+use super::{Context, Purpose, WorkUnit, contexts, join, waves};
 use crate::error::QueryError;
 use crate::num::to_usize;
 use crate::query::Query;
@@ -58,7 +58,7 @@ enum State {
 }
 
 /// Some work of one level.
-type Work = (Arc<Context>, Wave);
+type Work = (Arc<Context>, WorkUnit);
 type Many = Result<Vec<Work>, QueryError>;
 
 /// What is to be done, under way, and done.
@@ -116,8 +116,8 @@ impl Pipeline {
             self.ahead = match self.coarse.front() {
                 _ if self.runner == Runner::Inline => 1,
                 // An edge or face takes several times what a vertex takes on its way.
-                Some((context, _)) if context.kind.has_links() => WAVES_AHEAD_WITH_LINKS,
-                _ => WAVES_AHEAD,
+                Some((context, _)) if context.kind.has_links() => PREFETCH_UNITS_WITH_LINKS,
+                _ => PREFETCH_UNITS,
             };
         }
         loop {
@@ -294,6 +294,6 @@ fn stopped_early() -> QueryError {
 }
 
 /// Waves that are answered ahead of whoever takes them.
-const WAVES_AHEAD: usize = 3;
+const PREFETCH_UNITS: usize = 3;
 /// The same for graphs, skeletons and meshes.
-const WAVES_AHEAD_WITH_LINKS: usize = 2;
+const PREFETCH_UNITS_WITH_LINKS: usize = 2;

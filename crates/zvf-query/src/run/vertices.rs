@@ -10,14 +10,14 @@
 
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Batch, Column, Level};
+use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
 use super::Context;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};
@@ -58,7 +58,7 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = rows_of(&chunks);
         let caching = self.caching(asked.saturating_mul(self.row_bytes()));
-        let most = self.wave_bytes(super::Purpose::Collect).min(MOST_BYTES_READ_AT_ONCE);
+        let most = self.wave_bytes(super::Purpose::Collect).min(MAX_BYTES_READ_AT_ONCE);
         let groups: Vec<&[Chunk]> = in_memory(&chunks, self.row_bytes(), most).collect();
         if groups.is_empty() {
             return self.empty();
@@ -66,12 +66,12 @@ impl Context {
         if groups.len() == 1 {
             let (pieces, positions, columns) = self.read_rows(&chunks, limit, caching).await?;
             let batch = self.gathered(&pieces, &positions, &columns)?;
-            return self.with_beside(batch, &keys, &pieces.list, None).await;
+            return self.join_columns(batch, &keys, &pieces.list, None).await;
         }
         // The columns grow with what was read: what fragments claim was not compared with the chunks yet.
         let rows = 0;
         let level = &self.warm.level;
-        let axes = narrow(to_u64(level.axes()));
+        let axes = saturating_u32(to_u64(level.axes()));
         let mut positions = Gathered::new(level.dtype(), axes, rows)?;
         let new = |field: &AttributeReader| Gathered::new(field.dtype(), field.width(), rows);
         let mut columns = self.chosen.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
@@ -84,7 +84,7 @@ impl Context {
                 column.add(&more, held)?;
             }
             pieces.extend_from(more, first);
-            first = first.saturating_add(narrow(to_u64(chunks.len())));
+            first = first.saturating_add(saturating_u32(to_u64(chunks.len())));
             let found = to_u64(pieces.rows);
             super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
             if pieces.rows >= limit {
@@ -95,7 +95,7 @@ impl Context {
         for (field, column) in self.chosen.vertex.iter().zip(columns) {
             batch = batch.with_field(field.field(column.finish()?))?;
         }
-        self.with_beside(batch, &keys, &pieces.list, None).await
+        self.join_columns(batch, &keys, &pieces.list, None).await
     }
 
     /// The chunks at `places` with the rows of them that can matter.
@@ -109,7 +109,7 @@ impl Context {
             }
         }
         let by_bins = self.fragments_are_bins();
-        let tell = self.tells_fragments();
+        let tell = self.needs_fragments();
         let there: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
         let asked = self.owners_asked(&there).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, zvf_model::ChunkFragments))| {
@@ -139,7 +139,7 @@ impl Context {
     /// points without objects.
     fn fragments_are_bins(&self) -> bool {
         let meta = self.warm.level.node().meta();
-        let full = self.warm.level.level() == Level(0) && meta.parent_level.is_none();
+        let full = self.warm.level.level() == LevelId(0) && meta.parent_level.is_none();
         full && !self.warm.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
     }
 
@@ -172,7 +172,7 @@ impl Context {
         super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
         if !self.missing().list.is_empty() {
-            pieces = there(&pieces, &positions, &columns);
+            pieces = drop_missing(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
     }
@@ -200,8 +200,8 @@ impl Context {
         let stride = positions_stride(positions);
         let rows = rows_of(chunks);
         let mut all = Pieces::default();
-        if test.is_some() && wide(narrow(work(rows, stride))) > WORTH_A_THREAD {
-            let cells = (0..narrow(to_u64(chunks.len()))).into_par_iter().zip(chunks);
+        if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > WORTH_A_THREAD {
+            let cells = (0..saturating_u32(to_u64(chunks.len()))).into_par_iter().zip(chunks);
             let each: Vec<Pieces> = cells.zip(positions).map(one).collect();
             each.into_iter().for_each(|pieces| all.extend(pieces));
         } else {
@@ -234,7 +234,7 @@ impl Context {
         columns: &[Vec<Held>],
     ) -> Result<Batch, QueryError> {
         let level = &self.warm.level;
-        let axes = narrow(to_u64(level.axes()));
+        let axes = saturating_u32(to_u64(level.axes()));
         let mut batch = Batch::new(self.kind, pieces.gather(positions, level.dtype(), axes)?);
         for (field, held) in self.chosen.vertex.iter().zip(columns) {
             let column = pieces.gather(held, field.dtype(), field.width())?;
@@ -246,13 +246,13 @@ impl Context {
     /// An answer without anything in it.
     pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
         let level = &self.warm.level;
-        let positions = Column::empty(level.dtype(), narrow(to_u64(level.axes())));
+        let positions = Column::empty(level.dtype(), saturating_u32(to_u64(level.axes())));
         let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
         for field in &self.chosen.vertex {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        let batch = self.beside_of_nothing(batch)?;
+        let batch = self.join_empty_columns(batch)?;
         match self.kind.has_links() {
             true => Ok(batch.with_elements(self.no_elements()?)?),
             false => Ok(batch),
@@ -293,9 +293,9 @@ fn need(of: Of<'_>, chunk: &Chunk) -> Need {
 }
 
 /// The pieces of chunks of which nothing is missing.
-fn there(pieces: &Pieces, positions: &[Held], columns: &[Vec<Held>]) -> Pieces {
+fn drop_missing(pieces: &Pieces, positions: &[Held], columns: &[Vec<Held>]) -> Pieces {
     let held = |all: &[Held], piece: &Piece| {
-        !matches!(all.get(wide(piece.cell)), None | Some(Held::Nothing))
+        !matches!(all.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
     };
     let mut left = Pieces::default();
     for piece in &pieces.list {
@@ -331,4 +331,4 @@ fn positions_stride(positions: &[Held]) -> usize {
 /// Bytes that take longer to go through than a thread takes to wake up.
 const WORTH_A_THREAD: usize = 1 << 20;
 /// What is read before it is gathered: the memory of it then serves what is read next.
-const MOST_BYTES_READ_AT_ONCE: u64 = 16 << 20;
+const MAX_BYTES_READ_AT_ONCE: u64 = 16 << 20;

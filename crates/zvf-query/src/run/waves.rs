@@ -7,16 +7,19 @@
 use std::collections::{BTreeMap, HashSet};
 
 use zvf_format::key::ChunkKey;
-use zvf_model::Level;
+use zvf_model::LevelId;
 
 use super::elements::Work;
-use super::{Context, MOST_CELLS_OF_A_WAVE, Purpose, Wave};
+use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, WorkUnit};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{narrow, to_u64, to_usize};
+use crate::num::{saturating_u32, to_u64, to_usize};
 use crate::query::Order;
 
 /// The waves of a question.
-pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+pub(crate) async fn waves(
+    context: &Context,
+    purpose: Purpose,
+) -> Result<Vec<WorkUnit>, QueryError> {
     if context.goes_by_objects() {
         return context.object_waves(purpose).await;
     }
@@ -24,12 +27,12 @@ pub(crate) async fn waves(context: &Context, purpose: Purpose) -> Result<Vec<Wav
         return context.element_waves(purpose).await;
     }
     let candidates = context.places_asked(context.candidates()).await?;
-    if purpose == Purpose::Collect && candidates.len() > MOST_CELLS {
+    if purpose == Purpose::Collect && candidates.len() > MAX_CELLS {
         let found = to_u64(candidates.len());
-        return Err(QueryError::limit("cells of an answer", to_u64(MOST_CELLS), found));
+        return Err(QueryError::limit("cells of an answer", to_u64(MAX_CELLS), found));
     }
     let cells = context.cells_of_a_wave(purpose);
-    Ok(candidates.chunks(cells).map(|places| Wave::Chunks(places.to_vec())).collect())
+    Ok(candidates.chunks(cells).map(|places| WorkUnit::Chunks(places.to_vec())).collect())
 }
 
 impl Context {
@@ -52,14 +55,14 @@ impl Context {
         named || self.conditions.choose_objects()
     }
 
-    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+    async fn element_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
         let chunks = self.places_asked(self.candidates()).await?;
         let cells = match self.family().await? {
             Some(family) => self.link_cells(&family, &chunks).await?,
             None => Vec::new(),
         };
         if purpose == Purpose::Collect && !self.is_large(&chunks).await {
-            return Ok(vec![Wave::Elements(Work { chunks, cells, told: Vec::new() })]);
+            return Ok(vec![WorkUnit::Elements(Work { chunks, cells, told: Vec::new() })]);
         }
         self.split(chunks, cells).await
     }
@@ -69,18 +72,18 @@ impl Context {
         &self,
         chunks: Vec<u32>,
         cells: Vec<(usize, usize)>,
-    ) -> Result<Vec<Wave>, QueryError> {
+    ) -> Result<Vec<WorkUnit>, QueryError> {
         let each = self.cells_of_a_wave(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
-            let works = |places: &[u32]| Wave::Several(places.iter().map(work).collect());
+            let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
             return Ok(chunks.chunks(each).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
             by_source.entry(*place).or_default().chunks.push(*place);
         }
-        let place_of = |key: &ChunkKey| self.chunks.find(key).map(|at| narrow(to_u64(at)));
+        let place_of = |key: &ChunkKey| self.chunks.find(key).map(|at| saturating_u32(to_u64(at)));
         for run in cells.chunk_by(|a, b| a.0 == b.0) {
             let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
                 continue;
@@ -102,10 +105,10 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(each).map(|works| Wave::Several(works.to_vec())).collect())
+        Ok(all.chunks(each).map(|works| WorkUnit::Several(works.to_vec())).collect())
     }
 
-    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<Wave>, QueryError> {
+    async fn object_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
         if self.warm.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
@@ -122,13 +125,13 @@ impl Context {
         let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
         if self.query.order == Some(Order::Original)
             && !self.kind.is_chain()
-            && (vertices != index.slots() || self.warm.level.level() != Level(0))
+            && (vertices != index.slots() || self.warm.level.level() != LevelId(0))
         {
             return Err(self.no_original_order().into());
         }
         let named = self.named().await?.map(|named| named.rows.clone());
         let rows = match (named, &self.reach) {
-            (Some(rows), _) if to_u64(rows.len()) < FEW_OBJECTS => rows,
+            (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => rows,
             (Some(rows), None) => rows,
             (None, None) => (0..index.slots()).collect(),
             (named, Some((_, range))) => {
@@ -153,10 +156,13 @@ impl Context {
             _ => objects,
         };
         let most = match purpose {
-            Purpose::Collect => MOST_OBJECTS_OF_A_WAVE,
+            Purpose::Collect => MAX_OBJECTS_OF_A_WAVE,
             Purpose::Stream => OBJECTS_LOOKED_AT,
         };
-        Ok(rows.chunks(objects.clamp(1, most)).map(|rows| Wave::Objects(rows.to_vec())).collect())
+        Ok(rows
+            .chunks(objects.clamp(1, most))
+            .map(|rows| WorkUnit::Objects(rows.to_vec()))
+            .collect())
     }
 }
 
@@ -173,7 +179,7 @@ impl Context {
         if purpose == Purpose::Collect {
             // What is read at once is bounded where it is read: more waves would only have to be joined.
             let few = self.query.limit.is_some_and(|limit| limit < 100_000);
-            return if few { CELLS_FOR_A_LIMIT } else { MOST_CELLS_OF_A_WAVE };
+            return if few { CELLS_FOR_A_LIMIT } else { MAX_CELLS_OF_A_WAVE };
         }
         let meta = self.warm.level.node().meta();
         let rows = u64::try_from(meta.vertex_count).unwrap_or(0);
@@ -190,17 +196,19 @@ impl Context {
     /// `wave` in parts of which each fits in a wave's share of the budget, or is one chunk or object.
     pub(super) async fn refined(
         &self,
-        wave: Wave,
+        wave: WorkUnit,
         purpose: Purpose,
-    ) -> Result<Vec<Wave>, QueryError> {
+    ) -> Result<Vec<WorkUnit>, QueryError> {
         let most = self.wave_bytes(purpose);
         match wave {
-            Wave::Chunks(places) => {
+            WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
-                Ok(groups(&places, bytes, most).map(|part| Wave::Chunks(part.to_vec())).collect())
+                Ok(groups(&places, bytes, most)
+                    .map(|part| WorkUnit::Chunks(part.to_vec()))
+                    .collect())
             }
-            Wave::Several(works) => {
+            WorkUnit::Several(works) => {
                 let each = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&places).await;
@@ -208,15 +216,17 @@ impl Context {
                 let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
                 let row = self.element_row_bytes();
                 let bytes = each.iter().map(|rows| rows.saturating_mul(row));
-                Ok(groups(&works, bytes, most).map(|part| Wave::Elements(joined(part))).collect())
+                Ok(groups(&works, bytes, most)
+                    .map(|part| WorkUnit::Elements(joined(part)))
+                    .collect())
             }
-            Wave::Objects(rows) => self.refined_objects(&rows, most).await,
-            Wave::Elements(work) => Ok(vec![Wave::Elements(work)]),
+            WorkUnit::Objects(rows) => self.refined_objects(&rows, most).await,
+            WorkUnit::Elements(work) => Ok(vec![WorkUnit::Elements(work)]),
         }
     }
 
     /// Objects in parts by the rows of the chunks they touch: these may have to be read whole.
-    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<Wave>, QueryError> {
+    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<WorkUnit>, QueryError> {
         let followed = self.follow(&self.index().await?, rows).await?;
         let mut extents = Vec::with_capacity(followed.chunks.len());
         for chunk in &followed.chunks {
@@ -230,7 +240,7 @@ impl Context {
             let more = fresh.iter().filter_map(|chunk| extents.get(*chunk));
             let more = more.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
             if bytes.saturating_add(more) > most && !now.is_empty() {
-                parts.push(Wave::Objects(std::mem::take(&mut now)));
+                parts.push(WorkUnit::Objects(std::mem::take(&mut now)));
                 touched.clear();
                 let again = object.runs.iter().map(|run| run.chunk).collect::<HashSet<_>>();
                 bytes = again.iter().filter_map(|chunk| extents.get(*chunk)).sum();
@@ -241,7 +251,7 @@ impl Context {
             }
             now.push(object.row);
         }
-        parts.extend((!now.is_empty()).then_some(Wave::Objects(now)));
+        parts.extend((!now.is_empty()).then_some(WorkUnit::Objects(now)));
         Ok(parts)
     }
 
@@ -295,10 +305,10 @@ const CELLS_LOOKED_AT: usize = 256;
 /// Objects of a stream whose manifests are looked at together.
 const OBJECTS_LOOKED_AT: usize = 4096;
 /// Cells of a collected answer.
-const MOST_CELLS: usize = 1_000_000;
+const MAX_CELLS: usize = 1_000_000;
 /// So few objects are read rather than looked for.
-const FEW_OBJECTS: u64 = 16;
+const MAX_UNSEARCHED_OBJECTS: u64 = 16;
 /// Objects that one wave may have.
-const MOST_OBJECTS_OF_A_WAVE: usize = 1 << 20;
+const MAX_OBJECTS_OF_A_WAVE: usize = 1 << 20;
 /// Cells that are tried at once when only a few rows are wanted.
 const CELLS_FOR_A_LIMIT: usize = 16;

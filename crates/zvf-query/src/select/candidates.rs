@@ -8,7 +8,7 @@ use zvf_format::grid::{Bins, BoundingBox, ChunkRange, ChunkShape};
 use zvf_model::Bounds;
 use zvf_store::KeyTable;
 
-use crate::num::{narrow, to_u64};
+use crate::num::{saturating_u32, to_u64};
 
 /// A box as the grid has it.
 pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {
@@ -16,7 +16,7 @@ pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> 
 }
 
 /// The chunks in which a position of the box can lie.
-pub(crate) fn chunks_of(
+pub(crate) fn chunk_range_of_box(
     shape: &ChunkShape,
     bins: Option<&Bins>,
     bbox: &BoundingBox,
@@ -29,7 +29,7 @@ pub(crate) fn chunks_of(
 
 /// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
 /// bin of an attribute, and may be any.
-pub(crate) fn candidates(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
+pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
     let few = range.count().is_some_and(|count| count.saturating_mul(PROBE) < to_u64(table.len()));
     if few && range.rank() == table.rank() {
         return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
@@ -50,13 +50,13 @@ pub(crate) fn candidates(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
 }
 
 /// All keys of `table`.
-pub(crate) fn everything(table: &KeyTable) -> Vec<u32> {
+pub(crate) fn all_chunks(table: &KeyTable) -> Vec<u32> {
     (0..place(table.len())).collect()
 }
 
 /// A place in a table; no presence list has 2^32 keys.
 fn place(at: usize) -> u32 {
-    narrow(to_u64(at))
+    saturating_u32(to_u64(at))
 }
 
 /// Whether the key with these components is in `range`.
@@ -78,8 +78,8 @@ mod tests {
     fn found(table: &KeyTable, low: [f64; 2], high: [f64; 2]) -> Vec<String> {
         let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
         let bbox = BoundingBox::new(&low, &high).unwrap();
-        let range = chunks_of(&shape, None, &bbox).unwrap();
-        let at = candidates(table, &range);
+        let range = chunk_range_of_box(&shape, None, &bbox).unwrap();
+        let at = chunks_in_range(table, &range);
         at.iter().map(|at| table.get(*at as usize).unwrap().to_string()).collect()
     }
 

@@ -10,7 +10,7 @@ use super::held::Held;
 use super::inside::position;
 use super::pieces::Piece;
 use crate::error::QueryError;
-use crate::num::wide;
+use crate::num::usize_from_u32;
 use crate::region::Region;
 
 /// A vertex where it is stored.
@@ -70,7 +70,8 @@ impl<'a> Chain<'a> {
     fn any(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let held = self.held.get(wide(piece.cell)).and_then(|held| held.column(piece.start));
+            let held =
+                self.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(piece.start));
             let Some((column, first)) = held else {
                 if visit(piece, None) {
                     return true;
@@ -79,7 +80,7 @@ impl<'a> Chain<'a> {
             };
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
-                position(column, wide(row.saturating_sub(first)), own);
+                position(column, usize_from_u32(row.saturating_sub(first)), own);
                 if visit(piece, Some((row, &point))) {
                     return true;
                 }
@@ -123,10 +124,10 @@ impl<'a> Chain<'a> {
             let piece = pieces().next()?;
             (piece, piece.start)
         };
-        let (column, first) = self.held.get(wide(piece.cell))?.column(row)?;
+        let (column, first) = self.held.get(usize_from_u32(piece.cell))?.column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
         let own = point.get_mut(..self.axes)?;
-        position(column, wide(row.saturating_sub(first)), own);
+        position(column, usize_from_u32(row.saturating_sub(first)), own);
         Some(point)
     }
 
@@ -268,8 +269,9 @@ pub(crate) fn mixed(
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
     for one in cuts {
-        let row =
-            |place: Place| held.get(wide(place.cell)).and_then(|held| held.bytes(place.row, 1));
+        let row = |place: Place| {
+            held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))
+        };
         let (Some(a), Some(b)) = (row(one.a), row(one.b)) else {
             return Err(super::pieces::not_held());
         };

@@ -6,26 +6,26 @@ use zvf_model::Column;
 use super::chain::Place;
 use super::held::Held;
 use crate::error::{BadQuery, QueryError};
-use crate::num::wide;
+use crate::num::usize_from_u32;
 use crate::region::Region;
 
 /// A vertex made of stored ones: how much of each. The shares add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Blend {
-    pub(crate) of: Vec<(Place, f64)>,
+    pub(crate) weights: Vec<(Place, f64)>,
 }
 
 impl Blend {
     /// The stored vertex that it is, when it is one.
     pub(crate) fn stored(&self) -> Option<Place> {
-        match self.of.as_slice() {
+        match self.weights.as_slice() {
             [(place, _)] => Some(*place),
             _ => None,
         }
     }
 
     fn new(shares: impl Iterator<Item = (Place, f64)>) -> Self {
-        Self { of: shares.filter(|(_, share)| *share != 0.0).collect() }
+        Self { weights: shares.filter(|(_, share)| *share != 0.0).collect() }
     }
 }
 
@@ -83,9 +83,10 @@ pub(crate) fn blended(
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
     for cut in cuts {
-        let mut rows = Vec::with_capacity(cut.of.len());
-        for (place, share) in &cut.of {
-            let row = held.get(wide(place.cell)).and_then(|held| held.slice(place.row, 1));
+        let mut rows = Vec::with_capacity(cut.weights.len());
+        for (place, share) in &cut.weights {
+            let row =
+                held.get(usize_from_u32(place.cell)).and_then(|held| held.slice(place.row, 1));
             rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
         }
         blend(&mut bytes, empty.dtype(), width, &rows);
@@ -98,10 +99,10 @@ fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
         rows.iter().map(|(row, share)| row.float(0, c).unwrap_or(f64::NAN) * share).sum()
     };
     match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 4) => (0..wide(width))
+        (DtypeKind::Float, 4) => (0..usize_from_u32(width))
             .for_each(|c| out.extend_from_slice(&crate::num::to_f32(sum(c)).to_le_bytes())),
         (DtypeKind::Float, 8) => {
-            (0..wide(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
+            (0..usize_from_u32(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
         }
         _ => {
             let most = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use zvf_model::Column;
 
 use super::pieces::Piece;
-use crate::num::wide;
+use crate::num::usize_from_u32;
 
 /// What is held of one chunk of one array.
 #[derive(Clone, Debug)]
@@ -22,17 +22,17 @@ impl Held {
     /// The bytes of `len` rows from `start`, when they are held.
     pub(crate) fn bytes(&self, start: u32, len: u32) -> Option<&[u8]> {
         let (column, from) = self.column(start)?;
-        let from = wide(start).checked_sub(wide(from))?;
+        let from = usize_from_u32(start).checked_sub(usize_from_u32(from))?;
         let range = from.checked_mul(column.stride())?
-            ..from.checked_add(wide(len))?.checked_mul(column.stride())?;
+            ..from.checked_add(usize_from_u32(len))?.checked_mul(column.stride())?;
         column.bytes().get(range)
     }
 
     /// The same rows as a column that shares the bytes.
     pub(crate) fn slice(&self, start: u32, len: u32) -> Option<Column> {
         let (column, from) = self.column(start)?;
-        let from = wide(start).checked_sub(wide(from))?;
-        let end = from.checked_add(wide(len))?;
+        let from = usize_from_u32(start).checked_sub(usize_from_u32(from))?;
+        let end = from.checked_add(usize_from_u32(len))?;
         (end <= column.len()).then(|| column.slice(from..end))
     }
 

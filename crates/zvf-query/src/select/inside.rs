@@ -4,12 +4,12 @@
 //! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one
 //! word of verdicts. Other regions, and other types, take the way through `f64`, row by row.
 
-use zvf_model::{Bounds, Column, Element};
+use zvf_model::{Bounds, Column, NativeType};
 
 use super::held::Held;
 use super::pieces::{Piece, Pieces};
-use super::runs::Run;
-use crate::num::{down_to_f32, to_u64, up_to_f32, wide};
+use super::runs::RowRun;
+use crate::num::{down_to_f32, to_u64, up_to_f32, usize_from_u32};
 use crate::region::Region;
 
 /// A region made ready for positions of one type.
@@ -46,7 +46,7 @@ impl<'a> Test<'a> {
 
     /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
     /// held are left out: who reads checks that first.
-    pub(crate) fn rows(&self, held: &Held, runs: &[Run], cell: u32, out: &mut Pieces) {
+    pub(crate) fn rows(&self, held: &Held, runs: &[RowRun], cell: u32, out: &mut Pieces) {
         for run in runs {
             if let Some(column) = held.slice(run.start, run.len) {
                 let piece = |start: u32, len: u32| Piece {
@@ -62,7 +62,7 @@ impl<'a> Test<'a> {
 
     /// Calls `hit` with the runs of rows of `column` that are inside.
     fn column(&self, column: &Column, hit: &mut dyn FnMut(u32, u32)) {
-        let axes = wide(column.width());
+        let axes = usize_from_u32(column.width());
         if let Some(faces) = &self.faces {
             if let Some(values) = typed::<f32>(column) {
                 return on_axes(axes, &values, &faces.f32, hit);
@@ -105,7 +105,7 @@ pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
 }
 
 /// All values of `column` as a slice: in place, or copied where they do not lie right in memory.
-fn typed<T: Element>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
+fn typed<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
     if let Some(slice) = column.as_slice::<T>() {
         return Some(slice.into());
     }
@@ -202,7 +202,7 @@ mod tests {
 
     fn hits(region: &Region, column: &Column) -> Vec<u32> {
         let (held, mut out) = (Held::Whole(column.clone()), Pieces::default());
-        let run = Run { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
+        let run = RowRun { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
         Test::new(region).rows(&held, &[run], 0, &mut out);
         out.list.iter().flat_map(|piece| piece.start..piece.end()).collect()
     }

@@ -10,7 +10,7 @@ use zvf_model::Column;
 
 use super::held::Held;
 use crate::error::QueryError;
-use crate::num::{to_u64, wide};
+use crate::num::{to_u64, usize_from_u32};
 
 /// Consecutive rows of one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Pieces {
         if piece.len == 0 {
             return;
         }
-        self.rows = self.rows.saturating_add(wide(piece.len));
+        self.rows = self.rows.saturating_add(usize_from_u32(piece.len));
         match self.list.last_mut() {
             Some(last)
                 if last.end() == piece.start
@@ -57,7 +57,7 @@ impl Pieces {
     /// Adds rows, not joined to those before.
     pub(crate) fn push_apart(&mut self, piece: Piece) {
         if piece.len > 0 {
-            self.rows = self.rows.saturating_add(wide(piece.len));
+            self.rows = self.rows.saturating_add(usize_from_u32(piece.len));
             self.list.push(piece);
         }
     }
@@ -83,8 +83,8 @@ impl Pieces {
     pub(crate) fn truncate(&mut self, rows: usize) {
         while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
             let Some(last) = self.list.last_mut() else { break };
-            let cut = wide(last.len).min(excess);
-            last.len = last.len.saturating_sub(crate::num::narrow(to_u64(cut)));
+            let cut = usize_from_u32(last.len).min(excess);
+            last.len = last.len.saturating_sub(crate::num::saturating_u32(to_u64(cut)));
             self.rows = self.rows.saturating_sub(cut);
             if last.len == 0 {
                 self.list.pop();
@@ -105,7 +105,8 @@ impl Pieces {
     ) -> Result<Column, QueryError> {
         let mut gathered = Gathered::new(dtype, width, self.rows)?;
         if let [one] = self.list.as_slice()
-            && let Some(slice) = held.get(wide(one.cell)).and_then(|held| shared(held, one))
+            && let Some(slice) =
+                held.get(usize_from_u32(one.cell)).and_then(|held| shared(held, one))
             && (slice.dtype(), slice.width()) == (gathered.empty.dtype(), width)
         {
             return Ok(slice);
@@ -160,7 +161,7 @@ fn too_long() -> QueryError {
 /// The rows without a copy, when they are most of what they would keep alive.
 fn shared(held: &Held, piece: &Piece) -> Option<Column> {
     let (column, _) = held.column(piece.start)?;
-    let most = wide(piece.len).saturating_mul(2) >= column.len();
+    let most = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
     if most { held.slice(piece.start, piece.len) } else { None }
 }
 
@@ -168,7 +169,9 @@ fn shared(held: &Held, piece: &Piece) -> Option<Column> {
 fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Result<(), QueryError> {
     if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
-        let rows = first.iter().fold(0_usize, |rows, piece| rows.saturating_add(wide(piece.len)));
+        let rows = first
+            .iter()
+            .fold(0_usize, |rows, piece| rows.saturating_add(usize_from_u32(piece.len)));
         let Some((left, right)) = out.split_at_mut_checked(rows.saturating_mul(stride)) else {
             return Err(not_held());
         };
@@ -178,7 +181,9 @@ fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Resul
     }
     let mut rest = out;
     for piece in pieces {
-        let from = held.get(wide(piece.cell)).and_then(|held| held.bytes(piece.start, piece.len));
+        let from = held
+            .get(usize_from_u32(piece.cell))
+            .and_then(|held| held.bytes(piece.start, piece.len));
         let from = from.ok_or_else(not_held)?;
         let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
             return Err(not_held());

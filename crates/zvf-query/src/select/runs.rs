@@ -18,18 +18,18 @@ use zvf_format::grid::BinRange;
 use zvf_format::{Class, Expected};
 
 use crate::error::QueryError;
-use crate::num::narrow;
+use crate::num::saturating_u32;
 
 /// Consecutive rows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct RowRun {
     pub(crate) start: u32,
     pub(crate) len: u32,
     /// The fragment that names them; 0 where nobody asks.
     pub(crate) fragment: u32,
 }
 
-impl Run {
+impl RowRun {
     pub(crate) const fn end(&self) -> u32 {
         self.start.saturating_add(self.len)
     }
@@ -38,7 +38,7 @@ impl Run {
 /// The rows of one chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
-    pub(crate) list: Vec<Run>,
+    pub(crate) list: Vec<RowRun>,
     /// How many rows there are, repeated ones each time.
     pub(crate) rows: u64,
 }
@@ -50,7 +50,7 @@ impl Runs {
             return;
         }
         self.rows = self.rows.saturating_add(len);
-        let run = Run { start: narrow(start), len: narrow(len), fragment };
+        let run = RowRun { start: saturating_u32(start), len: saturating_u32(len), fragment };
         match self.list.last_mut() {
             Some(last) if last.end() == run.start && last.fragment == fragment => {
                 last.len = last.len.saturating_add(run.len);
@@ -108,7 +108,7 @@ pub(crate) fn runs(
     if let Some(bins) = bins {
         for f in bins.iter() {
             if let Some(fragment) = index.get(f) {
-                runs.push_fragment(fragment, if tell { narrow(f) } else { 0 });
+                runs.push_fragment(fragment, if tell { saturating_u32(f) } else { 0 });
             }
         }
         return Ok(runs);

@@ -1,6 +1,6 @@
 //! Counts without answers, statistics, and conditions on axes.
 
-use zvf_model::{Bounds, Kind, Level, ObjectId, Value};
+use zvf_model::{Bounds, Kind, LevelId, ObjectId, Value};
 use zvf_query::predicate::Scope;
 use zvf_query::{Columns, Mode, Order, Query, Summary};
 
@@ -77,7 +77,7 @@ fn statistics_are_those_of_the_stored_values() {
             data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
         }
         let made = data.made();
-        let all = made.wait(made.reader.statistics(Level(0), None)).unwrap();
+        let all = made.wait(made.reader.statistics(LevelId(0), None)).unwrap();
         assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
         assert_eq!(told(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
         assert_eq!(told(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
@@ -95,10 +95,10 @@ fn statistics_are_those_of_the_stored_values() {
         assert_eq!(of(4), (2, 0, some("4"), some("8"), Some(6.0)));
     }
     let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).made();
-    let all = empty.wait(empty.reader.statistics(Level(0), None)).unwrap();
+    let all = empty.wait(empty.reader.statistics(LevelId(0), None)).unwrap();
     assert_eq!(told(&all.axes[1]), (0, 1, None, None, None), "NaN is no value");
-    assert!(empty.wait(empty.reader.statistics(Level(3), None)).is_err());
-    assert!(empty.wait(empty.reader.statistics(Level(0), Some(Kind::Mesh))).is_err());
+    assert!(empty.wait(empty.reader.statistics(LevelId(3), None)).is_err());
+    assert!(empty.wait(empty.reader.statistics(LevelId(0), Some(Kind::Mesh))).is_err());
 }
 
 /// What chunks a question looks into.

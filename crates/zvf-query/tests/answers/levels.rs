@@ -1,7 +1,7 @@
 //! Levels by rule, and levels that add to the next one.
 
 use futures_util::StreamExt as _;
-use zvf_model::{Bounds, Kind, Level, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LevelRule, Query, UnknownIds};
 
 use crate::made::{Data, Made, store};
@@ -17,7 +17,7 @@ fn by_what_an_answer_may_be() {
     let corner = Bounds::new(&[0.0, 0.0], &[7.0, 1.0]).unwrap();
     let level = |query: Query| made.run(&query).unwrap().level.0;
     for (rule, whole, near) in [
-        (LevelRule::Number(Level(2)), 2, 2),
+        (LevelRule::Number(LevelId(2)), 2, 2),
         (LevelRule::MaxVertices(64), 0, 0),
         (LevelRule::MaxVertices(63), 1, 0), // a corner has an eighth of the vertices
         (LevelRule::MaxVertices(7), 2, 2),
@@ -64,8 +64,8 @@ fn that_add_to_the_next_one() {
         ids
     };
     assert_eq!(ids(&Query::all()), [10, 11, 12, 20, 21]);
-    assert_eq!(ids(&Query::all().own_level_only()), [10, 11, 12]);
-    assert_eq!(ids(&Query::all().at_level(Level(1))), [20, 21]);
+    assert_eq!(ids(&Query::all().increment_only()), [10, 11, 12]);
+    assert_eq!(ids(&Query::all().at_level(LevelId(1))), [20, 21]);
     let objects = Query::objects([21, 11, 99].map(ObjectId));
     assert_eq!(ids(&objects), [11, 21]);
     assert_eq!(made.run(&objects).unwrap().unknown_objects, [ObjectId(99)]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::Kind;
 use zvf_query::{Answer, Query, QueryError, Reader};
@@ -313,7 +313,7 @@ fn add_objects(files: &mut Files, level: usize, data: &Data, manifests: &[Manife
 fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec<i64>, Chunk>) {
     let rank = data.axes();
     let width = data.elements.first().map_or(2, Vec::len);
-    let family = Family::new(width, rank).unwrap();
+    let family = LinkPolicy::new(width, rank).unwrap();
     let mut place = BTreeMap::new();
     let mut implied = BTreeSet::new();
     for (key, chunk) in chunks {
@@ -363,7 +363,7 @@ fn add_links(files: &mut Files, level: usize, data: &Data, chunks: &BTreeMap<Vec
     group(files, &path("link_attributes/w"), json!({}));
     group(files, &path("link_attributes/w/0"), json!({"name": "w", "level_delta": 0}));
     for (name, (intra, offsets, records)) in segments {
-        let shape = family.row_shape(Element::I64, intra);
+        let shape = family.row_shape(LinkInteger::I64, intra);
         let blob = |records: &[LinkRecord]| {
             let body = family.body(intra);
             assert!(!intra || matches!(body, Body::Flat));

@@ -208,7 +208,7 @@ fn rows_that_do_not_exist_have_no_relatives() {
         chunk: zvf_format::key::ChunkKey::new(&[chunk, 0]).unwrap(),
         row,
     };
-    let level = zvf_model::Level;
+    let level = zvf_model::LevelId;
     for (rows, message) in [
         (vec![row(0, 5), row(1, 2)], None),
         (vec![row(0, 6)], Some("InvalidArgument: there is no row 6 in chunk 0.0")),

@@ -1,7 +1,7 @@
 //! Stores of several kinds: each is asked for by name and answers as if it were alone.
 
 use archives::inline;
-use zvf_model::{Bounds, Kind, Level, LevelReader, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
@@ -38,16 +38,16 @@ fn each_kind_answers_as_if_it_were_alone() {
 fn the_kinds_of_a_level_and_of_its_objects() {
     let files = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100);
     let reader = reader(&files);
-    let level = inline(reader.level(Level(0))).unwrap();
+    let level = inline(reader.level(LevelId(0))).unwrap();
     assert_eq!(level.kinds(), [Kind::Streamline]);
-    assert_eq!(level.kinds_beside().collect::<Vec<_>>(), [Kind::Graph]);
-    let graph = inline(reader.level_of_kind(Level(0), Kind::Graph)).unwrap();
+    assert_eq!(level.extra_kinds().collect::<Vec<_>>(), [Kind::Graph]);
+    let graph = inline(reader.level_of_kind(LevelId(0), Kind::Graph)).unwrap();
     assert_eq!(
         (graph.kinds(), graph.links_convention().as_str()),
         (&[Kind::Graph][..], "explicit")
     );
     assert!(inline(graph.groups()).unwrap().is_some(), "groups are those of the level");
-    let kind = |id| inline(reader.kind_of(Level(0), ObjectId(id))).unwrap();
+    let kind = |id| inline(reader.kind_of(LevelId(0), ObjectId(id))).unwrap();
     assert_eq!((kind(5), kind(100)), (Some(Kind::Streamline), Some(Kind::Graph)));
     assert_eq!(kind(-1), None);
     assert_eq!(
@@ -59,8 +59,8 @@ fn the_kinds_of_a_level_and_of_its_objects() {
 #[test]
 fn a_geometry_without_fragments_is_told_from_one_with() {
     let reader = reader(&archives::files("composite"));
-    let level = inline(reader.level(Level(0))).unwrap();
-    assert_eq!((level.kinds(), level.kinds_beside().count()), (&[Kind::PointCloud][..], 1));
+    let level = inline(reader.level(LevelId(0))).unwrap();
+    assert_eq!((level.kinds(), level.extra_kinds().count()), (&[Kind::PointCloud][..], 1));
     let error = inline(LevelReader::of_kind(&level, Kind::Graph)).unwrap_err();
     assert_eq!(
         error.to_string(),

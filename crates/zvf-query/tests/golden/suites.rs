@@ -3,7 +3,7 @@
 use archives::Unpacked;
 use futures_util::StreamExt as _;
 use zvf_format::Class;
-use zvf_model::{Bounds, Level};
+use zvf_model::{Bounds, LevelId};
 use zvf_query::{Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
@@ -52,12 +52,12 @@ async fn what_names_rows_that_are_not_there_is_refused() {
 #[tokio::test]
 async fn rows_that_fragments_share_come_once_in_every_read() {
     let (_unpacked, reader) = open("overlap").await;
-    let level = reader.level(Level(0)).await.unwrap();
+    let level = reader.level(LevelId(0)).await.unwrap();
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     let stored: u64 = level.row_counts(&keys).await.into_iter().map(Result::unwrap).sum();
     for query in whole(level.axes()) {
         let places = reader.run(&query.with_places()).await.unwrap().batch;
-        let field = &places.field(zvf_query::PLACES).unwrap().column;
+        let field = &places.field(zvf_query::LOCATION_FIELD).unwrap().column;
         let mut all: Vec<&[u8]> = field.rows().collect();
         all.sort_unstable();
         all.dedup();
@@ -70,12 +70,12 @@ async fn rows_that_fragments_share_come_once_in_every_read() {
 async fn boxes_find_points_of_coarse_levels_beside_their_chunk() {
     let (_unpacked, reader) = open("coarse_misplaced").await;
     for number in reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
-        let all = reader.run(&Query::all().at_level(Level(number))).await.unwrap().batch;
+        let all = reader.run(&Query::all().at_level(LevelId(number))).await.unwrap().batch;
         for row in 0..all.len() {
             let axes = all.positions().width() as usize;
             let at: Vec<f64> =
                 (0..axes).map(|axis| all.positions().float(row, axis).unwrap()).collect();
-            let query = Query::within(Bounds::new(&at, &at).unwrap()).at_level(Level(number));
+            let query = Query::within(Bounds::new(&at, &at).unwrap()).at_level(LevelId(number));
             let found = reader.run(&query.mode(Mode::Inside)).await.unwrap().batch.len();
             assert!(found > 0, "level {number}, row {row} at {at:?}");
         }

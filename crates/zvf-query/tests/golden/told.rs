@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use zvf_model::{Bounds, Level};
+use zvf_model::{Bounds, LevelId};
 use zvf_query::Reader;
 
 use archives::{ids, inline, json, kept, open};
@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) reader: Reader,
-    pub(crate) level: Level,
+    pub(crate) level: LevelId,
     /// What the reference read.
     pub(crate) told: Value,
     /// What the writer was given, of level 0.
@@ -35,7 +35,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
                 name: format!("{id} level {number}"),
                 id: id.clone(),
                 reader: reader.clone(),
-                level: Level(number.parse().unwrap()),
+                level: LevelId(number.parse().unwrap()),
                 told: told.clone(),
                 truth: expected["truth"].clone(),
             };

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::manifest::ManifestBuilder;
-use zvf_model::{Bounds, Kind, Level, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader, UnknownIds};
 use zvf_store::{OpenOptions, Store};
 
@@ -75,9 +75,9 @@ async fn ask(reader: &Reader) -> usize {
             answered += usize::from(batch.is_ok());
         }
     }
-    answered += usize::from(reader.statistics(Level(0), None).await.is_ok());
+    answered += usize::from(reader.statistics(LevelId(0), None).await.is_ok());
     for id in [0, 1, 5] {
-        answered += usize::from(reader.rows_of(Level(0), ObjectId(id)).await.is_ok());
+        answered += usize::from(reader.rows_of(LevelId(0), ObjectId(id)).await.is_ok());
     }
     answered
 }

@@ -60,7 +60,7 @@ fn streams_stay_within_the_budget() {
         if kind == Kind::Graph {
             data.elements = (0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect();
         }
-        let dir = Unpacked::of(&inflated(&data));
+        let dir = Unpacked::from_files(&inflated(&data));
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let options =
             OpenOptions { budget_bytes: BUDGET, cache_bytes: BUDGET / 4, ..OpenOptions::default() };

@@ -21,12 +21,12 @@ use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, Codec, DataType, KeyList, Object};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
 
 use super::room::Kept;
 use super::shards::{Shards, Whole};
 use super::{Build, locked};
-use crate::codec::{self, Codecs};
+use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::to_u64;
@@ -34,10 +34,10 @@ use crate::num::to_u64;
 /// What an array over the chunk grid will be.
 ///
 /// ```
-/// use zvf_store::{CellPlan, Codecs};
+/// use zvf_store::{CellPlan, CodecPipeline};
 ///
 /// let plan = CellPlan { shard: Some(vec![8, 8]), ..CellPlan::new(vec![-4, 0], vec![90, 7]) };
-/// assert_eq!((plan.rank, plan.codecs), (2, Codecs::none()));
+/// assert_eq!((plan.rank, plan.codecs), (2, CodecPipeline::none()));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CellPlan {
@@ -51,7 +51,7 @@ pub struct CellPlan {
     /// The attributes, but for presence list and origin.
     pub attributes: Object,
     /// How cells are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
     /// Cells per shard on each axis; one object per cell when there is none.
     pub shard: Option<Vec<u64>>,
 }
@@ -126,9 +126,9 @@ pub struct CellSink(Arc<Core>);
 struct Core {
     build: Build,
     key: Key,
-    plan: CellPlan,    // its ranges have the rank, or are empty
-    inner: Vec<Codec>, // of one cell, with that of the frame
-    extras: Object,    // other keys of the document
+    plan: CellPlan,        // its ranges have the rank, or are empty
+    inner: Vec<CodecSpec>, // of one cell, with that of the frame
+    extras: Object,        // other keys of the document
     state: Mutex<State>,
 }
 
@@ -169,7 +169,7 @@ impl CellSink {
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
         let shards = shards.map_err(|error| error.with_key(&key))?;
         let state = Mutex::new(State { shards, ..State::default() });
-        let mut inner = vec![Codec::vlen_bytes()];
+        let mut inner = vec![CodecSpec::vlen_bytes()];
         inner.extend(plan.codecs.metadata());
         Ok(Self(Arc::new(Core { build, key, plan, inner, extras: Object::new(), state })))
     }
@@ -178,7 +178,7 @@ impl CellSink {
     /// how they are.
     pub(super) fn copying(
         self,
-        inner: Option<Vec<Codec>>,
+        inner: Option<Vec<CodecSpec>>,
         extras: Object,
     ) -> Result<Self, StoreError> {
         let core = Arc::into_inner(self.0);
@@ -264,7 +264,7 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn leave(self) -> Result<(CellReport, Vec<Box<str>>), StoreError> {
+    pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>), StoreError> {
         let left = self.0.close().map(|(mut present, report, _)| {
             present.sort_unstable();
             self.0.build.release(&self.0.key);
@@ -278,7 +278,7 @@ impl CellSink {
     /// # Errors
     ///
     /// When one of `keys` is no key of the array.
-    pub fn elsewhere(&self, keys: &[Box<str>]) -> Result<(), StoreError> {
+    pub fn record_external(&self, keys: &[Box<str>]) -> Result<(), StoreError> {
         for key in keys {
             let key = ChunkKey::parse(key)?;
             self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
@@ -411,7 +411,7 @@ impl Core {
             low.iter_mut().zip(key.components()).for_each(|(low, at)| *low = (*low).min(*at));
         }
         for (key, payload, _kept) in pending {
-            let path = ChunkPath::of(&key, low.as_deref().unwrap_or_default())?;
+            let path = ChunkPath::from_key(&key, low.as_deref().unwrap_or_default())?;
             self.write(&key, &path, payload)?;
         }
         Ok(())
@@ -451,7 +451,7 @@ impl Core {
         let inner = self.inner.clone();
         let (chunk, codecs) = match &self.plan.shard {
             None => (ones, inner),
-            Some(shard) => (shard.clone(), vec![Codec::sharding(ones, inner)]),
+            Some(shard) => (shard.clone(), vec![CodecSpec::sharding(ones, inner)]),
         };
         let mut doc = ArrayDoc::new(shape, chunk, DataType::variable_length_bytes());
         doc.codecs = codecs;
@@ -468,7 +468,7 @@ impl Core {
     /// Where `key` lies, when the plan has room for it.
     fn index(&self, key: &ChunkKey) -> Result<ChunkPath, StoreError> {
         self.check_rank(key)?;
-        let path = ChunkPath::of(key, &self.plan.low)?;
+        let path = ChunkPath::from_key(key, &self.plan.low)?;
         for (&component, &high) in key.components().iter().zip(&self.plan.high) {
             if component > high {
                 let (class, expected) = (Class::OutOfBounds, Expected::AtMost(high.into()));

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, Family, Level, Node, Root};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
 
 use super::local::DOCUMENT;
 use crate::error::{Op, StoreError};
@@ -34,7 +34,7 @@ pub(super) fn check_store(
 ) -> Result<(), StoreError> {
     // One array alone, or a store of another sort, is its own business.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(Family::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
         if !store.join(&dataset.path).join(DOCUMENT).is_file() {
             let key = Key::root().below(&dataset.path)?;
@@ -77,7 +77,7 @@ pub(super) fn check_store(
 
 /// What a level says is there.
 fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
-    let Ok(level) = Level::parse(text) else { return Ok(()) }; // a group of another sort
+    let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
         if !own.join(name).is_dir() {
             return Err(refused(key, "arrays_present", "what is there", name));
@@ -100,7 +100,7 @@ fn check_array(own: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> 
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
         let chunk = ChunkKey::parse(text).map_err(about)?;
-        let place = ChunkPath::of(&chunk, &origin).map_err(about)?;
+        let place = ChunkPath::from_key(&chunk, &origin).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
         // An array over cells has chunks of one cell, or of as many as a shard holds.
         let object: Vec<u64> = cells.map(|(at, cells)| at / (*cells).max(1)).collect();

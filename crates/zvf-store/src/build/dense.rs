@@ -11,11 +11,11 @@
 
 use bytes::Bytes;
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, Codec, DataType, Dtype, DtypeKind, FillValue, Object};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
 use super::room::Growing;
-use crate::codec::{self, Codecs};
+use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::fill_item;
@@ -43,7 +43,7 @@ pub struct DensePlan {
     /// The attributes.
     pub attributes: Object,
     /// How chunks are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
 }
 
 impl DensePlan {
@@ -58,7 +58,7 @@ impl DensePlan {
             DtypeKind::Text => FillValue::text(""),
         };
         let (columns, chunk_rows, attributes) = (None, None, Object::new());
-        Self { dtype, columns, chunk_rows, fill, attributes, codecs: Codecs::zstd(0) }
+        Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
 
     /// Chunks of 65536 rows filled with `fill`: a column of objects.
@@ -209,7 +209,7 @@ impl DenseSink {
         let data_type = DataType::number(self.plan.dtype);
         let mut doc = ArrayDoc::new(axes(rows), axes(chunk_rows), data_type);
         let wide = self.plan.dtype.size > 1;
-        doc.codecs.push(if wide { Codec::bytes() } else { Codec::single_bytes() });
+        doc.codecs.push(if wide { CodecSpec::bytes() } else { CodecSpec::single_bytes() });
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.fill_value = self.plan.fill.clone();
         doc.attributes = std::mem::take(&mut self.plan.attributes);

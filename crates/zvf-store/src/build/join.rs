@@ -39,15 +39,15 @@ impl Build {
     /// let one = Build::join(&address, &work, BuildOptions::default()).await?;
     /// let cells = one.cells("0/vertices", plan.clone())?;
     /// cells.put(&ChunkKey::parse("3")?, b"rows".as_slice().into())?;
-    /// let (report, keys) = cells.leave()?;
+    /// let (report, keys) = cells.finish_part()?;
     /// assert_eq!((report.cells, keys.as_slice()), (1, &["3".into()][..]));
-    /// one.settle().await?;
+    /// one.flush().await?;
     ///
     /// let last = Build::join(&address, &work, BuildOptions::default()).await?;
     /// assert!(!last.is_published().await?);
     /// let cells = last.cells("0/vertices", plan)?;
     /// assert!(cells.missing(&keys).await?.is_empty());
-    /// cells.elsewhere(&keys)?;
+    /// cells.record_external(&keys)?;
     /// cells.finish(|_| ()).await?;
     /// let block = ZarrVectors::new(vec![10.0], [vec![0.0], vec![99.0]]);
     /// last.publish(&Root::new(block, Axis::spatial(1).unwrap_or_default())).await?;
@@ -125,7 +125,7 @@ impl Build {
     /// # Errors
     ///
     /// The first write that failed.
-    pub async fn settle(&self) -> Result<(), StoreError> {
+    pub async fn flush(&self) -> Result<(), StoreError> {
         self.check()?;
         match &self.0.place {
             #[cfg(feature = "local")]
@@ -135,7 +135,7 @@ impl Build {
                 let work = Arc::clone(work);
                 Ok(crate::source::hop(Op::Write, move || work.flush()).await??)
             }
-            Site::Remote(uploads) => uploads.settle().await,
+            Site::Remote(uploads) => uploads.flush().await,
         }
     }
 

@@ -22,15 +22,15 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
     /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
     /// # let build = Build::begin(&address, BuildOptions::default()).await?;
-    /// # build.group("0", &Level::new(0).to_group()).await?;
-    /// # build.group("1", &Level::new(1).to_group()).await?;
+    /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
+    /// # build.group("1", &LevelDoc::new(1).to_group()).await?;
     /// # build.publish(&root).await?;
     /// let options = BuildOptions { replace: true, ..BuildOptions::default() };
     /// let build = Build::begin(&address, options).await?;
@@ -44,7 +44,7 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
-    pub async fn keep(
+    pub async fn carry_over(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<u64, StoreError> {
@@ -61,19 +61,19 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
     /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
     /// let build = Build::begin(&address, BuildOptions::default()).await?;
-    /// build.group("0", &Level::new(0).to_group()).await?;
+    /// build.group("0", &LevelDoc::new(0).to_group()).await?;
     /// build.lend("0", &dir.path().join("aside")).await?;
     /// build.abandon().await?;
     ///
     /// let build = Build::begin(&address, BuildOptions::default()).await?;
-    /// build.adopt(&dir.path().join("aside"), "0").await?;
+    /// build.hard_link_from(&dir.path().join("aside"), "0").await?;
     /// build.publish(&root).await?;
     /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
     /// # Ok(())
@@ -84,8 +84,12 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
     #[cfg(feature = "local")]
-    pub async fn lend(&self, path: &str, folder: &std::path::Path) -> Result<(), StoreError> {
-        let Site::Local(own) = &self.0.place else { return Err(elsewhere()) };
+    pub async fn hard_link_to(
+        &self,
+        path: &str,
+        folder: &std::path::Path,
+    ) -> Result<(), StoreError> {
+        let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
         self.groups_between().await?;
         self.check()?;
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
@@ -100,8 +104,12 @@ impl Build {
     ///
     /// As [`lend`](Self::lend).
     #[cfg(feature = "local")]
-    pub async fn adopt(&self, folder: &std::path::Path, path: &str) -> Result<(), StoreError> {
-        let Site::Local(own) = &self.0.place else { return Err(elsewhere()) };
+    pub async fn hard_link_from(
+        &self,
+        folder: &std::path::Path,
+        path: &str,
+    ) -> Result<(), StoreError> {
+        let Site::Local(own) = &self.0.place else { return Err(unsupported_backend()) };
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;
         let adopt = move || {
@@ -120,15 +128,15 @@ impl Build {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), zvf_store::StoreError> {
-    /// # use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+    /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
     /// # let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
     /// let build = Build::begin(&address, BuildOptions::default()).await?;
-    /// build.group("0", &Level::new(0).to_group()).await?;
-    /// build.group("1", &Level::new(1).to_group()).await?;
+    /// build.group("0", &LevelDoc::new(0).to_group()).await?;
+    /// build.group("1", &LevelDoc::new(1).to_group()).await?;
     /// build.remove("1").await?;
     /// build.publish(&root).await?;
     /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
@@ -141,7 +149,7 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
     #[cfg(feature = "local")]
     pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
         let below = key.clone();
         crate::source::hop(Op::Write, move || folder.remove(below.as_str())).await??;
@@ -177,7 +185,7 @@ impl Build {
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
             // Whatever is no key is none that is left.
@@ -190,7 +198,7 @@ impl Build {
 
     #[cfg(feature = "local")]
     async fn preview_path(&self, root: String) -> Result<String, StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(elsewhere()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let folder = std::sync::Arc::clone(folder);
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
@@ -204,16 +212,16 @@ impl Build {
         &self,
         _leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
-        Err(elsewhere())
+        Err(unsupported_backend())
     }
 
     #[cfg(not(feature = "local"))]
     async fn preview_path(&self, _root: String) -> Result<String, StoreError> {
-        Err(elsewhere())
+        Err(unsupported_backend())
     }
 }
 
-fn elsewhere() -> StoreError {
+fn unsupported_backend() -> StoreError {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
     StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")

@@ -29,18 +29,18 @@ impl Build {
     /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
     /// use zvf_store::Build;
     ///
-    /// assert_eq!(Build::left_beside(&address)?.len(), 0);
+    /// assert_eq!(Build::list_abandoned(&address)?.len(), 0);
     /// std::fs::create_dir(dir.path().join(".a.zv.zvf-build-0123456789abcdef"))?;
-    /// assert_eq!(Build::left_beside(&address)?.len(), 1);
-    /// assert_eq!(Build::clear_beside(&address)?.len(), 1);
-    /// assert_eq!(Build::left_beside(&address)?.len(), 0);
+    /// assert_eq!(Build::list_abandoned(&address)?.len(), 1);
+    /// assert_eq!(Build::remove_leftovers(&address)?.len(), 1);
+    /// assert_eq!(Build::list_abandoned(&address)?.len(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
     /// When `address` is none, or the folder above it cannot be listed.
-    pub fn left_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>, StoreError> {
         let found = Self::list_leftovers(address)?.into_iter();
         Ok(found.filter(|one| !one.in_use).map(|one| one.path).collect())
     }
@@ -61,7 +61,7 @@ impl Build {
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-    /// let beside = zvf_store::Build::beside(&address, "work")?.expect("a folder of this machine");
+    /// let beside = zvf_store::Build::sibling_work_dir(&address, "work")?.expect("a folder of this machine");
     /// assert!(beside.ends_with(".a.zv.zvf-work"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -69,7 +69,7 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or cannot be looked at.
-    pub fn beside(address: &str, word: &str) -> Result<Option<PathBuf>, StoreError> {
+    pub fn sibling_work_dir(address: &str, word: &str) -> Result<Option<PathBuf>, StoreError> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
         let target = resolve_target(&path).map_err(|error| StoreError::io(Op::Open, error))?;
         Ok(hidden_sibling(&target, word))
@@ -114,7 +114,7 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or the folder above it cannot be listed.
-    pub fn clear_beside(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>, StoreError> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
         remove_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::Write, error))
     }
@@ -136,16 +136,19 @@ mod tests {
         fs::create_dir_all(dead.join("store")).unwrap();
         fs::write(dead.join("lock"), "").unwrap();
         fs::create_dir(here.path().join(".b.zv.zvf-build-1")).unwrap();
-        assert_eq!(Build::left_beside(&address).unwrap(), std::slice::from_ref(&dead));
+        assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead));
         assert!(dead.exists(), "looking changes nothing");
-        assert!(Build::clear_beside(&address).unwrap().is_empty(), "somebody changes the store");
+        assert!(
+            Build::remove_leftovers(&address).unwrap().is_empty(),
+            "somebody changes the store"
+        );
         drop(alive);
-        assert_eq!(Build::clear_beside(&address).unwrap(), [dead]);
-        assert!(Build::clear_beside(&address).unwrap().is_empty());
+        assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead]);
+        assert!(Build::remove_leftovers(&address).unwrap().is_empty());
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1, "another store's stays");
-        assert!(Build::left_beside("no/such/folder/a.zv").unwrap().is_empty());
-        assert!(Build::left_beside("memory:///a.zv").unwrap().is_empty());
-        Build::left_beside("").unwrap_err();
+        assert!(Build::list_abandoned("no/such/folder/a.zv").unwrap().is_empty());
+        assert!(Build::list_abandoned("memory:///a.zv").unwrap().is_empty());
+        Build::list_abandoned("").unwrap_err();
     }
 
     #[test]
@@ -155,7 +158,7 @@ mod tests {
         fs::create_dir_all(&old).unwrap();
         fs::write(old.join("zarr.json"), "old").unwrap();
         let address = here.path().join("a.zv");
-        Build::clear_beside(address.to_str().unwrap()).unwrap();
+        Build::remove_leftovers(address.to_str().unwrap()).unwrap();
         assert_eq!(fs::read(address.join("zarr.json")).unwrap(), b"old");
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
     }

@@ -54,7 +54,7 @@ pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
-use self::room::Room;
+use self::room::MemoryLimiter;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};
@@ -124,14 +124,14 @@ impl Default for BuildOptions {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::key::ChunkKey;
-/// use zvf_metadata::{Axis, Level, Root, ZarrVectors};
+/// use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
 /// use zvf_store::{Build, BuildOptions, CellPlan, Store};
 ///
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
 /// let vertices = build.cells("0/vertices", CellPlan::new(vec![0, 0], vec![3, 0]))?;
 /// vertices.put(&ChunkKey::parse("2.0")?, b"rows".as_slice().into())?;
 /// vertices.finish(|attributes| drop(attributes.insert("zv_array".into(), "vertices".into()))).await?;
-/// build.group("0", &Level::new(0).to_group()).await?;
+/// build.group("0", &LevelDoc::new(0).to_group()).await?;
 ///
 /// let block = ZarrVectors::new(vec![10.0, 10.0], [vec![0.0, 0.0], vec![35.0, 5.0]]);
 /// build.publish(&Root::new(block, Axis::spatial(2).unwrap_or_default())).await?;
@@ -147,7 +147,7 @@ pub struct Build(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     place: Site,
-    room: Room,
+    room: MemoryLimiter,
     nodes: Mutex<BTreeMap<Key, State>>,
     failure: Mutex<Option<StoreError>>,
     encoders: Mutex<Vec<Encoder>>,
@@ -253,7 +253,7 @@ impl Build {
     fn at(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
         Self(Arc::new(Inner {
             place,
-            room: Room::new(options.store.in_flight_bytes(), may_wait),
+            room: MemoryLimiter::new(options.store.in_flight_bytes(), may_wait),
             nodes: Mutex::default(),
             failure: Mutex::default(),
             encoders: Mutex::default(),

@@ -18,11 +18,11 @@ use std::collections::BTreeSet;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, Codec, DataTypeKind, Family, GroupDoc, Node};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};
-use crate::codec::Codecs;
+use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -53,9 +53,9 @@ pub enum Arrange {
 /// What is to change.
 ///
 /// ```
-/// use zvf_store::{Arrange, Codecs, Rearrangement};
+/// use zvf_store::{Arrange, CodecPipeline, Rearrangement};
 ///
-/// let plan = Rearrangement { shards: Arrange::Shards(vec![8]), codecs: Some(Codecs::zstd(3)) };
+/// let plan = Rearrangement { shards: Arrange::Shards(vec![8]), codecs: Some(CodecPipeline::zstd(3)) };
 /// assert_ne!(plan, Rearrangement::default());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Rearrangement {
     /// Shards of the arrays over the chunk grid.
     pub shards: Arrange,
     /// Their codecs; each keeps its own when there are none.
-    pub codecs: Option<Codecs>,
+    pub codecs: Option<CodecPipeline>,
 }
 
 /// How far a rearrangement is.
@@ -101,7 +101,7 @@ impl Rearrangement {
             let rule = "one of many files, with shards and codecs to change: zvf unpack makes it";
             return refused("store", rule, "a store packed into one file");
         }
-        if store.family() != Family::C {
+        if store.family() != LayoutFamily::C {
             let rule = "0.9 or later: zvf migrate makes such a store";
             return refused("version", rule, &store.version().to_string());
         }
@@ -144,7 +144,7 @@ impl Rearrangement {
         let root = document(&Key::root())?;
         let rest = objects.into_iter().map(|(key, _)| key);
         let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
-        for keys in rest.chunks(AT_ONCE) {
+        for keys in rest.chunks(READ_BATCH_CELLS) {
             for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
                 let bytes = match own_words(&bytes) {
                     Some(text) => text.into(),
@@ -176,7 +176,7 @@ impl Rearrangement {
         let sink =
             build.cells(key.as_str(), self.plan(doc)?)?.copying(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
-            for keys in keys.chunks(AT_ONCE) {
+            for keys in keys.chunks(READ_BATCH_CELLS) {
                 if self.codecs.is_none() {
                     for (key, stored) in keys.iter().zip(cells.stored(keys).await?) {
                         match stored {
@@ -274,7 +274,7 @@ impl Build {
                 matches!(store.node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
             self.copied(node, is_array);
         }
-        for keys in keys.chunks(AT_ONCE) {
+        for keys in keys.chunks(READ_BATCH_CELLS) {
             for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
                 self.object(key.clone(), vec![bytes])?;
             }
@@ -312,7 +312,7 @@ fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
 }
 
 /// The codecs of one cell.
-fn inner_codecs(doc: &ArrayDoc) -> &[Codec] {
+fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
     doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
 }
 
@@ -349,4 +349,4 @@ fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
 
 const DOCUMENT: &str = "zarr.json";
 /// Cells or objects that are read at once.
-const AT_ONCE: usize = 256;
+const READ_BATCH_CELLS: usize = 256;

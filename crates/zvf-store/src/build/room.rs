@@ -17,7 +17,7 @@ use crate::num::to_u64;
 
 /// The room of one build; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Room(Arc<Shared>);
+pub(crate) struct MemoryLimiter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -34,7 +34,7 @@ struct State {
     leaving: u64, // the part of it that gives itself back
 }
 
-impl Room {
+impl MemoryLimiter {
     pub(crate) fn new(cap: u64, waits: bool) -> Self {
         let (state, freed_for_tasks) = (Mutex::default(), Notify::new());
         Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
@@ -152,12 +152,12 @@ pub(crate) struct Kept {
 /// Room for a buffer that grows, taken in steps.
 #[derive(Debug)]
 pub(crate) struct Growing {
-    room: Room,
+    room: MemoryLimiter,
     kept: Vec<Kept>,
 }
 
 impl Growing {
-    pub(crate) fn new(room: &Room) -> Self {
+    pub(crate) fn new(room: &MemoryLimiter) -> Self {
         Self { room: room.clone(), kept: Vec::new() }
     }
 
@@ -165,7 +165,7 @@ impl Growing {
     ///
     /// # Errors
     ///
-    /// As [`Room::keep`].
+    /// As [`MemoryLimiter::keep`].
     pub(crate) fn reach(&mut self, bytes: usize) -> Result<(), StoreError> {
         let steps = bytes.div_ceil(STEP);
         while self.kept.len() < steps {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_refused_and_what_leaves_is_waited_for() {
-        let room = Room::new(100, true);
+        let room = MemoryLimiter::new(100, true);
         let kept = room.keep(60).unwrap();
         assert_eq!(
             room.keep(41).unwrap_err().to_string(),
@@ -226,7 +226,7 @@ mod tests {
     fn waiting_on_the_only_worker_lets_its_tasks_run() {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).build().unwrap();
-        let room = Room::new(100, true);
+        let room = MemoryLimiter::new(100, true);
         let (leaving, other) = (room.pass(80), room.clone());
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { drop(leaving) });
@@ -240,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_wait_where_threads_do_not() {
-        let room = Room::new(100, false);
+        let room = MemoryLimiter::new(100, false);
         let (first, other) = (room.pass(80), room.clone());
         let waits = tokio::spawn(async move { other.pass_later(30).await });
         tokio::task::yield_now().await;
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn where_waiting_would_be_for_ever_nobody_waits() {
-        let room = Room::new(100, false);
+        let room = MemoryLimiter::new(100, false);
         let all = [room.pass(80), room.pass(80)];
         assert_eq!(room.held(), 160);
         assert!(room.keep(1).is_err());

@@ -10,11 +10,11 @@
 //!
 //! Not here: what a row holds.
 
-use zvf_metadata::{ArrayDoc, Codec, DataType, Object};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
 use super::room::Growing;
-use crate::codec::{self, Codecs};
+use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::to_u64;
@@ -34,13 +34,13 @@ pub struct RowPlan {
     /// The attributes.
     pub attributes: Object,
     /// How chunks are coded.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
 }
 
 impl Default for RowPlan {
     /// One chunk under Zstandard: groups and names.
     fn default() -> Self {
-        Self { chunk_rows: None, attributes: Object::new(), codecs: Codecs::zstd(0) }
+        Self { chunk_rows: None, attributes: Object::new(), codecs: CodecPipeline::zstd(0) }
     }
 }
 
@@ -171,7 +171,7 @@ impl RowSink {
             self.flush(chunk)?;
         }
         let mut doc = ArrayDoc::new(vec![rows], vec![chunk], DataType::variable_length_bytes());
-        doc.codecs.push(Codec::vlen_bytes());
+        doc.codecs.push(CodecSpec::vlen_bytes());
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.attributes = std::mem::take(&mut self.plan.attributes);
         attributes(&mut doc.attributes);

@@ -45,7 +45,7 @@ impl Shards {
         }
         let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
         match cells {
-            Some(cells @ 1..=MOST_CELLS) => {
+            Some(cells @ 1..=MAX_CELLS) => {
                 let (open, closed) = (BTreeMap::new(), BTreeSet::new());
                 Ok(Self { shape: shape.into(), cells, open, closed })
             }
@@ -133,17 +133,17 @@ impl Whole {
 }
 
 /// An index of more would be larger than what it points to.
-const MOST_CELLS: u64 = 1 << 24;
+const MAX_CELLS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::Room;
+    use super::super::room::MemoryLimiter;
     use super::*;
 
     #[test]
     fn the_bytes_of_a_shard() {
         // Two of four cells, the later one first.
-        let room = Room::new(1000, true);
+        let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2, 2], 2).unwrap();
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
         shards.keep(&[3, 4], cell("second"), room.keep(6).unwrap()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_refusal_has_its_words() {
-        let room = Room::new(1000, true);
+        let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
             let kept = shards.keep(&[i], vec![Bytes::from_static(b"x")], room.keep(1).unwrap());

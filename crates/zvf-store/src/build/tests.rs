@@ -11,7 +11,7 @@ use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dtype, FillValue, Object, ZarrVectors};
 
 use super::*;
-use crate::{Caching, Codecs, Store};
+use crate::{Caching, CodecPipeline, Store};
 
 fn root() -> Root {
     let block = ZarrVectors::new(vec![10.0, 10.0], [vec![-10.0, 0.0], vec![19.0, 9.0]]);
@@ -88,12 +88,13 @@ async fn documents_and_cells_typed_by_hand() {
         .unwrap();
     assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
 
-    let mut groups =
-        build.rows("0/groups", RowPlan { codecs: Codecs::none(), ..RowPlan::default() }).unwrap();
+    let mut groups = build
+        .rows("0/groups", RowPlan { codecs: CodecPipeline::none(), ..RowPlan::default() })
+        .unwrap();
     groups.push(b"ab").unwrap();
     groups.push(b"").unwrap();
     groups.finish(|_| ()).await.unwrap();
-    let plan = RowPlan { chunk_rows: Some(2), codecs: Codecs::none(), ..RowPlan::default() };
+    let plan = RowPlan { chunk_rows: Some(2), codecs: CodecPipeline::none(), ..RowPlan::default() };
     let mut rows = build.rows("0/object_index/manifests", plan).unwrap();
     for row in [&b"a"[..], b"b", b"", b"", b"c"] {
         rows.push(row).unwrap();
@@ -106,7 +107,7 @@ async fn documents_and_cells_typed_by_hand() {
         columns: Some(2),
         chunk_rows: Some(2),
         fill: FillValue::int(-1),
-        codecs: Codecs::none().with_crc32c(),
+        codecs: CodecPipeline::none().with_crc32c(),
         ..DensePlan::new(int16)
     };
     let mut dense = build.dense("0/object_attributes/pair", plan).unwrap();
@@ -539,13 +540,13 @@ fn cells() -> impl Strategy<Value = BTreeMap<(i64, i64), Vec<u8>>> {
     )
 }
 
-fn chains() -> impl Strategy<Value = Codecs> {
+fn chains() -> impl Strategy<Value = CodecPipeline> {
     prop::sample::select(vec![
-        Codecs::none(),
-        Codecs::zstd(0),
-        Codecs::zstd(3).with_crc32c(),
-        Codecs::gzip(5),
-        Codecs::none().with_crc32c(),
+        CodecPipeline::none(),
+        CodecPipeline::zstd(0),
+        CodecPipeline::zstd(3).with_crc32c(),
+        CodecPipeline::gzip(5),
+        CodecPipeline::none().with_crc32c(),
     ])
 }
 
@@ -619,8 +620,8 @@ async fn objects_that_another_process_wrote_must_be_there() {
         for key in ["1.0", "0.1", "3.3"] {
             cells.put(&ChunkKey::parse(key).unwrap(), Bytes::from_static(b"cell")).unwrap();
         }
-        let (_, keys) = cells.leave().unwrap();
-        one.settle().await.unwrap();
+        let (_, keys) = cells.finish_part().unwrap();
+        one.flush().await.unwrap();
         let last = join().await.unwrap();
         let cells = last.cells(path, plan).unwrap();
         assert_eq!(cells.missing(&keys).await.unwrap(), [] as [Box<str>; 0]);

@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use zvf_format::{Class, Expected, Found};
 
 use super::claim::Claim;
-use super::room::{Kept, Room};
+use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::num::to_u64;
@@ -134,7 +134,7 @@ impl Uploads {
         array: &Key,
         mut objects: BTreeSet<Key>,
     ) -> Result<BTreeSet<Key>, StoreError> {
-        self.settle().await?;
+        self.flush().await?;
         if objects.is_empty() {
             return Ok(objects);
         }
@@ -158,7 +158,12 @@ impl Uploads {
     }
 
     /// Hands the object under `key` over, once there is room for it.
-    pub(crate) fn put(&self, key: Key, parts: Vec<Bytes>, room: &Room) -> Result<(), StoreError> {
+    pub(crate) fn put(
+        &self,
+        key: Key,
+        parts: Vec<Bytes>,
+        room: &MemoryLimiter,
+    ) -> Result<(), StoreError> {
         let kept = room.pass(crate::codec::len(&parts));
         self.send(key, parts, kept)
     }
@@ -168,7 +173,7 @@ impl Uploads {
         &self,
         key: Key,
         parts: Vec<Bytes>,
-        room: &Room,
+        room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
         let kept = room.pass_later(crate::codec::len(&parts)).await;
         self.send(key, parts, kept)
@@ -211,7 +216,7 @@ impl Uploads {
     }
 
     /// Waits until nothing is under way.
-    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush(&self) -> Result<(), StoreError> {
         self.shared.quiet().await;
         let failure = self.shared.state().failure.clone();
         failure.map_or(Ok(()), Err)
@@ -219,7 +224,7 @@ impl Uploads {
 
     /// Creates the root document, after everything else has arrived.
     pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
-        self.settle().await?;
+        self.flush().await?;
         let Some(claim) = &self.claim else { return Err(taken()) };
         claim.verify().await?;
         if !self.is_shared() {

@@ -17,7 +17,7 @@ use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
 use super::shards::{Shards, Whole};
 use super::{Build, locked};
-use crate::codec::{self, Codecs, Coding, Packing, swap, transpose};
+use crate::codec::{self, CodecPipeline, Coding, Packing, swap, transpose};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -51,7 +51,7 @@ pub struct VerbatimArray {
     text: Bytes,
     doc: ArrayDoc,
     coding: Coding,
-    codecs: Codecs,
+    codecs: CodecPipeline,
     state: Mutex<State>,
 }
 
@@ -81,7 +81,7 @@ impl VerbatimArray {
     pub(super) fn begin(build: Build, key: Key, text: Bytes) -> Result<Self, StoreError> {
         let named = |error: StoreError| error.with_key(&key);
         let doc = ArrayDoc::parse(&text).map_err(|error| named(error.into()))?;
-        let coding = Coding::of(&doc).map_err(named)?;
+        let coding = Coding::from_doc(&doc).map_err(named)?;
         let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
         let packing = |kind: &CodecKind| {
             matches!(
@@ -90,7 +90,7 @@ impl VerbatimArray {
             )
         };
         let steps: Vec<_> = inner.iter().filter(|codec| !packing(codec.kind())).cloned().collect();
-        let codecs = Codecs::of(&steps).map_err(named)?;
+        let codecs = CodecPipeline::from_specs(&steps).map_err(named)?;
         if let Some(index) = coding.index
             && (index.at_start || !index.checksum)
         {

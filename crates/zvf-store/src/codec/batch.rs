@@ -61,13 +61,13 @@ impl Job {
         self.ordinary().min(self.caps.thread)
     }
 
-    fn undo(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
-        self.chain.undo(self.stored.clone(), cap, scratch)
+    fn decode(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+        self.chain.decode(self.stored.clone(), cap, scratch)
     }
 }
 
 /// What each of `jobs` held, in their order.
-pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
+pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
     let compressed = jobs.iter().filter(|job| !job.chain.is_empty());
     let work = compressed.fold(0_u64, |sum, job| sum.saturating_add(to_u64(job.stored.len())));
     let jobs: Arc<[Job]> = jobs.into();
@@ -75,7 +75,7 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
     let first = Arc::clone(&jobs);
     let mut undone = spread(places, work, move |place, scratch| match first.get(place) {
         None => Err(stopped()),
-        Some(job) => job.undo(job.plausible(), scratch),
+        Some(job) => job.decode(job.plausible(), scratch),
     })
     .await;
     let grown = |(_, (job, undone)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
@@ -88,7 +88,7 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
         return undone;
     }
     let places = late.clone();
-    let one_by_one = move |_, scratch: &mut Scratch| undo_late(&jobs, &places, scratch);
+    let one_by_one = move |_, scratch: &mut Scratch| decode_late(&jobs, &places, scratch);
     let undone_late = spread(vec![()], u64::MAX, one_by_one).await.into_iter().flatten();
     for (place, late) in late.into_iter().zip(undone_late) {
         if let Some(slot) = undone.get_mut(place) {
@@ -99,7 +99,7 @@ pub(crate) async fn undo_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> 
 }
 
 /// What those of `jobs` at `places` held, one after the other, under one allowance.
-fn undo_late(
+fn decode_late(
     jobs: &[Job],
     places: &[usize],
     scratch: &mut Scratch,
@@ -112,7 +112,7 @@ fn undo_late(
             let ordinary = job.ordinary();
             // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
             let cap = job.caps.chunk.min(ordinary.saturating_add(left));
-            let bytes = job.undo(cap, scratch)?;
+            let bytes = job.decode(cap, scratch)?;
             // A chunk may well hold less than ordinary data could: then it takes nothing.
             let beyond = to_u64(bytes.len()).saturating_sub(ordinary);
             left = left.saturating_sub(beyond); // `cap` kept it below
@@ -259,7 +259,7 @@ mod tests {
         ] {
             let caps = Caps { chunk: 5 << 20, thread: 1 << 20, batch };
             let jobs = plain.iter().map(|plain| zstd(plain, caps)).collect();
-            let undone = runtime().block_on(undo_many(jobs));
+            let undone = runtime().block_on(decode_many(jobs));
             assert_eq!(lengths(&undone), expected, "{batch}");
         }
     }
@@ -270,7 +270,7 @@ mod tests {
         let caps = Caps { chunk: 1 << 20, thread: 4 << 10, batch: 0 };
         let plain = noise(100 << 10);
         let jobs = (0..6).map(|_| zstd(&plain, caps)).collect();
-        let undone = runtime().block_on(undo_many(jobs));
+        let undone = runtime().block_on(decode_many(jobs));
         assert!(undone.iter().all(|u| u.as_ref().is_ok_and(|bytes| bytes[..] == plain[..])));
     }
 
@@ -295,7 +295,7 @@ mod tests {
             rayon::broadcast(|_| {
                 all_wait.wait();
                 let jobs = (0..8).map(|_| zstd(&plain, Caps::exactly(100 << 10))).collect();
-                let undone = runtime.block_on(undo_many(jobs));
+                let undone = runtime.block_on(decode_many(jobs));
                 assert!(undone.iter().all(Result::is_ok));
             });
             done.send(workers).unwrap();

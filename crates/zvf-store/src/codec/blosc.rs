@@ -18,12 +18,12 @@ use crate::num::to_usize;
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
     let decoded =
         Chunk::parse(chunk).and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored()));
-    decoded.map_err(told)
+    decoded.map_err(to_store_error)
 }
 
 /// How many bytes of a chunk tell where its blocks are, given its first [`HEADER`] bytes.
 pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
-    parse_header(front).map(|header| Layout::front_len(&header)).map_err(told)
+    parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
 
 /// Where the blocks of one chunk are.
@@ -36,7 +36,7 @@ impl Blocks {
 
     /// From the front of a chunk, as long as [`header_len`] says.
     pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {
-        Layout::parse(front).map(Self).map_err(told)
+        Layout::parse(front).map(Self).map_err(to_store_error)
     }
 
     /// Bytes of the chunk, decoded.
@@ -75,7 +75,8 @@ impl Blocks {
         let (runs, stored) = (self.runs(ranges), Stored::parts(parts));
         let mut decoded = Vec::with_capacity(runs.len());
         for run in &runs {
-            decoded.push(decoder.decode_range(&self.0, &stored, run.clone()).map_err(told)?);
+            decoded
+                .push(decoder.decode_range(&self.0, &stored, run.clone()).map_err(to_store_error)?);
         }
         let piece = |range: &Range<u64>| {
             let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
@@ -105,7 +106,7 @@ impl Blocks {
     }
 }
 
-fn told(error: BloscError) -> StoreError {
+fn to_store_error(error: BloscError) -> StoreError {
     StoreError::codec(error.class(), "blosc", error)
 }
 

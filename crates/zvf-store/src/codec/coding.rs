@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, Codec, CodecKind, Sharding};
+use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 
 use super::{Chain, Step};
 use crate::error::{Op, StoreError};
@@ -47,7 +47,7 @@ impl Coding {
     ///
     /// [`Class::Unsupported`], naming the first codec that is unknown or stands where this layer
     /// cannot undo it.
-    pub(crate) fn of(doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_doc(doc: &ArrayDoc) -> Result<Self, StoreError> {
         let (codecs, index) = match doc.sharding() {
             None => (&doc.codecs, None),
             Some(sharding) => (&sharding.codecs, Some(index_coding(sharding)?)),
@@ -73,7 +73,7 @@ impl Coding {
     }
 }
 
-pub(super) fn step(codec: &Codec) -> Result<Step, StoreError> {
+pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
     let kind = codec.kind();
     if matches!(kind, CodecKind::Blosc(_)) {
         Ok(Step::Blosc)
@@ -90,27 +90,28 @@ pub(super) fn step(codec: &Codec) -> Result<Step, StoreError> {
 
 /// A codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
-fn beyond(codec: &Codec) -> Result<Step, StoreError> {
-    super::more::More::of(codec)
+fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
+    super::more::More::from_spec(codec)
         .map(|more| Step::More(Box::new(more)))
         .ok_or_else(|| misplaced(codec))
 }
 
 /// A codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
-fn beyond(codec: &Codec) -> Result<Step, StoreError> {
+fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
     Err(misplaced(codec))
 }
 
 fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
-    let plain =
-        |codec: &Codec| matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) });
+    let plain = |codec: &CodecSpec| {
+        matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) })
+    };
     let checksum = match sharding.index_codecs.as_slice() {
         [bytes] if plain(bytes) => false,
         [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,
         other => {
             let odd = other.iter().find(|codec| !plain(codec));
-            return Err(refused("codec of a shard index", odd.map_or("none", Codec::name)));
+            return Err(refused("codec of a shard index", odd.map_or("none", CodecSpec::name)));
         }
     };
     Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
@@ -129,7 +130,7 @@ fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
     Err(StoreError::refused(Class::BadShape, Op::Parse, "order of transpose", expected, found))
 }
 
-fn misplaced(codec: &Codec) -> StoreError {
+fn misplaced(codec: &CodecSpec) -> StoreError {
     refused("codec", codec.name())
 }
 

@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
 use zvf_format::{Class, Expected};
-use zvf_metadata::{Blosc, Codec, CodecKind};
+use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
@@ -27,15 +27,15 @@ use crate::num::to_u64;
 /// How the payload of an array is coded, from bytes to bytes. No chain changes what is read back.
 ///
 /// ```
-/// use zvf_store::Codecs;
+/// use zvf_store::CodecPipeline;
 ///
-/// let chain = Codecs::zstd(3).with_crc32c();
+/// let chain = CodecPipeline::zstd(3).with_crc32c();
 /// let names: Vec<_> = chain.metadata().iter().map(|codec| codec.name().to_owned()).collect();
 /// assert_eq!(names, ["zstd", "crc32c"]);
-/// assert!(Codecs::none().metadata().is_empty());
+/// assert!(CodecPipeline::none().metadata().is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Codecs {
+pub struct CodecPipeline {
     steps: Vec<Step>, // in the order in which they are taken
 }
 
@@ -47,7 +47,7 @@ enum Step {
     Crc32c,
 }
 
-impl Codecs {
+impl CodecPipeline {
     /// The payload as it is: parts of it can be read by range.
     #[must_use]
     pub const fn none() -> Self {
@@ -86,13 +86,13 @@ impl Codecs {
     /// # Errors
     ///
     /// [`Class::Unsupported`] for a codec that this build does not write.
-    pub fn of(codecs: &[Codec]) -> Result<Self, StoreError> {
-        codecs.iter().map(Step::of).collect::<Result<_, _>>().map(|steps| Self { steps })
+    pub fn from_specs(codecs: &[CodecSpec]) -> Result<Self, StoreError> {
+        codecs.iter().map(Step::from_spec).collect::<Result<_, _>>().map(|steps| Self { steps })
     }
 
     /// The chain as an array document has it, after the codec from items to bytes.
     #[must_use]
-    pub fn metadata(&self) -> Vec<Codec> {
+    pub fn metadata(&self) -> Vec<CodecSpec> {
         self.steps.iter().map(Step::metadata).collect()
     }
 
@@ -112,7 +112,7 @@ impl Codecs {
     /// When the bytes do not decode, or to more than `cap`.
     pub fn unpack(&self, stored: Bytes, cap: u64) -> Result<Bytes, StoreError> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
-        chain.undo(stored, cap, &mut Scratch::default())
+        chain.decode(stored, cap, &mut Scratch::default())
     }
 
     /// What is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
@@ -137,7 +137,7 @@ impl Codecs {
         scratch: &mut Encoder,
     ) -> Result<(), StoreError> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
-        let back = chain.undo(join(stored.to_vec()), len(plain), &mut scratch.back)?;
+        let back = chain.decode(join(stored.to_vec()), len(plain), &mut scratch.back)?;
         let mut rest = back.as_ref();
         let same = plain.iter().all(|part| match rest.strip_prefix(part.as_ref()) {
             Some(after) => {
@@ -155,7 +155,7 @@ impl Codecs {
 }
 
 impl Step {
-    fn of(codec: &Codec) -> Result<Self, StoreError> {
+    fn from_spec(codec: &CodecSpec) -> Result<Self, StoreError> {
         let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
         if let Some(settings) = blosc {
             Ok(Self::Blosc(settings))
@@ -182,18 +182,18 @@ impl Step {
         }
     }
 
-    fn metadata(&self) -> Codec {
+    fn metadata(&self) -> CodecSpec {
         match self {
-            Self::Blosc(settings) => Codec::blosc(Blosc {
+            Self::Blosc(settings) => CodecSpec::blosc(Blosc {
                 typesize: Some(settings.typesize.into()),
                 cname: Some(settings.compressor.name().to_owned()),
                 clevel: Some(settings.level.into()),
                 shuffle: Some(settings.filter.name().to_owned()),
                 blocksize: Some(settings.block_size.into()),
             }),
-            Self::Zstd { level, checksum } => Codec::zstd((*level).into(), *checksum),
-            Self::Gzip { level } => Codec::gzip((*level).into()),
-            Self::Crc32c => Codec::crc32c(),
+            Self::Zstd { level, checksum } => CodecSpec::zstd((*level).into(), *checksum),
+            Self::Gzip { level } => CodecSpec::gzip((*level).into()),
+            Self::Crc32c => CodecSpec::crc32c(),
         }
     }
 
@@ -307,7 +307,8 @@ mod tests {
     fn what_is_not_compressed_is_not_copied() {
         let payload = Bytes::from(vec![7; 100]);
         let framed = vec![Bytes::from_static(b"head"), payload.clone()];
-        let coded = Codecs::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
+        let coded =
+            CodecPipeline::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
         assert_eq!(coded.len(), 3);
         assert_eq!(coded[1].as_ptr(), payload.as_ptr());
     }
@@ -315,14 +316,14 @@ mod tests {
     #[test]
     fn bytes_typed_by_hand() {
         /// A chain, what it is given piece by piece, and the bytes of it.
-        type Row<'a> = (Codecs, &'a [&'a [u8]], &'a [u8]);
+        type Row<'a> = (CodecPipeline, &'a [&'a [u8]], &'a [u8]);
         #[rustfmt::skip]
         let table: [Row<'_>; 4] = [
-            (Codecs::none(), &[b"ab", b"c"], b"abc"),
-            (Codecs::none().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
-            (Codecs::none().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
+            (CodecPipeline::none(), &[b"ab", b"c"], b"abc"),
+            (CodecPipeline::none().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
+            (CodecPipeline::none().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
             // One stored block, no time, unknown system.
-            (Codecs::gzip(0), &[b"ab", b"c"],
+            (CodecPipeline::gzip(0), &[b"ab", b"c"],
              b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0"),
         ];
         for (codecs, plain, stored) in table {
@@ -339,20 +340,20 @@ mod tests {
             cut: prop::sample::Index,
         ) {
             let chains = [
-                Codecs::none(),
-                Codecs::zstd(0),
-                Codecs::zstd(-3).with_crc32c(),
-                Codecs::zstd(19),
-                Codecs::blosc(BloscSettings { block_size: 512, ..BloscSettings::default() }),
-                Codecs::blosc(BloscSettings {
+                CodecPipeline::none(),
+                CodecPipeline::zstd(0),
+                CodecPipeline::zstd(-3).with_crc32c(),
+                CodecPipeline::zstd(19),
+                CodecPipeline::blosc(BloscSettings { block_size: 512, ..BloscSettings::default() }),
+                CodecPipeline::blosc(BloscSettings {
                     compressor: Compressor::Lz4,
                     filter: Shuffle::Bits,
                     typesize: 8,
                     ..BloscSettings::default()
                 })
                 .with_crc32c(),
-                Codecs::gzip(6),
-                Codecs::gzip(1).with_crc32c(),
+                CodecPipeline::gzip(6),
+                CodecPipeline::gzip(1).with_crc32c(),
             ];
             let codecs = &chains[which];
             let (front, back) = plain.split_at(cut.index(plain.len() + 1));
@@ -361,10 +362,10 @@ mod tests {
             let again = join(codecs.encode(parts(&[&plain]), &mut encoder).unwrap());
             prop_assert_eq!(&stored, &again);
             let metadata = codecs.metadata();
-            prop_assert_eq!(&Codecs::of(&metadata).unwrap(), codecs);
+            prop_assert_eq!(&CodecPipeline::from_specs(&metadata).unwrap(), codecs);
             let steps = metadata.iter().map(super::super::coding::step).collect::<Result<_, _>>();
             let chain = Chain::new(steps.unwrap());
-            let undone = chain.undo(stored, plain.len() as u64, &mut Scratch::default()).unwrap();
+            let undone = chain.decode(stored, plain.len() as u64, &mut Scratch::default()).unwrap();
             prop_assert_eq!(undone, plain);
         }
     }

@@ -29,10 +29,10 @@ mod more;
 mod order;
 mod zstd;
 
-pub(crate) use batch::{Caps, Job, spread, undo_many};
+pub(crate) use batch::{Caps, Job, decode_many, spread};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
-pub use encode::Codecs;
+pub use encode::CodecPipeline;
 pub(crate) use encode::{Encoder, len};
 pub(crate) use order::{swap, transpose, untranspose};
 
@@ -93,7 +93,7 @@ impl Chain {
     }
 
     /// What `stored` was before the steps, when that is at most `cap` bytes.
-    pub(crate) fn undo(
+    pub(crate) fn decode(
         &self,
         stored: Bytes,
         cap: u64,
@@ -106,7 +106,7 @@ impl Chain {
             // Between two steps there may be a little more than in the end, but not much.
             let cap =
                 if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
-            bytes = step.undo(bytes, cap, scratch)?;
+            bytes = step.decode(bytes, cap, scratch)?;
         }
         let whole = Expected::AtMost(cap.into());
         if to_u64(bytes.len()) > cap {
@@ -121,7 +121,12 @@ impl Chain {
 }
 
 impl Step {
-    fn undo(&self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+    fn decode(
+        &self,
+        mut bytes: Bytes,
+        cap: u64,
+        scratch: &mut Scratch,
+    ) -> Result<Bytes, StoreError> {
         match self {
             Self::Blosc => Ok(fitted(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
@@ -131,7 +136,7 @@ impl Step {
             Self::Gzip => Ok(fitted(gzip::decode(&bytes, cap)?)),
             Self::Zstd => Ok(fitted(scratch.zstd.decode(&bytes, cap)?)),
             #[cfg(feature = "more-codecs")]
-            Self::More(more) => more.undo(&bytes),
+            Self::More(more) => more.decode(&bytes),
         }
     }
 }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use zarrs::array::{BytesRepresentation, BytesToBytesCodecTraits, Codec as Known, CodecOptions};
 use zarrs::metadata::v3::MetadataV3;
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_metadata::Codec;
+use zvf_metadata::CodecSpec;
 
 use crate::error::StoreError;
 
@@ -30,13 +30,13 @@ const NAMES: [&str; 2] = ["numcodecs.adler32", "numcodecs.shuffle"];
 /// One of the codecs above, with its settings.
 #[derive(Clone)]
 pub(crate) struct More {
-    codec: Codec,
+    codec: CodecSpec,
     known: Arc<dyn BytesToBytesCodecTraits>,
 }
 
 impl More {
     /// The codec, when it is one of those above and its settings make sense.
-    pub(crate) fn of(codec: &Codec) -> Option<Self> {
+    pub(crate) fn from_spec(codec: &CodecSpec) -> Option<Self> {
         if !NAMES.contains(&codec.name()) {
             return None;
         }
@@ -48,7 +48,7 @@ impl More {
     }
 
     /// What `stored` was before this step.
-    pub(crate) fn undo(&self, stored: &Bytes) -> Result<Bytes, StoreError> {
+    pub(crate) fn decode(&self, stored: &Bytes) -> Result<Bytes, StoreError> {
         if stored.is_empty() {
             return Err(self.refuse(Class::Truncated, "the end").into());
         }
@@ -100,7 +100,7 @@ mod tests {
             "codecs": [{"name": "bytes"}, codec],
         });
         let document = ArrayDoc::parse(document.to_string().as_bytes()).unwrap();
-        More::of(document.codecs.last().unwrap())
+        More::from_spec(document.codecs.last().unwrap())
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         ];
         for (document, stored, holds) in table {
             let codec = more(document).unwrap();
-            assert_eq!(codec.undo(&Bytes::from_static(stored)).unwrap(), holds, "{codec:?}");
+            assert_eq!(codec.decode(&Bytes::from_static(stored)).unwrap(), holds, "{codec:?}");
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
              format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
         ];
         for (document, stored, message) in table {
-            let error = more(document).unwrap().undo(&Bytes::from_static(stored)).unwrap_err();
+            let error = more(document).unwrap().decode(&Bytes::from_static(stored)).unwrap_err();
             assert!(error.to_string().contains(&message), "{error}");
         }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
-use zvf_metadata::{ArrayDoc, Family, Object};
+use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
 use super::native::{Body, Native, Wanted};
 use super::packed::PackedCells;
@@ -88,7 +88,7 @@ impl CellsCore {
                 .with_key(key));
         }
         let origin = origin(key, doc)?;
-        let coding = Coding::of(doc);
+        let coding = Coding::from_doc(doc);
         // In a pack no codec is left to be undone.
         let packed = if let Source::Pack(pack) = &shared.source
             && coding.as_ref().map_or(true, is_framed)
@@ -102,7 +102,7 @@ impl CellsCore {
                 if coding.packing != Packing::Vlen {
                     return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
                 }
-                let shards = Shards::of(doc, coding.index)?;
+                let shards = Shards::from_doc(doc, coding.index)?;
                 let names = doc.chunk_key_encoding;
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
@@ -161,7 +161,7 @@ impl Cells {
 
     /// The layout family of the store.
     #[must_use]
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> LayoutFamily {
         self.shared.family
     }
 

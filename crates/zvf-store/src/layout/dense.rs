@@ -49,7 +49,7 @@ use crate::source::{Get, Source};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Dense {
+pub struct DenseArray {
     shared: Arc<Shared>,
     core: Arc<DenseCore>,
 }
@@ -113,7 +113,7 @@ impl DenseCore {
             let (key, attributes) = (key.clone(), doc.attributes.clone());
             return Ok(Self { key, attributes, dtype, grid, fill, texts, body });
         }
-        let body = Coding::of(doc)
+        let body = Coding::from_doc(doc)
             .and_then(|coding| {
                 let Packing::Items { big_endian, order } = coding.packing else {
                     return Err(StoreError::unsupported(
@@ -122,7 +122,7 @@ impl DenseCore {
                         "vlen-bytes",
                     ));
                 };
-                let shards = Shards::of(doc, coding.index)?;
+                let shards = Shards::from_doc(doc, coding.index)?;
                 let (key, names) = (key.clone(), doc.chunk_key_encoding);
                 let array = ZarrArray { key, names, chain: coding.chain, shards };
                 Ok(Chunked { array, id: shared.new_id(), order, big_endian })
@@ -180,7 +180,7 @@ impl DenseCore {
     }
 }
 
-impl Dense {
+impl DenseArray {
     pub(crate) fn new(shared: &Arc<Shared>, core: Arc<DenseCore>) -> Self {
         Self { shared: Arc::clone(shared), core }
     }
@@ -232,7 +232,7 @@ impl Dense {
     /// # Errors
     ///
     /// As [`rows`](Self::rows).
-    pub async fn whole(&self) -> Result<Bytes, StoreError> {
+    pub async fn read_all(&self) -> Result<Bytes, StoreError> {
         self.rows(0..self.len()).await
     }
 
@@ -322,7 +322,7 @@ impl Dense {
     }
 }
 
-impl Dense {
+impl DenseArray {
     fn row_bytes(&self) -> Result<u64, StoreError> {
         self.core.grid.row_bytes().ok_or_else(|| {
             StoreError::limit(Op::Read, "bytes of a row", self.shared.chunk_cap(), u64::MAX)
@@ -424,8 +424,8 @@ impl Dense {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.core.grid.touched(range, MOST_CHUNKS) else {
-            let (what, most) = ("chunks of one read", MOST_CHUNKS);
+        let Some(touched) = self.core.grid.touched(range, MAX_CHUNKS) else {
+            let (what, most) = ("chunks of one read", MAX_CHUNKS);
             return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
         let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
@@ -671,7 +671,7 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
 /// A chunk of more bytes than this is not read for single rows of it.
 const WORTH_A_WHOLE_READ: u64 = 8 << 20;
 /// Chunks that one read may touch.
-const MOST_CHUNKS: u64 = 1 << 20;
+const MAX_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.
 const UTF32_UNIT: u64 = 4;
 

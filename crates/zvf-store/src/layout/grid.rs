@@ -78,20 +78,22 @@ impl Grid {
     /// `rows`.
     pub(crate) fn paste(&self, bytes: &[u8], index: &[u64], rows: &Range<u64>, to: &mut [u8]) {
         // Along each axis: items the two have in common, counted from the start of either.
-        let axes: Option<Vec<Axis>> = self
+        let axes: Option<Vec<AxisOverlap>> = self
             .shape
             .iter()
             .zip(index.iter().zip(&self.chunk))
             .enumerate()
             .map(|(axis, (&extent, (&index, &chunk)))| {
                 let target = if axis == 0 { rows.clone() } else { 0..extent };
-                Axis::new(index.checked_mul(chunk)?, chunk, &target)
+                AxisOverlap::new(index.checked_mul(chunk)?, chunk, &target)
             })
             .collect();
         let Some(axes) = axes else { return };
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
-            None => (axes.as_slice(), Axis { from: 0, to: 0, count: 1, chunk: 1, target: 1 }),
+            None => {
+                (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
+            }
         };
         let width = to_usize(self.width);
         let len = run.count.saturating_mul(width);
@@ -119,7 +121,7 @@ impl Grid {
 
 /// What a chunk and a target have in common along one axis.
 #[derive(Clone, Debug)]
-struct Axis {
+struct AxisOverlap {
     from: usize,   // first common item, counted in the chunk
     to: usize,     // the same, counted in the target
     count: usize,  // common items
@@ -127,7 +129,7 @@ struct Axis {
     target: usize, // items of the target
 }
 
-impl Axis {
+impl AxisOverlap {
     fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
         let low = start.max(target.start);
         let high = start.checked_add(chunk)?.min(target.end);
@@ -143,7 +145,7 @@ impl Axis {
 }
 
 /// The next position along the axes, last one fastest; false after the last.
-fn advance(at: &mut [usize], axes: &[Axis]) -> bool {
+fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
         *at = at.saturating_add(1);
         if *at < axis.count {

@@ -23,7 +23,7 @@ mod zarr;
 
 pub use cells::Cells;
 pub(crate) use cells::CellsCore;
-pub use dense::Dense;
+pub use dense::DenseArray;
 pub(crate) use dense::DenseCore;
 pub(crate) use fill::fill_item;
 pub(crate) use names::{chunk_folder, name_chunk};

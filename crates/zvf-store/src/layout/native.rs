@@ -99,7 +99,7 @@ impl Native {
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut indexes = Vec::with_capacity(keys.len());
         for key in keys {
-            indexes.push(ChunkPath::of(key, &self.origin)?.index().to_vec());
+            indexes.push(ChunkPath::from_key(key, &self.origin)?.index().to_vec());
         }
         let stored = self.array()?.stored(&shared.source, &indexes).await;
         stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
@@ -247,7 +247,7 @@ impl Native {
 
     /// Where `key` lies in this array, when it is inside the grid.
     fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>, StoreError> {
-        match ChunkPath::of(key, &self.origin) {
+        match ChunkPath::from_key(key, &self.origin) {
             Ok(path) => {
                 let inside = path.index().iter().zip(&self.grid).all(|(i, n)| i < n);
                 Ok(Some(path).filter(|_| inside))
@@ -342,7 +342,7 @@ impl Native {
             Partial::Whole => false,
             Partial::Blocks => {
                 let sharded = self.array().is_ok_and(|array| array.shards.is_some());
-                sharded || shared.source.merge_gap() < DEAR_REQUESTS
+                sharded || shared.source.merge_gap() < EXPENSIVE_REQUEST_GAP_BYTES
             }
         }
     }
@@ -435,6 +435,6 @@ fn span_len(span: &Range<u64>) -> u64 {
 }
 
 /// A source that rather reads this much in vain than sends another request.
-const DEAR_REQUESTS: u64 = 64 << 10;
+const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
 /// A frame around nothing.
 const EMPTY_CELL: u64 = 8;

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
-use zvf_tet::Axis;
+use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
 
 use super::grid::Grid;
@@ -215,7 +215,7 @@ impl PackedDense {
             }
             let id = array.values().id();
             let dataset = pack.tet().datasets().get(to_usize(id.into()));
-            dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))
+            dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
             Some(values) => values,
@@ -239,10 +239,10 @@ impl PackedDense {
         let read = async {
             let Some(values) = &self.values else {
                 let Some(dataset) = self.pack.values(&self.key) else { return Ok(Bytes::new()) };
-                let mut axes: Vec<Axis> =
-                    dataset.shape().iter().map(|&extent| Axis::all(extent)).collect();
+                let mut axes: Vec<AxisSlice> =
+                    dataset.shape().iter().map(|&extent| AxisSlice::all(extent)).collect();
                 if let Some(first) = axes.first_mut() {
-                    *first = Axis { start: range.start, stop: range.end, step: 1 };
+                    *first = AxisSlice { start: range.start, stop: range.end, step: 1 };
                 }
                 return tet.read(dataset, &axes, most).await;
             };
@@ -261,7 +261,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
     let Some(dataset) = pack.values(key) else { return Ok(Some(Bytes::new())) };
     let (tet, most) = (pack.tet(), pack.max_bytes());
     let read = async {
-        match Strip::of(tet, dataset)? {
+        match Strip::open(tet, dataset)? {
             Some(strip) if strip.len() <= most => strip.read(tet, 0..strip.len(), most).await,
             _ => tet.read_all(dataset, most).await,
         }
@@ -271,7 +271,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
     let dataset = pack.tet().datasets().get(to_usize(id.into()));
-    let strip = dataset.map_or(Ok(None), |dataset| Strip::of(pack.tet(), dataset))?;
+    let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");
         let (class, what) = (Class::BadShape, "chunks of a packed array");

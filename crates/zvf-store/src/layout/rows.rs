@@ -97,12 +97,12 @@ impl RowsCore {
             let body = Body::Packed { len, cells };
             return Ok(Self { key: key.clone(), attributes: attributes.clone(), body });
         }
-        let array = Coding::of(doc)
+        let array = Coding::from_doc(doc)
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
                     return Err(StoreError::unsupported(Op::Decode, "codec of rows", "bytes"));
                 }
-                let shards = Shards::of(doc, coding.index)?;
+                let shards = Shards::from_doc(doc, coding.index)?;
                 let names = doc.chunk_key_encoding;
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })

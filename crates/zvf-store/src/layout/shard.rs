@@ -74,7 +74,7 @@ impl Shards {
     }
 
     /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
-    pub(crate) fn of(
+    pub(crate) fn from_doc(
         doc: &ArrayDoc,
         index: Option<IndexCoding>,
     ) -> Result<Option<Self>, StoreError> {

@@ -24,7 +24,7 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 
 use super::names::name_chunk;
 use super::table::KeyTable;
-use crate::codec::{Coding, Job, Packing, undo_many};
+use crate::codec::{Coding, Job, Packing, decode_many};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -70,7 +70,7 @@ impl Tiny {
         let next = slots.len();
         match slots.get(key) {
             Some(slot) => Some(*slot),
-            None if next < MOST_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
+            None if next < MAX_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
             None => None,
         }
     }
@@ -200,7 +200,7 @@ pub(crate) async fn flat_many(
         })
         .collect();
     let jobs = stored.iter().flatten().flatten().filter_map(|flat| flat.job(shared));
-    let mut undone = undo_many(jobs.collect()).await.into_iter();
+    let mut undone = decode_many(jobs.collect()).await.into_iter();
     stored
         .into_iter()
         .map(|stored| {
@@ -238,7 +238,7 @@ impl Flat {
             );
             return Err(error.with_key(&document(key)?));
         }
-        let coding = Coding::of(&doc).map_err(|error| error.with_key(key))?;
+        let coding = Coding::from_doc(&doc).map_err(|error| error.with_key(key))?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
             return Err(not_flat(key, "an array of one axis"));
@@ -316,4 +316,4 @@ fn not_flat(key: &Key, rule: &'static str) -> StoreError {
 /// How the names of shards start.
 const SHARD: &str = "__shard_";
 /// Chunks of one array that can be in the cache.
-const MOST_SLOTS: usize = 1 << 18;
+const MAX_SLOTS: usize = 1 << 18;

@@ -16,7 +16,7 @@ use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::name_chunk;
 use super::shard::{Shards, Spans};
-use crate::codec::{Caps, Chain, Job, undo_many};
+use crate::codec::{Caps, Chain, Job, decode_many};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::num::to_u64;
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// A request for all of the chunk.
-    pub(crate) fn whole(&self) -> Get {
+    pub(crate) fn get_all(&self) -> Get {
         match &self.span {
             None => Get::all(self.key.clone()),
             Some((span, version)) => self.get(span, version),
@@ -80,7 +80,7 @@ impl Place {
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
         let len = span.end.saturating_sub(span.start);
-        Get::at(self.key.clone(), span.start, len).of(version.clone())
+        Get::at(self.key.clone(), span.start, len).with_version(version.clone())
     }
 }
 
@@ -139,7 +139,7 @@ impl ZarrArray {
         let places = self.places(source, wanted).await;
         let gets: Vec<Get> = places
             .iter()
-            .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.whole()))
+            .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.get_all()))
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut answer = |place: Place| match answers.next() {
@@ -171,7 +171,7 @@ impl ZarrArray {
             let (_, stored) = stored.as_ref().ok()?.as_ref()?;
             Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), caps })
         });
-        let mut undone = undo_many(jobs.collect()).await.into_iter();
+        let mut undone = decode_many(jobs.collect()).await.into_iter();
         let mut next = |(place, stored): (Place, Bytes)| match undone.next() {
             None => Ok(Some((place, stored))), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),

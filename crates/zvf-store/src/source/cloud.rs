@@ -71,7 +71,7 @@ fn configured<B, K: FromStr>(
     options: &OpenOptions,
     set: impl Fn(B, K, String) -> B,
 ) -> Result<B, StoreError> {
-    let policy = Policy::of(options.timeouts);
+    let policy = Policy::for_timeouts(options.timeouts);
     let seconds = |time: Duration| format!("{}s", time.as_secs());
     let ours = [("connect_timeout", seconds(policy.connect)), ("timeout", seconds(FOR_EVER))];
     let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));

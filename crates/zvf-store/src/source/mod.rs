@@ -100,9 +100,12 @@ impl Source {
     }
 
     /// The directory `path`, of files whose bytes are let go of soon.
-    pub(crate) fn passing(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+    pub(crate) fn with_buffer_pool(
+        path: &std::path::Path,
+        budget: &Budget,
+    ) -> Result<Self, StoreError> {
         #[cfg(feature = "local")]
-        return Ok(Self::Local(Local::passing(path, budget.clone())?));
+        return Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?));
         #[cfg(not(feature = "local"))]
         Self::folder(path, budget)
     }
@@ -261,7 +264,7 @@ impl Get {
     }
 
     /// The same, of `version` and no other.
-    pub(crate) fn of(self, version: Version) -> Self {
+    pub(crate) fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }
     }
 }

@@ -55,7 +55,7 @@ impl Pack {
             let class = Class::BadTag;
             return Err(StoreError::refused(class, Op::Open, "documents", expected, "none"));
         };
-        let text = tet.read_all(dataset, max_bytes.min(MOST_DOCUMENTS)).await?;
+        let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENTS)).await?;
         let mut nodes = BTreeMap::new();
         for (path, value) in Documents::parse(&text)?.iter() {
             let path = path.to_string();
@@ -194,4 +194,4 @@ fn node_of(key: &Key) -> Option<&str> {
 
 const DOCUMENT: &str = "zarr.json";
 /// Documents of one store.
-const MOST_DOCUMENTS: u64 = 1 << 30;
+const MAX_DOCUMENTS: u64 = 1 << 30;

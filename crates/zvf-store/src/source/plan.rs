@@ -260,14 +260,14 @@ mod tests {
             (at("a", 10, 0), read(10, b""), Ok(b"")),
             (Get::last(a.clone(), 2), read(0, b"0123456789"), Ok(b"89")),
             (Get::last(a.clone(), 12), read(0, b"0123456789"), Ok(b"0123456789")),
-            (at("a", 9, 1).of(version.clone()), read(9, b"9"), Ok(b"9")),
+            (at("a", 9, 1).with_version(version.clone()), read(9, b"9"), Ok(b"9")),
             (at("a", 8, 3), read(8, b"89"),
                 Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
             (at("a", 2, 3), read(2, b"23"),
                 Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 2")),
             (Get::all(a.clone()), read(1, b"123456789"),
                 Err("FileChanged in a, reply: expected 10 bytes, found 9")),
-            (at("a", 9, 1).of(Version::of_size(11)), read(9, b"9"),
+            (at("a", 9, 1).with_version(Version::of_size(11)), read(9, b"9"),
                 Err("FileChanged in a at 9..10, the object was replaced while it was being read")),
         ];
         for (get, read, expected) in table {

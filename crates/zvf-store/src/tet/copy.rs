@@ -3,7 +3,7 @@
 //! A run is side by side in the result and `stride` bytes apart in the tile. Whole runs are one copy;
 //! the others go element by element, in a loop for each size there is.
 
-use zvf_tet::{Run, Runs};
+use zvf_tet::{CopyRun, Runs};
 
 use crate::num::to_usize;
 
@@ -15,7 +15,7 @@ pub(super) fn runs(tile: &[u8], skipped: u64, runs: Runs, size: u64, out: &mut [
 }
 
 /// Copies one run; what lies outside of either is left out.
-pub(super) fn one(tile: &[u8], skipped: u64, run: &Run, size: u64, out: &mut [u8]) {
+pub(super) fn one(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
     let from = to_usize(run.src.saturating_sub(skipped));
     let len = to_usize(run.count.saturating_mul(size));
     let to = to_usize(run.dst);
@@ -65,7 +65,7 @@ mod tests {
         ];
         for (src, dst, count, stride, size, skipped, expected) in table {
             let mut out = vec![0; expected.len()];
-            one(&tile, skipped, &Run { src, dst, count, stride }, size, &mut out);
+            one(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
             assert_eq!(out, expected, "{src} {stride}");
         }
     }

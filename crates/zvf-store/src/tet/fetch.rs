@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{Codec, DECODED_CAP, Plan, Row, Runs, Touched};
+use zvf_tet::{DECODED_CAP, Plan, Row, Runs, TensorCodec, Touched};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, undo_many};
+use crate::codec::{Caps, Chain, Job, Step, decode_many};
 use crate::error::{Op, StoreError};
 use crate::num::{to_u64, to_usize};
 
@@ -72,8 +72,8 @@ pub(super) async fn chunk(
     row.decoded_len(DECODED_CAP.min(most))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
     match row.codec() {
-        Codec::Raw => Ok(stored),
-        Codec::Zstd => {
+        TensorCodec::Raw => Ok(stored),
+        TensorCodec::Zstd => {
             let decoded = decoded(vec![(*row, stored)]).await.pop();
             decoded.unwrap_or_else(|| Ok(Bytes::new()))
         }
@@ -124,7 +124,7 @@ async fn flush(
 fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
     let whole = touched.row().payload_offset()..touched.row().payload_end();
     let start = touched.row().payload_offset();
-    let span = |run: zvf_tet::Run| {
+    let span = |run: zvf_tet::CopyRun| {
         let first = start.saturating_add(run.src);
         first..first.saturating_add(reach(run.count, run.stride, size))
     };
@@ -137,7 +137,7 @@ fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
 
 /// Copies those runs that lie in this part of the tile.
 fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u8]) {
-    let here = |run: &zvf_tet::Run| {
+    let here = |run: &zvf_tet::CopyRun| {
         let end = run.src.saturating_add(reach(run.count, run.stride, size));
         run.src >= part.start && end <= part.end
     };
@@ -158,7 +158,7 @@ pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, Stor
         let raw = row.raw_byte_len();
         Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::exactly(raw) }
     };
-    let undone = undo_many(packed.iter().map(job).collect()).await;
+    let undone = decode_many(packed.iter().map(job).collect()).await;
     let checked = packed.iter().zip(undone).map(|((row, _), undone)| {
         let at = |error: StoreError| error.with_span(row.payload_offset(), row.payload_end());
         let wrong = |found: zvf_format::Found| {

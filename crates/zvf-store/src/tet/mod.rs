@@ -23,8 +23,8 @@ use bytes::Bytes;
 use zvf_format::FormatError;
 use zvf_tet as tet;
 use zvf_tet::{
-    Axis, Directory, Element, File, Geometry, Index, Lookup, MemoryBudget, Need, Open, Places,
-    Plan, Superblock,
+    AxisSlice, Directory, File, Index, Lookup, MemoryBudget, Need, Open, Places, Plan, Superblock,
+    TensorDtype, TileGeometry,
 };
 
 use crate::error::StoreError;
@@ -37,12 +37,12 @@ use crate::num::{to_u64, to_usize};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
-/// use zvf_tet::Axis;
+/// use zvf_tet::AxisSlice;
 /// use zvf_store::{OpenOptions, RangedFile, TetFile};
 ///
 /// let file = TetFile::open(RangedFile::open(path, &OpenOptions::default()).await?).await?;
 /// let grid = &file.datasets()[0];
-/// let axes = [Axis { start: 5, stop: 6, step: 1 }, Axis { start: 2, stop: 3, step: 1 }];
+/// let axes = [AxisSlice { start: 5, stop: 6, step: 1 }, AxisSlice { start: 2, stop: 3, step: 1 }];
 /// assert_eq!(file.read(grid, &axes, 1 << 20).await?, 33.75_f32.to_le_bytes()[..]);
 /// # Ok(())
 /// # }
@@ -81,7 +81,7 @@ pub struct TetDataset {
     dtype: u32,
     shape: Box<[u64]>,
     chunk_shape: Box<[u64]>,
-    geometry: Result<Geometry, FormatError>,
+    geometry: Result<TileGeometry, FormatError>,
     first_row: u64, // where its rows are, when they are where writers put them
     places: OnceLock<Places>,
 }
@@ -211,7 +211,7 @@ impl TetFile {
     pub async fn read(
         &self,
         dataset: &TetDataset,
-        axes: &[Axis],
+        axes: &[AxisSlice],
         most: u64,
     ) -> Result<Bytes, StoreError> {
         let lookup = self.lookup(dataset)?;
@@ -230,7 +230,8 @@ impl TetFile {
         if dataset.geometry()?.is_empty() {
             return Ok(Bytes::new());
         }
-        let axes: Vec<Axis> = dataset.shape.iter().map(|&extent| Axis::all(extent)).collect();
+        let axes: Vec<AxisSlice> =
+            dataset.shape.iter().map(|&extent| AxisSlice::all(extent)).collect();
         self.read(dataset, &axes, most).await
     }
 
@@ -312,8 +313,8 @@ impl TetDataset {
 
     /// Its element type, or `None` when the tag is unknown.
     #[must_use]
-    pub const fn element(&self) -> Option<Element> {
-        Element::from_tag(self.dtype)
+    pub const fn element(&self) -> Option<TensorDtype> {
+        TensorDtype::from_tag(self.dtype)
     }
 
     /// Its extents.
@@ -333,7 +334,7 @@ impl TetDataset {
     /// # Errors
     ///
     /// When its type is unknown or its extents are impossible.
-    pub fn geometry(&self) -> Result<Geometry, StoreError> {
+    pub fn geometry(&self) -> Result<TileGeometry, StoreError> {
         Ok(self.geometry?)
     }
 }
@@ -343,7 +344,7 @@ fn datasets(file: &File<'_>) -> Vec<TetDataset> {
     let dataset = |dataset: tet::Dataset<'_>| {
         let geometry = dataset.geometry();
         let this = first_row;
-        let rows = geometry.as_ref().map_or(0, Geometry::tile_count);
+        let rows = geometry.as_ref().map_or(0, TileGeometry::tile_count);
         first_row = first_row.saturating_add(rows);
         TetDataset {
             id: dataset.id(),

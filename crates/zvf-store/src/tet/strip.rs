@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use zvf_format::{Class, Expected, Found};
-use zvf_tet::{Codec, Row, Span};
+use zvf_tet::{Row, Span, TensorCodec};
 
 use super::{TetDataset, TetFile, fetch};
 use crate::error::{Op, StoreError};
@@ -36,7 +36,7 @@ impl Strip {
     pub(crate) const EMPTY: Self = Self { len: 0, form: Form::Span(0) };
 
     /// The bytes of `dataset`; `None` when its chunks split another axis.
-    pub(crate) fn of(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn open(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>, StoreError> {
         let geometry = dataset.geometry()?;
         if geometry.is_empty() {
             return Ok(Some(Self::EMPTY));
@@ -151,7 +151,7 @@ async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most:
     for ((place, row), stored) in wanted.into_iter().zip(stored) {
         let capped = row.decoded_len(most).map_err(StoreError::from);
         match capped.and(stored) {
-            Ok(stored) if row.codec() == Codec::Zstd => {
+            Ok(stored) if row.codec() == TensorCodec::Zstd => {
                 places.push(place);
                 packed.push((row, stored));
             }

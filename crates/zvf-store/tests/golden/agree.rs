@@ -5,8 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_metadata::Family;
-use zvf_store::{Caching, Cells, Dense, Rows, Store};
+use zvf_metadata::LayoutFamily;
+use zvf_store::{Caching, Cells, DenseArray, Rows, Store};
 
 use crate::walk::{Found, Kind, arrays};
 use archives::{Unpacked, files, ids, in_memory, inline};
@@ -105,11 +105,11 @@ async fn rows(rows: &Rows, dice: &mut Dice) -> Vec<Option<Bytes>> {
     whole.into_iter().map(Some).collect()
 }
 
-async fn dense(dense: &Dense, dice: &mut Dice) -> Vec<Option<Bytes>> {
+async fn dense(dense: &DenseArray, dice: &mut Dice) -> Vec<Option<Bytes>> {
     let len = dense.len();
     let early = dice.range(len);
     let part = dense.rows(early.clone()).await.unwrap();
-    let whole = dense.whole().await.unwrap();
+    let whole = dense.read_all().await.unwrap();
     let row = whole.len() as u64 / len.max(1);
     let bytes = |rows: &Range<u64>| slice(&whole, &(rows.start * row..rows.end * row));
     assert_eq!(part, bytes(&early), "{} {early:?}", dense.path());
@@ -135,13 +135,13 @@ fn a_directory_and_an_object_store_agree_on_every_array() {
     let mut count = 0;
     for id in ids() {
         let files = files(&id);
-        let unpacked = Unpacked::of(&files);
+        let unpacked = Unpacked::from_files(&files);
         let local = inline(unpacked.open());
         let remote = runtime.block_on(async {
             let memory = in_memory(&files).await;
             Store::from_object_store(memory, &"".into(), Default::default()).await.unwrap()
         });
-        for found in arrays(&files, local.family() == Family::C) {
+        for found in arrays(&files, local.family() == LayoutFamily::C) {
             let told = format!("{id} {}", found.path);
             let here = inline(contents(&local, &found, &mut Dice(count + 1)));
             // Spawned, which shows that what is awaited may move between threads.

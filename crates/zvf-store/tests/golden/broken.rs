@@ -4,7 +4,7 @@ use object_store::path::Path;
 use serde_json::Value;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_store::{Caching, Key, Notice, OpenOptions, Store, StoreError};
 
 use crate::walk::{Found, Kind, arrays};
@@ -35,7 +35,7 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<(), Stor
     if level.group("object_index").await?.is_some() {
         level.rows("object_index").await?;
     }
-    for Found { path, kind } in arrays(files, store.family() == Family::C) {
+    for Found { path, kind } in arrays(files, store.family() == LayoutFamily::C) {
         match kind {
             Kind::Cells => {
                 let (number, name) = path.split_once('/').unwrap();
@@ -51,7 +51,7 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<(), Stor
                 rows.range(0..rows.count().await?).await?;
             }
             Kind::Dense => {
-                store.dense(&path).await?.unwrap().whole().await?;
+                store.dense(&path).await?.unwrap().read_all().await?;
             }
         }
     }

@@ -229,7 +229,7 @@ async fn numbers_come_out_little_endian_and_in_order() {
         }
         let made = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
         assert_eq!(made.rows(1..2).await.unwrap(), numbers(&expected[2..4]), "{name}, one row");
-        assert_eq!(made.whole().await.unwrap(), numbers(&expected), "{name}");
+        assert_eq!(made.read_all().await.unwrap(), numbers(&expected), "{name}");
         assert_eq!(made.rows(2..3).await.unwrap(), numbers(&expected[4..]), "{name}, another row");
         let taken = made.take(&[2, 0, 2]).await.unwrap();
         let rows = [&expected[4..], &expected[..2], &expected[4..]].concat();
@@ -271,7 +271,7 @@ async fn what_cannot_be_an_array_of_the_format_is_refused() {
         let level = open(&files).await.level(0).await.unwrap();
         let read = async || -> Result<(), StoreError> {
             match kind {
-                "dense" => drop(level.dense("made").await?.unwrap().whole().await?),
+                "dense" => drop(level.dense("made").await?.unwrap().read_all().await?),
                 "rows" => drop(level.rows("made").await?.unwrap().range(0..3).await?),
                 _ => drop(level.cells("made").await?.unwrap().presence().await?),
             }
@@ -283,7 +283,7 @@ async fn what_cannot_be_an_array_of_the_format_is_refused() {
     put(&mut files, "0/made/zarr.json", array(&u16s, &[3], &[3], &json!([little])));
     put(&mut files, "0/made/c/0", [0; 5]);
     let made = open(&files).await.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
-    let error = made.whole().await.unwrap_err();
+    let error = made.read_all().await.unwrap_err();
     assert_eq!(error.class(), Class::CountMismatch);
     assert_eq!(error.to_string(), "CountMismatch in 0/made/c/0, bytes: expected 6, found 5");
 }

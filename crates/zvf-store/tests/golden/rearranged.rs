@@ -5,9 +5,9 @@ use std::sync::Arc;
 use archives::{Unpacked, files, ids, in_memory};
 use object_store::memory::InMemory;
 use zvf_format::Class;
-use zvf_metadata::{Family, Node};
+use zvf_metadata::{LayoutFamily, Node};
 use zvf_store::{
-    Arrange, BloscSettings, Build, BuildOptions, Caching, Codecs, Moved, OpenOptions,
+    Arrange, BloscSettings, Build, BuildOptions, Caching, CodecPipeline, Moved, OpenOptions,
     Rearrangement, Store,
 };
 
@@ -33,7 +33,7 @@ pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>
         }
         Kind::Dense => {
             let dense = store.dense(&found.path).await.unwrap().unwrap();
-            vec![Some(dense.whole().await.unwrap().to_vec())]
+            vec![Some(dense.read_all().await.unwrap().to_vec())]
         }
     }
 }
@@ -82,14 +82,14 @@ fn every_store_answers_the_same_in_any_arrangement() {
                 "zstd",
                 Rearrangement {
                     shards: Arrange::Keep,
-                    codecs: Some(Codecs::zstd(1).with_crc32c()),
+                    codecs: Some(CodecPipeline::zstd(1).with_crc32c()),
                 },
             ),
             (
                 "both",
                 Rearrangement {
                     shards: Arrange::Shards(vec![3]),
-                    codecs: Some(Codecs::blosc(BloscSettings {
+                    codecs: Some(CodecPipeline::blosc(BloscSettings {
                         block_size: 4096,
                         ..Default::default()
                     })),
@@ -99,9 +99,9 @@ fn every_store_answers_the_same_in_any_arrangement() {
         let mut count = 0;
         for (turn, id) in ids().into_iter().enumerate() {
             let files = files(&id);
-            let store = Unpacked::of(&files);
+            let store = Unpacked::from_files(&files);
             let store = store.open().await;
-            if store.family() != Family::C {
+            if store.family() != LayoutFamily::C {
                 continue;
             }
             let memory = Arc::new(InMemory::new());
@@ -130,7 +130,7 @@ fn every_store_answers_the_same_in_any_arrangement() {
 async fn there_and_back_gives_the_same_bytes() {
     let files = files("pc3_blosc");
     let memory = in_memory(&[]).await;
-    let store = Unpacked::of(&files);
+    let store = Unpacked::from_files(&files);
     let store = store.open().await;
     let sharded = Rearrangement { shards: Arrange::Shards(vec![2]), codecs: None };
     let moved = apply(&sharded, &store, &memory, "there").await;

@@ -14,9 +14,10 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use zarrs::array::{Array, ArrayBytes};
 use zarrs::storage::store::MemoryStore;
 use zarrs::storage::{StoreKey, WritableStorageTraits as _};
-use zvf_metadata::Family;
+use zvf_metadata::LayoutFamily;
 use zvf_store::{
-    Arrange, BloscSettings, Build, BuildOptions, Caching, Codecs, OpenOptions, Rearrangement, Store,
+    Arrange, BloscSettings, Build, BuildOptions, Caching, CodecPipeline, OpenOptions,
+    Rearrangement, Store,
 };
 
 use crate::rearranged::contents;
@@ -62,13 +63,13 @@ async fn ours(store: &Store, found: &Found) -> Vec<Vec<u8>> {
 #[test]
 fn zarrs_reads_what_is_written_under_every_codec() {
     let plans = [
-        ("none", Arrange::Cells, Codecs::none()),
-        ("zstd", Arrange::Shards(vec![2]), Codecs::zstd(3).with_crc32c()),
-        ("gzip", Arrange::Cells, Codecs::gzip(6)),
+        ("none", Arrange::Cells, CodecPipeline::none()),
+        ("zstd", Arrange::Shards(vec![2]), CodecPipeline::zstd(3).with_crc32c()),
+        ("gzip", Arrange::Cells, CodecPipeline::gzip(6)),
         (
             "blosc",
             Arrange::Shards(vec![3]),
-            Codecs::blosc(BloscSettings { typesize: 1, ..Default::default() }),
+            CodecPipeline::blosc(BloscSettings { typesize: 1, ..Default::default() }),
         ),
     ]
     .map(|(name, shards, codecs)| (name, Rearrangement { shards, codecs: Some(codecs) }));
@@ -87,7 +88,7 @@ async fn agree(id: &str, name: &str, plan: &Rearrangement) -> usize {
     let options = OpenOptions::default;
     let store = Store::from_object_store(in_memory(&files).await, &"".into(), options()).await;
     let store = store.unwrap();
-    if store.family() != Family::C {
+    if store.family() != LayoutFamily::C {
         return 0; // only the newest layout is written
     }
     let memory = Arc::new(InMemory::new());

@@ -166,7 +166,7 @@ async fn chunks_of_equal_values_are_read_together() {
         [7, 8, 9].map(|value| zstd::bulk::compress(&plain(value), 1).unwrap()).into();
     let store = array(49_152, 16_384, json!([little, zstd]), chunks, 256 << 20).await;
     let made = store.level(0).await.unwrap().dense("made").await.unwrap().unwrap();
-    assert_eq!(made.whole().await.unwrap(), [plain(7), plain(8), plain(9)].concat());
+    assert_eq!(made.read_all().await.unwrap(), [plain(7), plain(8), plain(9)].concat());
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_row_of_a_chunk_beyond_the_budget_takes_only_the_row() {
     assert_eq!(made.take(&[1_000_000, 3, ROWS + 9]).await.unwrap(), expected);
     assert_eq!(made.rows(77..78).await.unwrap(), 77_u64.to_le_bytes()[..]);
     assert!(store.io_stats().bytes_read - before < 1000);
-    assert_eq!(made.whole().await.unwrap_err().class(), Class::LimitExceeded);
+    assert_eq!(made.read_all().await.unwrap_err().class(), Class::LimitExceeded);
 }
 
 #[tokio::test]

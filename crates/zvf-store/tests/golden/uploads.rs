@@ -163,7 +163,7 @@ async fn a_prefix_has_one_builder() {
     let backend = Arc::new(FaultStore::new());
     let first = begin(&backend).await.unwrap();
     first.group("0", &Default::default()).await.unwrap();
-    first.settle().await.unwrap();
+    first.flush().await.unwrap();
     let error = begin(&backend).await.unwrap_err();
     assert_eq!(error.class(), Class::Conflict);
     let text = error.to_string();
@@ -234,14 +234,14 @@ async fn a_build_that_was_taken_over_publishes_nothing() {
         backend.always(unconditional.then_some(Fault::Unconditional));
         let slow = begin(&backend).await.unwrap();
         slow.group("0", &Default::default()).await.unwrap();
-        slow.settle().await.unwrap();
+        slow.flush().await.unwrap();
         // As if its machine had stood still.
         for name in claims(&backend).await {
             backend.insert(&name, br#"{"build":"dead","beat":7,"lease_seconds":0}"#).await;
         }
         let fast = begin(&backend).await.unwrap();
         fast.group("0", &Default::default()).await.unwrap();
-        fast.settle().await.unwrap();
+        fast.flush().await.unwrap();
         assert_eq!(slow.publish(&root()).await.unwrap_err().class(), Class::Conflict);
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         let names = names(&backend).await;
@@ -269,7 +269,7 @@ async fn what_somebody_else_puts_is_found_before_the_root() {
         build.group("0", &Default::default()).await.unwrap();
         build
     };
-    let error = build.settle().await.unwrap_err();
+    let error = build.flush().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "Conflict in 0/zarr.json, object: expected none, or the one of this build, \

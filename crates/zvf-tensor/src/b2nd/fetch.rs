@@ -199,12 +199,12 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
             tasks.push(Task { ready, block, target: Target::Result(start, target) });
             (rest, at) = (after, end);
         }
-        return each(array, &mut tasks);
+        return run_tasks(array, &mut tasks);
     }
     for (ready, block) in blocks {
         tasks.push(Task { ready, block, target: Target::Gathered(Vec::new()) });
     }
-    each(array, &mut tasks)?;
+    run_tasks(array, &mut tasks)?;
     for task in &tasks {
         task.put(out);
     }
@@ -224,7 +224,7 @@ fn apart(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
 
 /// Does all tasks, many at once where they are worth a thread. This thread takes part, so that it waits for
 /// others only at the end.
-fn each(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
+fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
     let size = u64::from(array.geometry().block_size());
     let bytes = size.saturating_mul(u64::try_from(tasks.len()).unwrap_or(u64::MAX));
     let most = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };

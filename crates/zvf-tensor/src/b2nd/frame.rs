@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use zvf_b2nd::{ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer, Geometry};
+use zvf_b2nd::{
+    BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
+};
 use zvf_blosc::{Chunk, Decoder, Layout, Stored};
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
@@ -44,7 +46,7 @@ struct Inner {
     header: Bytes, // checked when opened, as the tail was
     tail: Bytes,
     offsets: Option<Offsets>, // none without chunks
-    geometry: Geometry,
+    geometry: BlockGeometry,
     dtype: Option<Box<str>>,
     folder: Option<Folder>, // of a sparse frame
     decoders: Decoders,
@@ -195,7 +197,7 @@ impl BlockArray {
 
     /// A decoder of blocks, with the buffers of one that was given back if there is one.
     pub(super) fn decoder(&self) -> Lent<'_> {
-        self.0.decoders.lend(|| {
+        self.0.decoders.acquire(|| {
             // No block is larger, and every chunk is compared with the geometry.
             let cap = self.0.geometry.block_size().into();
             Decoder::new(cap).with_item_size(self.item_size())
@@ -262,7 +264,7 @@ impl BlockArray {
 
     /// How the array is cut and stored.
     #[must_use]
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &BlockGeometry {
         &self.0.geometry
     }
 
@@ -427,7 +429,7 @@ impl Places<'_> {
         let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
         let start = at.saturating_sub(at.checked_rem(step).unwrap_or(0));
         let end = start.saturating_add(step).min(len);
-        let stored = Stored::whole(&offsets.stored);
+        let stored = Stored::from_chunk(&offsets.stored);
         self.window = self.decoder.decode_range(&offsets.layout, &stored, start.min(end)..end)?;
         self.first = start;
         Ok(())

@@ -17,7 +17,7 @@ pub(super) struct Lent<'a> {
 
 impl Decoders {
     /// One of those at rest, or else `fresh`.
-    pub(super) fn lend(&self, fresh: impl FnOnce() -> Decoder) -> Lent<'_> {
+    pub(super) fn acquire(&self, fresh: impl FnOnce() -> Decoder) -> Lent<'_> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Lent { decoder: kept.unwrap_or_else(fresh), decoders: self }
     }

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use zvf_b2nd::{
-    FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind, Geometry, Metalayer,
-    MetalayerName, Partition,
+    BlockGeometry, FILTER_SLOTS, Filter, FilterSlot, FrameFields, FrameHeader, FrameKind,
+    Metalayer, MetalayerName, Partition,
 };
 use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
 use zvf_format::{Class, Expected};
@@ -24,7 +24,7 @@ use crate::error::TensorError;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewBlocks {
-    geometry: Geometry,
+    geometry: BlockGeometry,
     dtype: Option<Box<str>>,
     coding: Blosc2Settings, // items and blocks are those of the geometry
     metalayers: Vec<(Box<str>, Bytes)>,
@@ -45,11 +45,12 @@ impl NewBlocks {
         block_shape: &[u64],
         item_size: u32,
     ) -> Result<Self, TensorError> {
-        let geometry = Geometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
-        Ok(Self::of(geometry))
+        let geometry =
+            BlockGeometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
+        Ok(Self::from_geometry(geometry))
     }
 
-    fn of(geometry: Geometry) -> Self {
+    fn from_geometry(geometry: BlockGeometry) -> Self {
         let coding = Blosc2Settings {
             typesize: geometry.typesize(),
             block_size: geometry.block_size().max(1),
@@ -97,7 +98,7 @@ impl NewBlocks {
 
     /// How the array is cut and stored.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
@@ -111,7 +112,7 @@ impl NewBlocks {
     /// are not written, and compressors, give way to the usual ones; each chunk says what it has.
     pub(super) async fn like(array: &BlockArray, shape: &[u64]) -> Result<Self, TensorError> {
         let partition = Partition::new(shape, array.chunk_shape(), array.block_shape())?;
-        let new = Self::of(Geometry::new(partition, array.item_size())?);
+        let new = Self::from_geometry(BlockGeometry::new(partition, array.item_size())?);
         let coding = coding_of(array.frame()?.header().fields(), &new.coding);
         let new = Self { dtype: array.dtype().map(Into::into), coding, ..new };
         new.with_metadata_of(array).await

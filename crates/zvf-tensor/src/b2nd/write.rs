@@ -27,7 +27,7 @@ use zvf_store::{Op, StoreError};
 use super::new::NewBlocks;
 use crate::error::TensorError;
 use crate::num::{to_u64, to_usize};
-use crate::publish::{NewFile, NewFolder};
+use crate::publish::{AtomicTensorFile, NewFolder};
 
 /// What all items of an array are.
 ///
@@ -297,7 +297,7 @@ pub struct BlockFile {
 
 #[derive(Debug)]
 enum Place {
-    Frame(NewFile),
+    Frame(AtomicTensorFile),
     Sparse(NewFolder),
 }
 
@@ -316,7 +316,7 @@ impl BlockFile {
         replace: bool,
     ) -> Result<Self, TensorError> {
         if !sparse {
-            let mut file = NewFile::create(path, replace)?;
+            let mut file = AtomicTensorFile::create(path, replace)?;
             let out = file.file().try_clone().map_err(failed)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }

@@ -6,9 +6,9 @@
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
-use zvf_store::{Cells, Dense, Key, Rows, Store, StoreError};
+use zvf_store::{Cells, DenseArray, Key, Rows, Store, StoreError};
 use zvf_tet::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
-use zvf_tet::{Element, Geometry};
+use zvf_tet::{TensorDtype, TileGeometry};
 
 use super::write::PackOptions;
 use crate::error::TensorError;
@@ -32,13 +32,13 @@ pub(super) enum Content {
     /// These rows, each as long as it says.
     Rows(Rows, Vec<(u64, u64)>),
     /// The items of an array.
-    Items(Dense),
+    Items(DenseArray),
 }
 
 /// The dataset of the documents.
 pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part, TensorError> {
     let len = to_u64(text.len());
-    let tensor = strip(DOCUMENTS, Element::U8, &[len], options)?;
+    let tensor = strip(DOCUMENTS, TensorDtype::U8, &[len], options)?;
     Ok(Part { tensor, content: Content::Bytes(text) })
 }
 
@@ -89,7 +89,7 @@ async fn cells(
     let present = cells.presence().await?;
     let keys: Vec<ChunkKey> = present.iter().collect();
     let mut sized = Vec::with_capacity(keys.len());
-    for keys in keys.chunks(AT_ONCE) {
+    for keys in keys.chunks(SIZE_BATCH) {
         for (key, size) in keys.iter().zip(cells.sizes(keys).await) {
             if let Some(size) = size?.filter(|size| *size > 0) {
                 sized.push((*key, size));
@@ -97,7 +97,7 @@ async fn cells(
         }
     }
     let axes = store.root().axes().len();
-    let row = Row::of(doc, axes, sized.iter().map(|(_, size)| *size));
+    let row = Row::from_doc(doc, axes, sized.iter().map(|(_, size)| *size));
     let spans = sized.iter().map(|(key, size)| (key.components(), row.count(*size)));
     let table = encode_cells(doc.rank(), spans)?;
     table_and_values(key, doc.rank(), table, &row, Content::Cells(cells, sized), options)
@@ -107,7 +107,7 @@ async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Par
     let Some(rows) = store.rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
-        let end = at.saturating_add(to_u64(AT_ONCE)).min(len);
+        let end = at.saturating_add(to_u64(SIZE_BATCH)).min(len);
         for (place, row) in (at..end).zip(rows.range(at..end).await?) {
             if !row.is_empty() {
                 sized.push((place, to_u64(row.len())));
@@ -136,7 +136,7 @@ fn table_and_values(
         Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)),
         Content::Bytes(_) | Content::Items(_) => 0,
     };
-    let columns = to_u64(rank).saturating_add(2).saturating_mul(Element::I64.size());
+    let columns = to_u64(rank).saturating_add(2).saturating_mul(TensorDtype::I64.size());
     let count = to_u64(table.len()).checked_div(columns).unwrap_or(0);
     if total == 0 {
         return Ok(Vec::new());
@@ -145,7 +145,8 @@ fn table_and_values(
     let values = strip(key.as_str(), row.element, &shape, options)?;
     let name = [key.as_str(), CELLS_SUFFIX].concat();
     let geometry = cells_geometry(count, rank).ok_or_else(|| too_large(key))?;
-    let table = Part { tensor: NewTensor::of(&name, geometry), content: Content::Bytes(table) };
+    let table =
+        Part { tensor: NewTensor::from_geometry(&name, geometry), content: Content::Bytes(table) };
     Ok(vec![Part { tensor: values, content }, table])
 }
 
@@ -164,12 +165,15 @@ async fn items(
     }
     let is_text = dense.dtype().kind == DtypeKind::Text;
     let name = if is_text { TEXT.to_owned() } else { dense.dtype().to_string() };
-    let carrier = Carrier::of(&name, Some(width)).filter(|carrier| carrier.value_size() == width);
+    let carrier =
+        Carrier::for_data_type(&name, Some(width)).filter(|carrier| carrier.value_size() == width);
     let chunk: Vec<u64> = doc.inner_chunk_shape().to_vec();
     let typed = carrier.and_then(|carrier| carrier.geometry(dense.shape(), &chunk));
     let tensor = match typed {
-        Some(geometry) => NewTensor::of(key.as_str(), geometry).compressed(options.compression),
-        None => strip(key.as_str(), Element::U8, &[bytes], options)?,
+        Some(geometry) => {
+            NewTensor::from_geometry(key.as_str(), geometry).compressed(options.compression)
+        }
+        None => strip(key.as_str(), TensorDtype::U8, &[bytes], options)?,
     };
     Ok(vec![Part { tensor, content: Content::Items(dense) }])
 }
@@ -177,7 +181,7 @@ async fn items(
 /// A dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
 fn strip(
     name: &str,
-    element: Element,
+    element: TensorDtype,
     shape: &[u64],
     options: &PackOptions,
 ) -> Result<NewTensor, TensorError> {
@@ -194,16 +198,16 @@ fn strip(
 /// What one row of the payloads of an array is.
 #[derive(Debug)]
 struct Row {
-    element: Element,
+    element: TensorDtype,
     shape: Vec<u64>,
     bytes: u64, // not 0
 }
 
 impl Row {
-    const BYTES: Self = Self { element: Element::U8, shape: Vec::new(), bytes: 1 };
+    const BYTES: Self = Self { element: TensorDtype::U8, shape: Vec::new(), bytes: 1 };
 
     /// Numbers as the document has them, where all payloads are whole rows of them; otherwise bytes.
-    fn of(doc: &ArrayDoc, axes: usize, sizes: impl Iterator<Item = u64>) -> Self {
+    fn from_doc(doc: &ArrayDoc, axes: usize, sizes: impl Iterator<Item = u64>) -> Self {
         let text = |key: &str| doc.attributes.get(key).and_then(|value| value.as_str());
         let shape = match text("zv_array") {
             Some("vertices") => Some(vec![to_u64(axes)]),
@@ -215,7 +219,7 @@ impl Row {
             }
             _ => None,
         };
-        let carrier = text("dtype").and_then(|name| Carrier::of(name, None));
+        let carrier = text("dtype").and_then(|name| Carrier::for_data_type(name, None));
         let typed = shape.zip(carrier).and_then(|(shape, carrier)| {
             let geometry = carrier
                 .geometry(&[&[1], shape.as_slice()].concat(), &[&[1], shape.as_slice()].concat())?;
@@ -226,7 +230,7 @@ impl Row {
             .unwrap_or(Self::BYTES)
     }
 
-    fn of_geometry(geometry: &Geometry) -> Option<Self> {
+    fn of_geometry(geometry: &TileGeometry) -> Option<Self> {
         let shape = geometry.shape().get(1..)?.to_vec();
         let bytes = geometry.byte_len();
         (bytes > 0).then_some(Self { element: geometry.element(), shape, bytes })
@@ -246,6 +250,6 @@ fn too_large(key: &Key) -> TensorError {
 /// The data type of texts of a fixed width.
 const TEXT: &str = "fixed_length_utf32";
 /// Cells or rows that are asked for at once.
-const AT_ONCE: usize = 256;
+const SIZE_BATCH: usize = 256;
 /// Bytes of one compressed chunk.
 const CHUNK: u64 = 1 << 20;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Node};
-use zvf_store::{Build, Caching, Dense, Key, Rows, Store, StoreError, VerbatimArray};
+use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, StoreError, VerbatimArray};
 
 use super::plan::is_cells;
 use crate::error::TensorError;
@@ -136,7 +136,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
     let origin = origin(doc);
     let mut keys: Vec<(Vec<u64>, ChunkKey)> = Vec::new();
     for key in cells.presence().await?.iter() {
-        keys.push((ChunkPath::of(&key, &origin)?.index().to_vec(), key));
+        keys.push((ChunkPath::from_key(&key, &origin)?.index().to_vec(), key));
     }
     let shard = |index: &[u64]| -> Vec<u64> {
         let axes = index.iter().zip(&doc.chunk_shape);
@@ -196,14 +196,14 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
 }
 
 /// Items of one size: bands of rows, cut into chunks.
-async fn items(dense: &Dense, array: &VerbatimArray) -> Result<(), TensorError> {
+async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorError> {
     let chunk: Vec<u64> = array.document().inner_chunk_shape().to_vec();
     let shape = dense.shape();
     if shape.contains(&0) {
         return Ok(());
     }
     let Some(&step) = chunk.first() else {
-        return put(array, &[], dense, &dense.whole().await?);
+        return put(array, &[], dense, &dense.read_all().await?);
     };
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);
@@ -236,7 +236,7 @@ async fn items(dense: &Dense, array: &VerbatimArray) -> Result<(), TensorError> 
 fn put(
     array: &VerbatimArray,
     index: &[u64],
-    dense: &Dense,
+    dense: &DenseArray,
     items: &Bytes,
 ) -> Result<(), TensorError> {
     let fill = dense.fill();
@@ -247,7 +247,7 @@ fn put(
 }
 
 /// The chunk at `coords` out of an array of `shape`, in full: fill values beyond the edges.
-fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dense) -> Bytes {
+fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &DenseArray) -> Bytes {
     let width = to_usize(dense.dtype().size);
     if shape == chunk {
         return bytes.clone();

@@ -8,7 +8,7 @@ use std::io::{Seek, Write};
 use bytes::Bytes;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::Node;
-use zvf_store::{Caching, Dense, Op, Store, StoreError};
+use zvf_store::{Caching, DenseArray, Op, Store, StoreError};
 use zvf_tet::MemoryBudget;
 use zvf_tet::pack::encode_documents;
 
@@ -168,7 +168,7 @@ async fn write<W: Write + Seek>(
 /// The items of an array, chunk by chunk where chunks are runs of rows.
 async fn items<W: Write + Seek>(
     writer: &mut TetWriter<W>,
-    dense: &Dense,
+    dense: &DenseArray,
     rank: usize,
 ) -> Result<(), TensorError> {
     let row_wise = |writer: &TetWriter<W>| {
@@ -180,7 +180,7 @@ async fn items<W: Write + Seek>(
         })
     };
     if !row_wise(writer) {
-        return writer.put_tensor(&dense.whole().await?);
+        return writer.put_tensor(&dense.read_all().await?);
     }
     let mut left = writer.next_chunk().map_or(0, |(tensor, _)| tensor.geometry().tile_count());
     while left > 0 {
@@ -260,7 +260,7 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
         held = held.saturating_add(*size);
         first || held <= AT_ONCE_BYTES
     };
-    sizes.take(AT_ONCE).take_while(fits).count().max(1)
+    sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)
 }
 
 fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
@@ -271,5 +271,5 @@ fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
 }
 
 /// Payloads that are read at once, and what they may weigh together.
-const AT_ONCE: usize = 1024;
+const READ_BATCH_PAYLOADS: usize = 1024;
 const AT_ONCE_BYTES: u64 = 4 << 20;

@@ -16,7 +16,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
-use zvf_tet::{Axis, Element, MemoryBudget, Plan};
+use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype};
 
 use crate::array::{Array, View};
 use crate::error::TensorError;
@@ -119,7 +119,7 @@ impl TensorFile {
         let tet = TetFile::open(file).await?;
         let metadata = {
             let parsed = tet.parsed()?;
-            Metadata::of(parsed.footer().and_then(|footer| footer.metadata()))
+            Metadata::parse(parsed.footer().and_then(|footer| footer.metadata()))
         };
         Ok(Self { tet, metadata: Arc::new(metadata) })
     }
@@ -182,7 +182,7 @@ impl<'f> Tensor<'f> {
 
     /// Its element type, or `None` when this build does not know it.
     #[must_use]
-    pub const fn element(&self) -> Option<Element> {
+    pub const fn element(&self) -> Option<TensorDtype> {
         self.dataset.element()
     }
 
@@ -209,10 +209,10 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When it has another number of axes, or a label that the axis does not have.
-    pub fn axes(&self, slice: &Slice) -> Result<Vec<Axis>, TensorError> {
+    pub fn axes(&self, slice: &Slice) -> Result<Vec<AxisSlice>, TensorError> {
         let about = self.file.metadata.tensor(self.name());
         let label = |axis: usize, text: &str| about?.label(axis, text);
-        slice.axes(self.shape(), label).map_err(|error| error.of(self.name()))
+        slice.axes(self.shape(), label).map_err(|error| error.with_dataset(self.name()))
     }
 
     /// The elements of `slice`, in memory of their own.
@@ -225,7 +225,7 @@ impl<'f> Tensor<'f> {
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array, TensorError> {
         let axes = self.axes(slice)?;
         let most = memory.limit(self.file.memory_budget());
-        let named = |error: TensorError| error.of(self.name());
+        let named = |error: TensorError| error.with_dataset(self.name());
         let geometry = self.dataset.geometry().map_err(|error| named(error.into()))?;
         let read = async {
             if geometry.is_empty() && slice.cuts().is_empty() {
@@ -317,7 +317,7 @@ impl<'f> Tensor<'f> {
             let plan = lookup.select(&axes)?;
             Ok(Some(look(&plan)))
         };
-        plan().map_err(|error: TensorError| error.of(self.name()))
+        plan().map_err(|error: TensorError| error.with_dataset(self.name()))
     }
 }
 

@@ -61,7 +61,7 @@ struct Coords {
 
 impl Metadata {
     /// What `text` says; nothing when there is none or it has another form.
-    pub(super) fn of(text: Option<&[u8]>) -> Self {
+    pub(super) fn parse(text: Option<&[u8]>) -> Self {
         text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
     }
 
@@ -108,14 +108,14 @@ mod tests {
     #[test]
     fn a_footer_in_another_form_says_nothing() {
         let good = br#"{"datasets":{"a":{"attrs":{"units":"m"},"coords":{"0":{"labels":["x","y"]}}}},"more":1}"#;
-        let metadata = Metadata::of(Some(good));
+        let metadata = Metadata::parse(Some(good));
         let a = metadata.tensor("a").unwrap();
         assert_eq!((a.attrs["units"].as_str(), a.label(0, "y")), ("m", Some(1)));
         assert!(!metadata.is_empty());
         for odd in [&b"{"[..], b"[]", br#"{"datasets":{"a":{"attrs":{"n":1}}}}"#] {
-            assert!(Metadata::of(Some(odd)).is_empty());
+            assert!(Metadata::parse(Some(odd)).is_empty());
         }
-        assert!(Metadata::of(None).is_empty());
+        assert!(Metadata::parse(None).is_empty());
     }
 
     #[test]
@@ -127,6 +127,6 @@ mod tests {
         metadata.datasets.insert("a".to_owned(), about);
         let text = r#"{"datasets":{"a":{"coords":{"t":{"labels":["now"]}}}}}"#;
         assert_eq!(serde_json::to_string(&metadata).unwrap(), text);
-        assert_eq!(Metadata::of(Some(text.as_bytes())), metadata);
+        assert_eq!(Metadata::parse(Some(text.as_bytes())), metadata);
     }
 }

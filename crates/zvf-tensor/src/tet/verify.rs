@@ -12,7 +12,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use zvf_tet::{Codec, DECODED_CAP, Severity};
+use zvf_tet::{DECODED_CAP, Severity, TensorCodec};
 
 use super::file::TensorFile;
 use crate::error::TensorError;
@@ -84,7 +84,11 @@ impl TensorFile {
                 };
                 let (rule, error) = (finding.rule.id(), finding.error.into());
                 faults.push(Fault { rule, weight, error });
-                if faults.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if faults.len() < MAX_FAULTS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             });
         }
         if deep {
@@ -107,13 +111,13 @@ impl TensorFile {
             let Ok(plan) = lookup.select_all() else { continue };
             for touched in plan.tiles() {
                 let Ok(touched) = touched else { break };
-                if touched.row().codec() == Codec::Raw || faults.len() >= MOST {
+                if touched.row().codec() == TensorCodec::Raw || faults.len() >= MAX_FAULTS {
                     continue;
                 }
                 let coords = touched.tile().coords();
                 let read = self.container().read_chunk(tensor.dataset(), coords, most).await;
                 if let Err(error) = read {
-                    let error = TensorError::from(error).of(tensor.name());
+                    let error = TensorError::from(error).with_dataset(tensor.name());
                     if error.class().exit_code() != BROKEN {
                         return Err(error);
                     }
@@ -128,4 +132,4 @@ impl TensorFile {
 /// The exit code of faults of bytes; others are faults of reading them.
 const BROKEN: u8 = 3;
 /// More are not listed.
-const MOST: usize = 10_000;
+const MAX_FAULTS: usize = 10_000;

@@ -9,7 +9,7 @@
 //! In memory are the rows of the index and the chunks that are being compressed. A chunk is stored compressed
 //! only where that is smaller. The same calls give the same bytes: nothing here looks at a clock.
 //!
-//! Not here: the file itself, which is anything that can be written and sought in ([`crate::NewFile`]).
+//! Not here: the file itself, which is anything that can be written and sought in ([`crate::AtomicTensorFile`]).
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -18,8 +18,8 @@ use serde_json::json;
 use zvf_format::{Class, Expected, Found};
 use zvf_store::{Op, StoreError};
 use zvf_tet::{
-    Codec, DatasetSpec, Element, Geometry, Layout, MemoryBudget, Run, Selection, Tile,
-    encode_footer,
+    CopyRun, DatasetSpec, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype, Tile,
+    TileGeometry, encode_footer,
 };
 
 use super::file::TensorFile;
@@ -30,17 +30,17 @@ use crate::num::{to_u64, to_usize};
 /// A tensor to be written.
 ///
 /// ```
-/// use zvf_tet::Element;
+/// use zvf_tet::TensorDtype;
 /// use zvf_tensor::{Compression, NewTensor};
 ///
-/// let grid = NewTensor::new("grid", Element::F32, &[7, 5], &[3, 2])?.compressed(Compression::Zstd(3));
+/// let grid = NewTensor::new("grid", TensorDtype::F32, &[7, 5], &[3, 2])?.compressed(Compression::Zstd(3));
 /// assert_eq!(grid.geometry().tile_count(), 9);
 /// # Ok::<(), zvf_tensor::TensorError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTensor {
     name: Box<str>,
-    geometry: Geometry,
+    geometry: TileGeometry,
     alignment: u64,
     compression: Compression,
 }
@@ -67,19 +67,19 @@ impl NewTensor {
     /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64 bits.
     pub fn new(
         name: &str,
-        element: Element,
+        element: TensorDtype,
         shape: &[u64],
         chunk_shape: &[u64],
     ) -> Result<Self, TensorError> {
-        let geometry = Geometry::new(element, shape, chunk_shape).ok_or_else(|| {
+        let geometry = TileGeometry::new(element, shape, chunk_shape).ok_or_else(|| {
             let rule = "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes";
             let (class, expected) = (Class::BadShape, Expected::Rule(rule));
-            TensorError::refused(class, "shape", expected, "others").of(name)
+            TensorError::refused(class, "shape", expected, "others").with_dataset(name)
         })?;
-        Ok(Self::of(name, geometry))
+        Ok(Self::from_geometry(name, geometry))
     }
 
-    pub(crate) fn of(name: &str, geometry: Geometry) -> Self {
+    pub(crate) fn from_geometry(name: &str, geometry: TileGeometry) -> Self {
         let (alignment, compression) = (ALIGNMENT, Compression::None);
         Self { name: name.into(), geometry, alignment, compression }
     }
@@ -104,7 +104,7 @@ impl NewTensor {
 
     /// Grid, tiles and type.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
@@ -123,10 +123,10 @@ impl NewTensor {
 ///
 /// ```
 /// use std::io::Cursor;
-/// use zvf_tet::Element;
+/// use zvf_tet::TensorDtype;
 /// use zvf_tensor::{Memory, NewTensor, Slice, TensorFile, TetWriter};
 ///
-/// let counts = NewTensor::new("counts", Element::U8, &[5], &[3])?;
+/// let counts = NewTensor::new("counts", TensorDtype::U8, &[5], &[3])?;
 /// let mut writer = TetWriter::new(Cursor::new(Vec::new()), vec![counts], Default::default())?;
 /// writer.put_tensor(b"abcde")?;
 /// let bytes = writer.finish(None)?.into_inner();
@@ -178,7 +178,10 @@ impl<W: Write + Seek> TetWriter<W> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
             let geometry = tensor.dataset().geometry().map_err(TensorError::from);
-            all.push(NewTensor::of(tensor.name(), geometry.map_err(|e| e.of(tensor.name()))?));
+            all.push(NewTensor::from_geometry(
+                tensor.name(),
+                geometry.map_err(|e| e.with_dataset(tensor.name()))?,
+            ));
         }
         all.extend(tensors);
         let mut writer = Self::new(out, all, old.memory_budget())?;
@@ -278,7 +281,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// When all are written, or one that was begun is not whole.
     pub fn begin_chunk(&mut self) -> Result<(), TensorError> {
         let Some((_, tile)) = self.next_chunk() else { return Err(no_more()) };
-        self.place(Codec::Raw, tile.byte_len())
+        self.place(TensorCodec::Raw, tile.byte_len())
     }
 
     /// Writes the next piece of the chunk that was begun.
@@ -324,15 +327,15 @@ impl<W: Write + Seek> TetWriter<W> {
 
     fn put_packed(&mut self, elements: &[u8], packed: Option<&[u8]>) -> Result<(), TensorError> {
         let (codec, stored) = match packed {
-            Some(packed) => (Codec::Zstd, packed),
-            None => (Codec::Raw, elements),
+            Some(packed) => (TensorCodec::Zstd, packed),
+            None => (TensorCodec::Raw, elements),
         };
         self.place(codec, to_u64(stored.len()))?;
         self.write(stored)
     }
 
     /// Takes the place of the next payload, and goes there.
-    fn place(&mut self, codec: Codec, stored: u64) -> Result<(), TensorError> {
+    fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<(), TensorError> {
         self.check_closed()?;
         let offset = self.layout.place(codec, stored)?;
         self.pad_to(offset)?;
@@ -367,18 +370,18 @@ impl<W: Write + Seek> TetWriter<W> {
         }
         let (class, expected) = (Class::InvalidArgument, Expected::Exactly(tile.byte_len().into()));
         let error = TensorError::refused(class, "bytes of a chunk", expected, Found::from(found));
-        Err(error.of(tensor.name()))
+        Err(error.with_dataset(tensor.name()))
     }
 }
 
 /// The tiles of a grid from one position on.
 struct Ahead<'g> {
-    geometry: &'g Geometry,
+    geometry: &'g TileGeometry,
     at: u64,
 }
 
 impl<'g> Ahead<'g> {
-    const fn new(geometry: &'g Geometry, at: u64) -> Self {
+    const fn new(geometry: &'g TileGeometry, at: u64) -> Self {
         Self { geometry, at }
     }
 
@@ -401,7 +404,7 @@ impl<'g> Ahead<'g> {
 fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; to_usize(tile.byte_len())];
-    for Run { src, dst, count, .. } in all.runs(tile) {
+    for CopyRun { src, dst, count, .. } in all.runs(tile) {
         // All of a tensor is selected, so runs are side by side on both sides.
         let len = to_usize(count.saturating_mul(size));
         let [src, dst] = [src, dst].map(to_usize);

@@ -10,7 +10,7 @@
 //! not wrong, and nothing is ever answered from a zone map.
 
 use serde::Deserialize;
-use zvf_tet::Element;
+use zvf_tet::TensorDtype;
 
 use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};
@@ -69,14 +69,14 @@ impl TensorFile {
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
-                    return Err(TensorError::from(error).of(tensor.name()));
+                    return Err(TensorError::from(error).with_dataset(tensor.name()));
                 }
                 Err(_) => Some(("chunk_index", "a chunk that can be read")),
             };
             if let Some((what, rule)) = found {
                 let place = format!("{:?}", zone.chunk_index);
                 let fault = fault(what, rule, &place);
-                faults.push(Fault { error: fault.error.of(tensor.name()), ..fault });
+                faults.push(Fault { error: fault.error.with_dataset(tensor.name()), ..fault });
             }
         }
         Ok(())
@@ -85,7 +85,7 @@ impl TensorFile {
 
 impl Zone {
     /// What is wrong about a chunk of these elements: which member, and what it must be.
-    fn fault(&self, element: Element, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    fn fault(&self, element: TensorDtype, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         let size = usize::try_from(element.size()).unwrap_or(1);
         let (mut nan, mut ends) = (0_u64, None::<(Worth, Worth)>);
         let mut count = 0_u64;
@@ -128,7 +128,7 @@ impl Zone {
 }
 
 /// The element that hexadecimal digits are.
-fn decoded(element: Element, text: &str) -> Option<Worth> {
+fn decoded(element: TensorDtype, text: &str) -> Option<Worth> {
     let digits = text.as_bytes().as_chunks::<2>().0;
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Vec<u8> = digits.iter().map(byte).collect::<Option<_>>()?;
@@ -136,7 +136,7 @@ fn decoded(element: Element, text: &str) -> Option<Worth> {
 }
 
 /// What an element is worth; `None` when it is no number.
-fn worth(element: Element, item: &[u8]) -> Option<Worth> {
+fn worth(element: TensorDtype, item: &[u8]) -> Option<Worth> {
     let mut wide = [0_u8; 8];
     for (to, from) in wide.iter_mut().zip(item) {
         *to = *from;
@@ -144,13 +144,13 @@ fn worth(element: Element, item: &[u8]) -> Option<Worth> {
     let bits = u64::from_le_bytes(wide);
     let [a, b, c, d, ..] = wide;
     let float = match element {
-        Element::F64 => f64::from_bits(bits),
-        Element::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
-        Element::F16 => half(u16::from_le_bytes([a, b])),
-        Element::I16 => return Some(Worth::Whole(i16::from_le_bytes([a, b]).into())),
-        Element::I32 => return Some(Worth::Whole(i32::from_le_bytes([a, b, c, d]).into())),
-        Element::I64 => return Some(Worth::Whole(i64::from_le_bytes(wide).into())),
-        Element::U8 | Element::U16 | Element::U32 | Element::U64 => {
+        TensorDtype::F64 => f64::from_bits(bits),
+        TensorDtype::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
+        TensorDtype::F16 => half(u16::from_le_bytes([a, b])),
+        TensorDtype::I16 => return Some(Worth::Whole(i16::from_le_bytes([a, b]).into())),
+        TensorDtype::I32 => return Some(Worth::Whole(i32::from_le_bytes([a, b, c, d]).into())),
+        TensorDtype::I64 => return Some(Worth::Whole(i64::from_le_bytes(wide).into())),
+        TensorDtype::U8 | TensorDtype::U16 | TensorDtype::U32 | TensorDtype::U64 => {
             return Some(Worth::Whole(bits.into()));
         }
     };
@@ -227,11 +227,15 @@ mod tests {
             (zone(4, 1, Some("zz"), None), Some("min_le")),
             (zone(4, 1, Some("0000c07f"), None), Some("min_le")), // NaN
         ] {
-            assert_eq!(zone.fault(Element::F32, &floats).map(|(what, _)| what), what, "{zone:?}");
+            assert_eq!(
+                zone.fault(TensorDtype::F32, &floats).map(|(what, _)| what),
+                what,
+                "{zone:?}"
+            );
         }
         let whole = [0xff, 0xff, 1, 0];
-        assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(Element::I16, &whole), None);
-        let told = zone(2, 0, Some("ffff"), None).fault(Element::U16, &whole);
+        assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(TensorDtype::I16, &whole), None);
+        let told = zone(2, 0, Some("ffff"), None).fault(TensorDtype::U16, &whole);
         assert_eq!(told, Some(("min_le", "the least element")));
     }
 }

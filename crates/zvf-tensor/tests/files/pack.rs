@@ -32,7 +32,7 @@ async fn assert_same(id: &str, one: &Store, other: &Store) {
         let path = key.as_str();
         if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
             let read = async |store: &Store| {
-                store.dense(path).await.unwrap().unwrap().whole().await.unwrap()
+                store.dense(path).await.unwrap().unwrap().read_all().await.unwrap()
             };
             assert_eq!(read(one).await, read(other).await, "{id} {key}");
         } else if doc.rank() == 1 && doc.nonempty_chunks.is_none() {

@@ -13,10 +13,10 @@ use serde_json::Value;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tensor::{
-    Bound, Compression, Cut, Memory, Metadata, NewFile, NewTensor, Slice, Tensor, TensorAbout,
-    TensorFile, TetWriter, Weight,
+    AtomicTensorFile, Bound, Compression, Cut, Memory, Metadata, NewTensor, Slice, Tensor,
+    TensorAbout, TensorFile, TetWriter, Weight,
 };
-use zvf_tet::{Element, Rule};
+use zvf_tet::{TensorDtype, TetRule};
 
 use super::sha256;
 
@@ -165,7 +165,7 @@ async fn every_broken_file_by_its_rule() {
         match (case["expect"].as_str().unwrap(), opened) {
             ("reject-open", opened) => {
                 let error = opened.unwrap_err();
-                assert!(error.rule().is_some_and(|rule| rule <= Rule::O9), "{name}: {error}");
+                assert!(error.rule().is_some_and(|rule| rule <= TetRule::O9), "{name}: {error}");
             }
             ("either", Err(_)) => {}
             (expect, opened) => {
@@ -230,7 +230,7 @@ async fn labels_and_limits() {
 
 #[tokio::test]
 async fn a_slice_of_a_far_file_fetches_no_more_than_its_runs() {
-    let big = NewTensor::new("big", Element::U8, &[1000, 1000], &[100, 1000]).unwrap();
+    let big = NewTensor::new("big", TensorDtype::U8, &[1000, 1000], &[100, 1000]).unwrap();
     let mut writer =
         TetWriter::new(Cursor::new(Vec::new()), vec![big], Default::default()).unwrap();
     let elements: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 253) as u8).collect();
@@ -263,7 +263,7 @@ fn a_chunk_that_lies_about_its_length_takes_no_memory() {
 
 #[test]
 fn calls_out_of_order_are_refused() {
-    let two = || vec![NewTensor::new("a", Element::U16, &[3], &[2]).unwrap()];
+    let two = || vec![NewTensor::new("a", TensorDtype::U16, &[3], &[2]).unwrap()];
     let begin = || TetWriter::new(Cursor::new(Vec::new()), two(), Default::default()).unwrap();
     let said = |result: Result<(), zvf_tensor::TensorError>| result.unwrap_err().to_string();
     assert_eq!(
@@ -291,7 +291,7 @@ fn calls_out_of_order_are_refused() {
         "InvalidArgument, chunk: expected no more chunks, found \"one more\""
     );
     assert!(begin().finish(None).is_err());
-    assert!(NewTensor::new("a", Element::U16, &[3], &[2, 2]).is_err());
+    assert!(NewTensor::new("a", TensorDtype::U16, &[3], &[2, 2]).is_err());
 }
 
 #[tokio::test]
@@ -300,8 +300,8 @@ async fn appending_makes_a_new_file() {
         TensorFile::of_bytes(fs::read(folder().join("zstd_f64_3d.tet")).unwrap().into()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new.tet");
-    let mut new = NewFile::create(&path, false).unwrap();
-    let tensors = vec![NewTensor::new("more", Element::U8, &[4], &[4]).unwrap()];
+    let mut new = AtomicTensorFile::create(&path, false).unwrap();
+    let tensors = vec![NewTensor::new("more", TensorDtype::U8, &[4], &[4]).unwrap()];
     let mut writer = TetWriter::appending(new.file(), &old, tensors).await.unwrap();
     writer.put_tensor(b"more").unwrap();
     let mut metadata = Metadata::default();
@@ -334,7 +334,7 @@ proptest! {
         level in 0_usize..2,
         seed: u8,
     ) {
-        let element = [Element::U8, Element::I16, Element::F64][which];
+        let element = [TensorDtype::U8, TensorDtype::I16, TensorDtype::F64][which];
         let compression = [Compression::None, Compression::Zstd(3)][level];
         let shape: Vec<u64> = axes.iter().map(|a| a.0).collect();
         let chunk: Vec<u64> = axes.iter().map(|a| a.1).collect();
@@ -402,7 +402,7 @@ async fn a_zone_map_that_lies_is_told() {
         assert!(text.contains("le: expected the "), "{text}");
         // What is read is what is there.
         let element = file.tensors().next().unwrap().element().unwrap();
-        assert!(matches!(element, Element::F32 | Element::F64));
+        assert!(matches!(element, TensorDtype::F32 | TensorDtype::F64));
     }
 }
 

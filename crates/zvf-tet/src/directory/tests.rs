@@ -142,8 +142,8 @@ proptest! {
     ) {
         let datasets: Vec<_> = datasets.iter().filter_map(|(name, tag, axes)| {
             let (shape, chunk): (Vec<_>, Vec<_>) = axes.iter().copied().unzip();
-            let element = Element::from_tag(*tag).unwrap();
-            Some((name.as_str(), Geometry::new(element, &shape, &chunk)?))
+            let element = TensorDtype::from_tag(*tag).unwrap();
+            Some((name.as_str(), TileGeometry::new(element, &shape, &chunk)?))
         }).collect();
         let (count, bytes) = encode(datasets.iter().map(|(name, g)| (*name, g))).unwrap();
         let directory = Directory::parse(&bytes, count, 1 << 20).unwrap();

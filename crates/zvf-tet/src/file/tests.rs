@@ -4,7 +4,7 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::*;
-use crate::Rule;
+use crate::TetRule;
 use crate::testing::{two_tiles, with_footer};
 
 /// Opens by ranges from `first` bytes of either end; what was asked for, the last at the end.
@@ -68,33 +68,36 @@ fn parts_are_as_they_were_written() {
 #[test]
 fn refused_at_open_by_rule() {
     #[rustfmt::skip]
-    let table: [(usize, &[u8], Rule, &str); 13] = [
-        (0, b"t", Rule::O1, "BadMagic in tet superblock, magic at byte 0: expected TETR, found 74 45 54 52"),
-        (4, b"\x02", Rule::O1, "UnsupportedVersion in tet superblock, layout_version at byte 4: expected 1, found 2"),
-        (31, b"\x01", Rule::O2, "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 294, found 72057594037928176"),
-        (39, b"\x01", Rule::O3, "OutOfBounds in tet directory, dataset_blob_len at byte 32: expected at most 334, found 72057594037927976"),
-        (8, b"\x02", Rule::O3, "Truncated in tet directory, dataset_count at byte 8: expected at most 1, found 2"),
-        (48, b"\0", Rule::O4, "BadShape in tet directory, ndim at byte 48: expected 1 to 8, found 0"),
-        (40, b"\x11", Rule::O4, "Truncated in tet directory, shape at byte 80: expected 8 bytes, found 0"),
-        (16, b"\x48", Rule::O6, "CountMismatch in tet superblock, chunk_index_offset at byte 16: expected 80, found 72"),
-        (80, b"x", Rule::O7, "BadMagic in tet chunk index, magic at byte 80: expected TIDX, found 78 49 44 58"),
-        (88, b"\x01", Rule::O7, "Trailing in tet chunk index, bytes after the end at byte 216: expected 0, found 104"),
-        (200, b"\x02", Rule::O8, "CountMismatch in tet chunk index, stored_byte_len at byte 200: expected 16, found 2"),
-        (288, b"\x51", Rule::O8, "OutOfBounds in tet chunk index, stored_byte_len at byte 304: expected at most 7, found 8"),
-        (370, b"X", Rule::O9, "BadMagic in tet footer, magic at byte 370: expected THST, found 58 48 53 54"),
+    let table: [(usize, &[u8], TetRule, &str); 13] = [
+        (0, b"t", TetRule::O1, "BadMagic in tet superblock, magic at byte 0: expected TETR, found 74 45 54 52"),
+        (4, b"\x02", TetRule::O1, "UnsupportedVersion in tet superblock, layout_version at byte 4: expected 1, found 2"),
+        (31, b"\x01", TetRule::O2, "OutOfBounds in tet superblock, chunk_index_length at byte 24: expected at most 294, found 72057594037928176"),
+        (39, b"\x01", TetRule::O3, "OutOfBounds in tet directory, dataset_blob_len at byte 32: expected at most 334, found 72057594037927976"),
+        (8, b"\x02", TetRule::O3, "Truncated in tet directory, dataset_count at byte 8: expected at most 1, found 2"),
+        (48, b"\0", TetRule::O4, "BadShape in tet directory, ndim at byte 48: expected 1 to 8, found 0"),
+        (40, b"\x11", TetRule::O4, "Truncated in tet directory, shape at byte 80: expected 8 bytes, found 0"),
+        (16, b"\x48", TetRule::O6, "CountMismatch in tet superblock, chunk_index_offset at byte 16: expected 80, found 72"),
+        (80, b"x", TetRule::O7, "BadMagic in tet chunk index, magic at byte 80: expected TIDX, found 78 49 44 58"),
+        (88, b"\x01", TetRule::O7, "Trailing in tet chunk index, bytes after the end at byte 216: expected 0, found 104"),
+        (200, b"\x02", TetRule::O8, "CountMismatch in tet chunk index, stored_byte_len at byte 200: expected 16, found 2"),
+        (288, b"\x51", TetRule::O8, "OutOfBounds in tet chunk index, stored_byte_len at byte 304: expected at most 7, found 8"),
+        (370, b"X", TetRule::O9, "BadMagic in tet footer, magic at byte 370: expected THST, found 58 48 53 54"),
     ];
     for (at, change, rule, message) in table {
         let mut bytes = with_footer();
         bytes[at..at + change.len()].copy_from_slice(change);
         let error = File::parse(&bytes).unwrap_err();
-        assert_eq!((error.to_string().as_str(), Rule::of(&error)), (message, Some(rule)));
+        assert_eq!(
+            (error.to_string().as_str(), TetRule::from_error(&error)),
+            (message, Some(rule))
+        );
     }
     // A directory that is longer than its records.
     let mut longer = two_tiles();
     longer.splice(80..80, [0; 8]);
     (longer[16], longer[32]) = (0x58, 0x30);
     let error = File::parse(&longer).unwrap_err();
-    assert_eq!(Rule::of(&error), Some(Rule::O5));
+    assert_eq!(TetRule::from_error(&error), Some(TetRule::O5));
     // The first bytes of a file with datasets, and nothing else.
     let mut short = two_tiles();
     short.truncate(39);

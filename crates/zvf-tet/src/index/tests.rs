@@ -24,8 +24,8 @@ fn two() -> Vec<u8> {
 #[test]
 fn golden_bytes_both_ways() {
     let rows = [
-        Row::new(3, &[1, 2], 500, 20, 20, Codec::Raw).unwrap(),
-        Row::new(3, &[1, 3], 520, 40, 30, Codec::Zstd).unwrap(),
+        Row::new(3, &[1, 2], 500, 20, 20, TensorCodec::Raw).unwrap(),
+        Row::new(3, &[1, 3], 520, 40, 30, TensorCodec::Zstd).unwrap(),
     ];
     let bytes = two();
     let index = Index::parse(&bytes, 550).unwrap();
@@ -39,8 +39,8 @@ fn golden_bytes_both_ways() {
     assert_eq!((zstd.dataset_id(), zstd.chunk_index()), (3, [1, 3, 0, 0, 0, 0, 0, 0]));
     assert_eq!((zstd.payload_offset(), zstd.payload_end()), (520, 550));
     assert_eq!((zstd.raw_byte_len(), zstd.stored_byte_len()), (40, 30));
-    assert_eq!((rows[0].codec(), zstd.codec()), (Codec::Raw, Codec::Zstd));
-    assert_eq!(Row::new(0, &[0; 9], 0, 0, 0, Codec::Raw), None);
+    assert_eq!((rows[0].codec(), zstd.codec()), (TensorCodec::Raw, TensorCodec::Zstd));
+    assert_eq!(Row::new(0, &[0; 9], 0, 0, 0, TensorCodec::Raw), None);
     assert_eq!(byte_len(2), Some(240));
     assert_eq!(byte_len(u64::MAX / 104), None);
 }
@@ -100,7 +100,7 @@ fn lints_reserved_fields_and_a_large_budget() {
 
 #[test]
 fn a_claim_is_not_a_buffer() {
-    let row = Row::new(0, &[0], 0, 1 << 40, 30, Codec::Zstd).unwrap();
+    let row = Row::new(0, &[0], 0, 1 << 40, 30, TensorCodec::Zstd).unwrap();
     assert_eq!(row.decoded_len(1 << 40), Ok(1 << 40));
     assert_eq!(
         row.decoded_len(DECODED_CAP).unwrap_err().to_string(),
@@ -117,7 +117,7 @@ proptest! {
         *at.get_mut(&mut bytes) = byte;
         if let Ok(index) = Index::parse(&bytes, 550) {
             prop_assert!(index.rows().iter().all(|row| row.payload_end() <= 550));
-            let raw = index.rows().iter().filter(|row| row.codec() == Codec::Raw);
+            let raw = index.rows().iter().filter(|row| row.codec() == TensorCodec::Raw);
             prop_assert!(raw.into_iter().all(|row| row.raw_byte_len() == row.stored_byte_len()));
         }
     }

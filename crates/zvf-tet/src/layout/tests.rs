@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::two_tiles;
-use crate::{Element, File};
+use crate::{File, TensorDtype};
 
-fn geometry(shape: &[u64], chunk: &[u64]) -> Geometry {
-    Geometry::new(Element::F32, shape, chunk).unwrap()
+fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
+    TileGeometry::new(TensorDtype::F32, shape, chunk).unwrap()
 }
 
 #[test]
@@ -20,8 +20,8 @@ fn the_prefix_is_as_typed_by_hand() {
     assert_eq!(layout.prefix_len(), 320);
     let (dataset, tile) = layout.next_tile().unwrap();
     assert_eq!((dataset, tile.byte_len()), (0, 16));
-    assert_eq!(layout.place(Codec::Raw, 16), Ok(320));
-    assert_eq!(layout.place(Codec::Raw, 8), Ok(336));
+    assert_eq!(layout.place(TensorCodec::Raw, 16), Ok(320));
+    assert_eq!(layout.place(TensorCodec::Raw, 8), Ok(336));
     assert_eq!((layout.next_tile(), layout.payload_end()), (None, 344));
     assert_eq!(layout.finish(false).unwrap(), two_tiles()[..320]);
 }
@@ -40,7 +40,7 @@ fn no_datasets_and_datasets_without_tiles() {
     ];
     let mut layout = Layout::new(&specs, MemoryBudget::new(0, 7)).unwrap();
     assert_eq!(layout.next_tile().unwrap().0, 1);
-    let offset = layout.place(Codec::Zstd, 13).unwrap();
+    let offset = layout.place(TensorCodec::Zstd, 13).unwrap();
     assert_eq!(offset % 64, 0);
     let mut bytes = layout.finish(false).unwrap();
     bytes.resize(usize::try_from(offset).unwrap() + 13, 0);
@@ -66,11 +66,11 @@ fn every_refusal_in_full() {
     }
     let layout = Layout::new(&[spec], MemoryBudget::DEFAULT).unwrap();
     assert_eq!(
-        layout.clone().place(Codec::Raw, 15).unwrap_err().to_string(),
+        layout.clone().place(TensorCodec::Raw, 15).unwrap_err().to_string(),
         "CountMismatch in tet chunk index, stored_byte_len at byte 0: expected 16, found 15"
     );
     assert_eq!(
-        layout.clone().place(Codec::Zstd, u64::MAX - 300).unwrap_err().to_string(),
+        layout.clone().place(TensorCodec::Zstd, u64::MAX - 300).unwrap_err().to_string(),
         "Overflow in tet chunk index, payload_offset at byte 0: expected a file below 2^64 bytes, \
          found 18446744073709551315"
     );
@@ -79,10 +79,10 @@ fn every_refusal_in_full() {
         "InvalidArgument in tet chunk index, payload at byte 0: expected a payload for each tile, found 0"
     );
     let mut full = layout;
-    full.place(Codec::Raw, 16).unwrap();
-    full.place(Codec::Raw, 8).unwrap();
+    full.place(TensorCodec::Raw, 16).unwrap();
+    full.place(TensorCodec::Raw, 8).unwrap();
     assert_eq!(
-        full.place(Codec::Raw, 8).unwrap_err().to_string(),
+        full.place(TensorCodec::Raw, 8).unwrap_err().to_string(),
         "InvalidArgument in tet chunk index, payload at byte 0: expected no more payloads, found one more"
     );
 }
@@ -105,8 +105,8 @@ proptest! {
         let mut placed = Vec::new();
         while let Some((_, tile)) = layout.next_tile() {
             let (codec, stored) = match sizes.next() {
-                Some(size) if size % 2 == 1 => (Codec::Zstd, *size),
-                _ => (Codec::Raw, tile.byte_len()),
+                Some(size) if size % 2 == 1 => (TensorCodec::Zstd, *size),
+                _ => (TensorCodec::Raw, tile.byte_len()),
             };
             placed.push(layout.place(codec, stored).unwrap());
         }

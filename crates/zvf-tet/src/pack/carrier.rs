@@ -18,22 +18,22 @@
 //!
 //! Not here: the document that keeps the true type.
 
-use crate::{Element, Geometry, MAX_RANK};
+use crate::{MAX_RANK, TensorDtype, TileGeometry};
 
 /// An element type, and how many of it one value takes.
 ///
 /// ```
 /// use zvf_tet::pack::Carrier;
-/// use zvf_tet::Element;
+/// use zvf_tet::TensorDtype;
 ///
-/// let text = Carrier::of("fixed_length_utf32", Some(48)).unwrap();
-/// assert_eq!((text.element(), text.per_value()), (Element::U32, 12));
+/// let text = Carrier::for_data_type("fixed_length_utf32", Some(48)).unwrap();
+/// assert_eq!((text.element(), text.per_value()), (TensorDtype::U32, 12));
 /// assert_eq!(text.geometry(&[100], &[64]).unwrap().shape(), [100, 12]);
-/// assert_eq!(Carrier::of("variable_length_bytes", None), None);
+/// assert_eq!(Carrier::for_data_type("variable_length_bytes", None), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carrier {
-    element: Element,
+    element: TensorDtype,
     per_value: u64, // at least 1
 }
 
@@ -41,25 +41,25 @@ impl Carrier {
     /// The carrier of a Zarr data type, by its name; `value_size` in bytes where the name does not say.
     /// `None` for types of variable length.
     #[must_use]
-    pub fn of(data_type: &str, value_size: Option<u64>) -> Option<Self> {
+    pub fn for_data_type(data_type: &str, value_size: Option<u64>) -> Option<Self> {
         let one = |element| Some(Self { element, per_value: 1 });
         match data_type {
-            "float16" => one(Element::F16),
-            "float32" => one(Element::F32),
-            "float64" => one(Element::F64),
-            "int16" => one(Element::I16),
-            "int32" => one(Element::I32),
-            "int64" | "numpy.datetime64" | "numpy.timedelta64" => one(Element::I64),
-            "bool" | "int8" | "uint8" => one(Element::U8),
-            "uint16" => one(Element::U16),
-            "uint32" => one(Element::U32),
-            "uint64" | "complex64" => one(Element::U64),
+            "float16" => one(TensorDtype::F16),
+            "float32" => one(TensorDtype::F32),
+            "float64" => one(TensorDtype::F64),
+            "int16" => one(TensorDtype::I16),
+            "int32" => one(TensorDtype::I32),
+            "int64" | "numpy.datetime64" | "numpy.timedelta64" => one(TensorDtype::I64),
+            "bool" | "int8" | "uint8" => one(TensorDtype::U8),
+            "uint16" => one(TensorDtype::U16),
+            "uint32" => one(TensorDtype::U32),
+            "uint64" | "complex64" => one(TensorDtype::U64),
             "complex128" => Self::of_bits(16),
             "fixed_length_utf32" => {
                 let size =
-                    value_size.filter(|n| *n > 0 && n.is_multiple_of(Element::U32.size()))?;
-                let per_value = size.checked_div(Element::U32.size())?;
-                Some(Self { element: Element::U32, per_value })
+                    value_size.filter(|n| *n > 0 && n.is_multiple_of(TensorDtype::U32.size()))?;
+                let per_value = size.checked_div(TensorDtype::U32.size())?;
+                Some(Self { element: TensorDtype::U32, per_value })
             }
             "string" | "variable_length_bytes" | "variable_length_utf8" | "bytes" => None,
             _ => Self::of_bits(value_size.or_else(|| raw_bits(data_type))?),
@@ -70,10 +70,10 @@ impl Carrier {
     #[must_use]
     pub fn of_bits(value_size: u64) -> Option<Self> {
         let element = match value_size {
-            2 => Element::U16,
-            4 => Element::U32,
-            n if n.is_multiple_of(8) => Element::U64,
-            _ => Element::U8,
+            2 => TensorDtype::U16,
+            4 => TensorDtype::U32,
+            n if n.is_multiple_of(8) => TensorDtype::U64,
+            _ => TensorDtype::U8,
         };
         let per_value = value_size.checked_div(element.size())?;
         (per_value > 0).then_some(Self { element, per_value })
@@ -81,7 +81,7 @@ impl Carrier {
 
     /// The element type.
     #[must_use]
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
@@ -100,9 +100,9 @@ impl Carrier {
     /// The dataset that carries values of this shape, with a last axis where a value takes more than one
     /// element; `None` when that makes more than 8 axes or 2^64 bytes, or the chunk shape is impossible.
     #[must_use]
-    pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<Geometry> {
+    pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<TileGeometry> {
         if self.per_value == 1 || shape.len() != chunk_shape.len() {
-            return Geometry::new(self.element, shape, chunk_shape);
+            return TileGeometry::new(self.element, shape, chunk_shape);
         }
         let longer = |axes: &[u64]| {
             let mut all = [self.per_value; MAX_RANK];
@@ -111,7 +111,7 @@ impl Carrier {
         };
         let rank = shape.len().checked_add(1)?;
         let (shape, chunk_shape) = (longer(shape)?, longer(chunk_shape)?);
-        Geometry::new(self.element, shape.get(..rank)?, chunk_shape.get(..rank)?)
+        TileGeometry::new(self.element, shape.get(..rank)?, chunk_shape.get(..rank)?)
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_type_has_its_bits_carried() {
-        use Element::{F16, F32, F64, I16, I32, I64, U8, U16, U32, U64};
+        use TensorDtype::{F16, F32, F64, I16, I32, I64, U8, U16, U32, U64};
         #[rustfmt::skip]
         let table = [
             ("float16", None, Some((F16, 1))), ("float32", None, Some((F32, 1))), ("float64", None, Some((F64, 1))),
@@ -143,7 +143,7 @@ mod tests {
             ("string", None, None), ("variable_length_bytes", None, None),
         ];
         for (name, size, carrier) in table {
-            let found = Carrier::of(name, size);
+            let found = Carrier::for_data_type(name, size);
             assert_eq!(found.map(|c| (c.element(), c.per_value())), carrier, "{name} {size:?}");
             if let (Some(size), Some(found)) = (size, found) {
                 assert_eq!(found.value_size(), size);
@@ -153,8 +153,10 @@ mod tests {
 
     #[test]
     fn a_ninth_axis_does_not_fit() {
-        let (one, two) =
-            (Carrier::of("int8", None).unwrap(), Carrier::of("complex128", None).unwrap());
+        let (one, two) = (
+            Carrier::for_data_type("int8", None).unwrap(),
+            Carrier::for_data_type("complex128", None).unwrap(),
+        );
         assert_eq!(one.geometry(&[2; 8], &[1; 8]).unwrap().rank(), 8);
         assert_eq!(two.geometry(&[2; 7], &[1; 7]).unwrap().chunk_shape(), [1, 1, 1, 1, 1, 1, 1, 2]);
         assert_eq!(two.geometry(&[2; 8], &[1; 8]), None);

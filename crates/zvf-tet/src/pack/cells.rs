@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use zerocopy::little_endian::I64;
 
-use crate::{Element, Geometry};
+use crate::{TensorDtype, TileGeometry};
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Found, Lints, Part, num};
 
@@ -255,9 +255,9 @@ impl Cell<'_> {
 /// The dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
 /// no dataset, or too many.
 #[must_use]
-pub fn cells_geometry(cells: u64, rank: usize) -> Option<Geometry> {
+pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
     let shape = [cells, num::to_u64(rank).checked_add(EXTRA)?];
-    Geometry::new(Element::I64, &shape, &shape).filter(|_| rank > 0)
+    TileGeometry::new(TensorDtype::I64, &shape, &shape).filter(|_| rank > 0)
 }
 
 /// The bytes of a table: coordinates and row count of each cell, in the order of the coordinates. Cells

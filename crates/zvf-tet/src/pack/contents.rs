@@ -5,20 +5,20 @@
 //! Not here: the bytes of a dataset ([`Plan`](crate::Plan) says where they are).
 
 use super::{CELLS_SUFFIX, Cell, DOCUMENTS};
-use crate::{Dataset, Directory, Element, Geometry, Span};
+use crate::{Dataset, Directory, Span, TensorDtype, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
 /// A directory that is one of a pack.
 ///
 /// ```
 /// use zvf_tet::pack::{Contents, DOCUMENTS};
-/// use zvf_tet::{Codec, DatasetSpec, Element, File, Geometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, File, TileGeometry, Layout, MemoryBudget};
 ///
-/// let bytes = |n| Geometry::new(Element::U8, &[n], &[n]).unwrap();
+/// let bytes = |n| TileGeometry::new(TensorDtype::U8, &[n], &[n]).unwrap();
 /// let specs = [DatasetSpec::new(DOCUMENTS, bytes(2)), DatasetSpec::new("0/mask", bytes(9))];
 /// let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT)?;
-/// layout.place(Codec::Raw, 2)?;
-/// layout.place(Codec::Raw, 9)?;
+/// layout.place(TensorCodec::Raw, 2)?;
+/// layout.place(TensorCodec::Raw, 9)?;
 /// let end = layout.payload_end();
 /// let mut file = layout.finish(false)?;
 /// file.resize(end as usize, b' ');
@@ -40,7 +40,7 @@ pub struct Contents<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PackedArray<'a> {
     values: Dataset<'a>,
-    geometry: Geometry,         // of `values`
+    geometry: TileGeometry,     // of `values`
     cells: Option<Dataset<'a>>, // i64 with two axes, at least three columns
 }
 
@@ -55,7 +55,7 @@ impl<'a> Contents<'a> {
             let (class, expected) = (Class::BadTag, Expected::Rule("a dataset zvf/store.json"));
             return Err(refuse(class, "documents", expected, "a file that is no pack"));
         };
-        if documents.element() != Some(Element::U8) || documents.rank() != 1 {
+        if documents.element() != Some(TensorDtype::U8) || documents.rank() != 1 {
             let (class, expected) = (Class::BadShape, Expected::Rule("u8 with one axis"));
             return Err(refuse(class, "documents", expected, "another type or rank"));
         }
@@ -109,7 +109,7 @@ impl<'a> PackedArray<'a> {
 
     /// Grid and tiles of the values.
     #[must_use]
-    pub const fn geometry(&self) -> &Geometry {
+    pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
@@ -152,7 +152,7 @@ impl<'a> PackedArray<'a> {
 /// A table has coordinates, first row and row count.
 fn check_table(cells: &Dataset<'_>) -> Result<(), FormatError> {
     let columns = cells.shape().nth(1).filter(|_| cells.rank() == 2);
-    if cells.element() != Some(Element::I64) || columns.is_none_or(|columns| columns < 3) {
+    if cells.element() != Some(TensorDtype::I64) || columns.is_none_or(|columns| columns < 3) {
         let (class, expected) = (Class::BadShape, Expected::Rule("i64 with three columns or more"));
         return Err(refuse(class, "cells", expected, "another type or shape"));
     }

@@ -68,7 +68,7 @@ impl<'a> Documents<'a> {
 
     /// The documents in their order.
     pub fn iter(&self) -> impl Iterator<Item = (DocumentPath<'a>, &'a [u8])> + use<'a> {
-        Members::of(self.text).map(|(raw, value)| (DocumentPath { raw }, value))
+        Members::new(self.text).map(|(raw, value)| (DocumentPath { raw }, value))
     }
 
     /// The document of the group or array at `path`. Looks through all of them.
@@ -77,7 +77,7 @@ impl<'a> Documents<'a> {
     ///
     /// When there are two.
     pub fn get(&self, path: &str) -> Result<Option<&'a [u8]>, FormatError> {
-        let mut named = Members::of(self.text).named(path);
+        let mut named = Members::new(self.text).named(path);
         let found = named.next();
         if named.next().is_some() {
             let expected = Expected::Rule("one document for each path");
@@ -97,7 +97,7 @@ impl DocumentPath<'_> {
 
 impl fmt::Display for DocumentPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Chars::of(self.raw).try_for_each(|c| f.write_char(c))
+        Chars::new(self.raw).try_for_each(|c| f.write_char(c))
     }
 }
 

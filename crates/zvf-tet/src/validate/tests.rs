@@ -4,10 +4,10 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::*;
-use crate::Rule;
+use crate::TetRule;
 use crate::testing::{index, scalars, two_tiles, with_footer};
 
-fn findings(bytes: &[u8]) -> Vec<Finding> {
+fn findings(bytes: &[u8]) -> Vec<TetFinding> {
     let mut found = Vec::new();
     let _ = File::parse(bytes).unwrap().check(&mut |finding| {
         found.push(finding);
@@ -86,7 +86,7 @@ fn an_unused_coordinate_hides_nothing() {
     let mut bytes = two_tiles();
     (bytes[240], bytes[296], bytes[304]) = (5, 4, 4);
     let rules: Vec<_> = findings(&bytes).iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, [Rule::F1, Rule::V6]);
+    assert_eq!(rules, [TetRule::F1, TetRule::V6]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn rows_in_another_order_are_as_good() {
     let [a, b, c] = rows[..] else { panic!() };
     for rows in [[c, a, b], [b, c, a], [c, b, a]] {
         let found = findings(&with_rows(&bytes, &rows));
-        assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), [Rule::F4]);
+        assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), [TetRule::F4]);
     }
     // Out of order, and one of them twice: the later row is named, and its payload too.
     let found = messages(&with_rows(&bytes, &[c, a, c]));

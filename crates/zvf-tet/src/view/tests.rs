@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::index;
-use crate::{Axis, Codec, Geometry, Index, Lookup, Row};
+use crate::{AxisSlice, Index, Lookup, Row, TensorCodec, TileGeometry};
 
 /// The rows of a dataset, back to back from 1000 on.
-fn rows(geometry: &Geometry, codec: Codec) -> Vec<Row> {
+fn rows(geometry: &TileGeometry, codec: TensorCodec) -> Vec<Row> {
     let mut offset = 1000;
     let tiles = (0..geometry.tile_count()).map(|position| {
         let coords = geometry.coords_at(position).unwrap();
@@ -21,9 +21,9 @@ fn rows(geometry: &Geometry, codec: Codec) -> Vec<Row> {
 }
 
 fn with_plan<T>(
-    geometry: &Geometry,
+    geometry: &TileGeometry,
     rows: &[Row],
-    axes: &[Axis],
+    axes: &[AxisSlice],
     check: impl Fn(&Plan<'_, '_>) -> T,
 ) -> T {
     let bytes = index(rows);
@@ -36,12 +36,12 @@ fn with_plan<T>(
 type Spans = (Option<Span>, Option<Span>);
 
 /// Name, shape, chunk shape, selection and spans.
-type Case = (&'static str, [u64; 2], [u64; 2], [Axis; 2], Spans);
+type Case = (&'static str, [u64; 2], [u64; 2], [AxisSlice; 2], Spans);
 
 #[test]
 fn streams_and_arrays() {
-    let all = Axis::all;
-    let part = |start, stop| Axis { start, stop, step: 1 };
+    let all = AxisSlice::all;
+    let part = |start, stop| AxisSlice { start, stop, step: 1 };
     let span = |offset, len| Some(Span { offset, len });
     #[rustfmt::skip]
     let table: [Case; 10] = [
@@ -58,14 +58,14 @@ fn streams_and_arrays() {
         ("a row of thin tiles", [3, 6], [2, 4], [part(2, 3), all(6)], (span(1024, 12), span(1024, 12))),
     ];
     for (name, shape, chunk, axes, spans) in table {
-        let geometry = Geometry::new(Element::U16, &shape, &chunk).unwrap();
-        let raw = rows(&geometry, Codec::Raw);
+        let geometry = TileGeometry::new(TensorDtype::U16, &shape, &chunk).unwrap();
+        let raw = rows(&geometry, TensorCodec::Raw);
         let found = with_plan(&geometry, &raw, &axes, |plan| (plan.byte_stream(), plan.dense()));
         assert_eq!(found, spans, "{name}");
         // The same, but for a last tile that is compressed.
         let mut mixed = raw;
         let last = mixed.len() - 1;
-        mixed[last] = rows(&geometry, Codec::Zstd)[last];
+        mixed[last] = rows(&geometry, TensorCodec::Zstd)[last];
         if axes[0].stop == shape[0] && axes[1].stop == shape[1] {
             let found =
                 with_plan(&geometry, &mixed, &axes, |plan| (plan.byte_stream(), plan.dense()));
@@ -76,15 +76,23 @@ fn streams_and_arrays() {
 
 #[test]
 fn a_stride_is_no_array() {
-    let geometry = Geometry::new(Element::U8, &[8], &[1]).unwrap();
-    let second = Axis { start: 0, stop: 8, step: 2 };
-    let none =
-        with_plan(&geometry, &rows(&geometry, Codec::Raw), &[second], |plan| plan.byte_stream());
+    let geometry = TileGeometry::new(TensorDtype::U8, &[8], &[1]).unwrap();
+    let second = AxisSlice { start: 0, stop: 8, step: 2 };
+    let none = with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &[second], |plan| {
+        plan.byte_stream()
+    });
     assert_eq!(none, None);
     // Every other tile, stored back to back: a stream, and by luck row-major, but not asked for as one.
     let packed: Vec<_> = (0..8)
         .map(|c| {
-            Row::new(0, &[c], if c % 2 == 0 { 1000 + c / 2 } else { 1100 + c }, 1, 1, Codec::Raw)
+            Row::new(
+                0,
+                &[c],
+                if c % 2 == 0 { 1000 + c / 2 } else { 1100 + c },
+                1,
+                1,
+                TensorCodec::Raw,
+            )
         })
         .map(Option::unwrap)
         .collect();
@@ -94,10 +102,10 @@ fn a_stride_is_no_array() {
 
 #[test]
 fn inside_of_one_tile() {
-    let geometry = Geometry::new(Element::F32, &[7, 5], &[3, 2]).unwrap();
-    let raw = rows(&geometry, Codec::Raw);
-    let axis = |start, stop, step| Axis { start, stop, step };
-    let strided = |axes: [Axis; 2]| with_plan(&geometry, &raw, &axes, |plan| plan.strided());
+    let geometry = TileGeometry::new(TensorDtype::F32, &[7, 5], &[3, 2]).unwrap();
+    let raw = rows(&geometry, TensorCodec::Raw);
+    let axis = |start, stop, step| AxisSlice { start, stop, step };
+    let strided = |axes: [AxisSlice; 2]| with_plan(&geometry, &raw, &axes, |plan| plan.strided());
     // Tile 1,1 starts at 1084: rows 3 to 5, columns 2 and 3.
     let view = strided([axis(3, 6, 2), axis(3, 4, 1)]).unwrap();
     assert_eq!((view.offset(), view.shape(), view.strides()), (1088, &[2, 1][..], &[16, 4][..]));
@@ -105,7 +113,7 @@ fn inside_of_one_tile() {
     let view = strided([axis(4, 6, 1), axis(2, 4, 1)]).unwrap();
     assert_eq!(view.as_dense(), Some(Span { offset: 1092, len: 16 }));
     assert_eq!(strided([axis(2, 4, 1), axis(2, 4, 1)]), None);
-    let zstd = rows(&geometry, Codec::Zstd);
+    let zstd = rows(&geometry, TensorCodec::Zstd);
     let axes = [axis(3, 6, 1), axis(2, 4, 1)];
     assert_eq!(with_plan(&geometry, &zstd, &axes, |plan| plan.strided()), None);
 }
@@ -120,11 +128,11 @@ proptest! {
         let chunk: Vec<_> = axes.iter().map(|a| a.1).collect();
         let axes: Vec<_> = axes.iter().map(|(extent, _, (a, b))| {
             let start = a % extent;
-            Axis { start, stop: start + 1 + b % (extent - start), step: 1 }
+            AxisSlice { start, stop: start + 1 + b % (extent - start), step: 1 }
         }).collect();
-        let geometry = Geometry::new(Element::U16, &shape, &chunk).unwrap();
+        let geometry = TileGeometry::new(TensorDtype::U16, &shape, &chunk).unwrap();
         let (copied, dense, strided) =
-            with_plan(&geometry, &rows(&geometry, Codec::Raw), &axes, |plan| {
+            with_plan(&geometry, &rows(&geometry, TensorCodec::Raw), &axes, |plan| {
                 let mut copied: Vec<(u64, u64)> = Vec::new();
                 for touched in plan.tiles().map(Result::unwrap) {
                     for run in touched.runs() {

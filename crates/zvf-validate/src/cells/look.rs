@@ -9,11 +9,11 @@ use zvf_format::{Class, FormatError};
 use zvf_store::StoreError;
 
 use super::plan::{ColumnPlan, Plan};
-use super::values::{Extent, MOST_AXES, Positions, bad_code};
+use super::values::{Extent, MAX_AXES, Positions, bad_code};
 use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{float, int64s, narrow, to_u64, to_usize};
+use crate::num::{float, int64s, saturating_u32, to_u64, to_usize};
 use crate::pipeline::Cell;
 use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C32, C34, C35};
 
@@ -69,7 +69,11 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
         looked.rows = Some(0); // the older families store chunks of nothing
     } else if matches!(chunk.vertices, Ok(None)) {
         let finding = Finding::new(&C28, &plan.vertices).in_cell(key);
-        looked.found.add(finding.told("nonempty_chunks", "a cell, because it is listed", "none"));
+        looked.found.add(finding.with_details(
+            "nonempty_chunks",
+            "a cell, because it is listed",
+            "none",
+        ));
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
         looked.rows(plan, key, positions, bytes);
@@ -82,7 +86,7 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
         (None, Ok(_)) => {
             let told = if chunk.has_fragments { "none, though it is listed" } else { "none" };
             let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
-            looked.found.add(finding.told("cell", "the fragments of the chunk", told));
+            looked.found.add(finding.with_details("cell", "the fragments of the chunk", told));
         }
         (None, Err(_)) => {}
     }
@@ -121,7 +125,7 @@ impl Looked {
             let expected =
                 format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
             let finding = Finding::new(&C3, &plan.vertices).in_cell(key);
-            self.found.add(finding.told("bytes of the rows", expected, len));
+            self.found.add(finding.with_details("bytes of the rows", expected, len));
             return;
         }
         self.rows = len.checked_div(row);
@@ -130,7 +134,7 @@ impl Looked {
             && let Some((count, at)) = positions.odd(bytes)
         {
             let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
-            self.found.add(finding.told(
+            self.found.add(finding.with_details(
                 "position",
                 "finite numbers",
                 format!("{count} rows of others"),
@@ -150,7 +154,7 @@ impl Looked {
         {
             let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
             let expected = format!("{low:?} to {high:?}");
-            self.found.add(finding.told("position", expected, format!("{position:?}")));
+            self.found.add(finding.with_details("position", expected, format!("{position:?}")));
         }
     }
 
@@ -186,7 +190,7 @@ impl Looked {
             if index.len() > bins.count() {
                 let expected = format!("at most {}, the bins of a chunk", bins.count());
                 let finding = Finding::new(&C6, path).in_cell(key);
-                self.found.add(finding.told("fragments", expected, index.len()));
+                self.found.add(finding.with_details("fragments", expected, index.len()));
             } else if plan.in_bins && index.len() == bins.count() {
                 self.in_bins(plan, key, positions, &index, vertices);
             }
@@ -218,7 +222,7 @@ impl Looked {
                 continue;
             }
             let place = unflattened(flat, bins.per_chunk());
-            let (mut low, mut high) = ([0.0; MOST_AXES], [0.0; MOST_AXES]);
+            let (mut low, mut high) = ([0.0; MAX_AXES], [0.0; MAX_AXES]);
             let axes = corner.iter().zip(bins.per_chunk()).zip(place).zip(bins.bin_shape());
             for ((low, high), (((chunk, n), place), size)) in
                 low.iter_mut().zip(&mut high).zip(axes)
@@ -227,7 +231,7 @@ impl Looked {
                 *low = float(bin) * size;
                 *high = float(bin.saturating_add(1)) * size;
             }
-            let axes = corner.len().min(MOST_AXES);
+            let axes = corner.len().min(MAX_AXES);
             let (low, high) =
                 (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
             let slack = slack(low, high);
@@ -237,7 +241,7 @@ impl Looked {
                 let at = to_u64(from).saturating_add(at);
                 let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
-                self.found.add(finding.told("position", expected, format!("{position:?}")));
+                self.found.add(finding.with_details("position", expected, format!("{position:?}")));
             }
         }
     }
@@ -262,7 +266,7 @@ impl Looked {
         if len == 0 && rows > 0 {
             let finding = Finding::new(&C22, &plan.path).in_cell(key);
             let expected = format!("{rows} rows, as the chunk has");
-            let finding = finding.told("cell", expected, "none");
+            let finding = finding.with_details("cell", expected, "none");
             // Writers give fragments values chunk by chunk.
             self.found.add(if of_fragments { finding.warning() } else { finding });
             return;
@@ -276,7 +280,7 @@ impl Looked {
                     None => {
                         let finding = Finding::new(&C22, &plan.path).in_cell(key);
                         let expected = format!("{rows} rows of {} {}", plan.width, plan.dtype);
-                        self.found.add(finding.told("bytes of the rows", expected, len));
+                        self.found.add(finding.with_details("bytes of the rows", expected, len));
                     }
                 }
             }
@@ -285,7 +289,11 @@ impl Looked {
             && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
         {
             let finding = Finding::new(&C32, &plan.path).in_cell(key).at(at);
-            self.found.add(finding.told("code", format!("one of {categories} categories"), code));
+            self.found.add(finding.with_details(
+                "code",
+                format!("one of {categories} categories"),
+                code,
+            ));
         }
         if plan.owner {
             self.owners = int64s(&bytes).collect();
@@ -317,7 +325,12 @@ fn ends(fragment: &Fragment<'_>) -> Ends {
         }
     };
     let is_range = matches!(fragment, Fragment::Range { .. });
-    Ends { first: narrow(first), last: narrow(last), count: narrow(fragment.len()), is_range }
+    Ends {
+        first: saturating_u32(first),
+        last: saturating_u32(last),
+        count: saturating_u32(fragment.len()),
+        is_range,
+    }
 }
 
 /// The place of bin `flat` on each axis, last axis fastest.

@@ -32,16 +32,16 @@ use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the cells of one level.
-pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let Some(plan) = Plan::new(run, level) else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
     let plan = Arc::new(plan);
     let keys: Arc<[ChunkKey]> = vertices.keys.iter().collect();
     if keys.is_empty() {
-        run.add(Finding::new(&C1, &vertices.path).told("chunks", "at least one", "none"));
+        run.add(Finding::new(&C1, &vertices.path).with_details("chunks", "at least one", "none"));
     }
     let mut gathered = Gathered::new(&vertices, &plan);
     gathered.read(run, level, &plan, &keys).await?;
@@ -79,7 +79,7 @@ impl Gathered {
 
     async fn read(
         &mut self,
-        run: &mut Run,
+        run: &mut Validation,
         level: &LevelState,
         plan: &Arc<Plan>,
         keys: &Arc<[ChunkKey]>,
@@ -87,8 +87,9 @@ impl Gathered {
         let vertices = level.vertices.as_ref().map(|array| &array.cells);
         let fragments = level.fragments.as_ref();
         let first = vertices.into_iter().chain(fragments.map(|array| &array.cells));
-        let columns = Plan::of(&plan.vertex_columns, &level.vertex_columns).into_iter();
-        let columns = columns.chain(Plan::of(&plan.fragment_columns, &level.fragment_columns));
+        let columns = Plan::planned_arrays(&plan.vertex_columns, &level.vertex_columns).into_iter();
+        let columns =
+            columns.chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
         let arrays: Vec<&Cells> = first.chain(columns.map(|array| &array.cells)).collect();
         let options = run.options.clone();
         let listed = fragments.map(|array| Arc::clone(&array.keys));
@@ -129,7 +130,7 @@ impl Gathered {
         batches(keys.len(), reading, looking, taking).await
     }
 
-    fn take(&mut self, run: &mut Run, key: &ChunkKey, looked: Looked) {
+    fn take(&mut self, run: &mut Validation, key: &ChunkKey, looked: Looked) {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
@@ -160,7 +161,7 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(&mut self, run: &mut Run, level: &LevelState, plan: &Plan) {
+    fn settle(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         self.tiling(run, plan);
         self.widths(run, plan);
         self.vertex_count(run, level);
@@ -169,17 +170,21 @@ impl Gathered {
     }
 
     /// C5: one report for a level, in the first chunk that does not tile.
-    fn tiling(&self, run: &mut Run, plan: &Plan) {
+    fn tiling(&self, run: &mut Validation, plan: &Plan) {
         let (n, Some(first)) = &self.untiled else { return };
         if plan.tile {
             let found = format!("other fragments in {n} chunks");
             let finding = Finding::new(&C5, &plan.fragments).in_cell(first);
-            run.add(finding.told("fragments_tile", "ranges that cover all rows in order", found));
+            run.add(finding.with_details(
+                "fragments_tile",
+                "ranges that cover all rows in order",
+                found,
+            ));
         }
     }
 
     /// What tables by fragment are needed for, when there are too many fragments for them.
-    fn unseen(&mut self, run: &mut Run, level: &LevelState, plan: &Plan) {
+    fn unseen(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
         let most = run.options.kept.saturating_sub(run.fragments);
         if found <= most {
@@ -206,7 +211,7 @@ impl Gathered {
     }
 
     /// C22: rows of another width than said. When all cells agree on one, the declaration is what is wrong.
-    fn widths(&self, run: &mut Run, plan: &Plan) {
+    fn widths(&self, run: &mut Validation, plan: &Plan) {
         for ((of_fragments, at), widths) in &self.widths {
             let columns = if *of_fragments { &plan.fragment_columns } else { &plan.vertex_columns };
             let Some(column) = columns.get(*at) else { continue };
@@ -215,7 +220,7 @@ impl Gathered {
                 let finding = Finding::new(&C22, &column.path);
                 let expected = format!("rows of {}", column.width);
                 let found = format!("rows of {width} in {count} cells");
-                let finding = finding.told("values", expected, found);
+                let finding = finding.with_details("values", expected, found);
                 if alone && !column.named {
                     run.add(finding.warning());
                 } else if let Some(key) = first {
@@ -226,7 +231,7 @@ impl Gathered {
     }
 
     /// C8: rows are counted.
-    fn vertex_count(&self, run: &mut Run, level: &LevelState) {
+    fn vertex_count(&self, run: &mut Validation, level: &LevelState) {
         let meta = level.node.meta();
         if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
             return;
@@ -244,7 +249,7 @@ impl Gathered {
     }
 
     /// C31: positions and bounds.
-    fn bounds(&self, run: &mut Run, plan: &Plan) {
+    fn bounds(&self, run: &mut Validation, plan: &Plan) {
         let [low, high] = &plan.bounds;
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
@@ -255,7 +260,7 @@ impl Gathered {
             let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());
             let found = format!("{} to {}", corner(&self.extent.low), corner(&self.extent.high));
             let finding = Finding::new(&C31, &plan.vertices);
-            run.add(finding.told("extent", format!("within {low:?} to {high:?}"), found));
+            run.add(finding.with_details("extent", format!("within {low:?} to {high:?}"), found));
         }
     }
 }
@@ -302,13 +307,17 @@ fn chunks(
 }
 
 /// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
-async fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) -> Result<(), Stop> {
+async fn fewer(
+    run: &mut Validation,
+    level: &LevelState,
+    vertices: &ChunkArray,
+) -> Result<(), Stop> {
     let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
         array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
     };
     let told = |rule, array: &ChunkArray, key: &ChunkKey| {
         let (expected, found) = ("one of a chunk that has rows", "one of a chunk that has none");
-        Finding::new(rule, &array.path).in_cell(key).told("cell", expected, found)
+        Finding::new(rule, &array.path).in_cell(key).with_details("cell", expected, found)
     };
     if let Some(array) = &level.fragments {
         for keys in extra(array).chunks(EXTRA) {
@@ -336,7 +345,7 @@ async fn fewer(run: &mut Run, level: &LevelState, vertices: &ChunkArray) -> Resu
 const EXTRA: usize = 256;
 
 /// C27: a value for each leading index.
-fn attribute_bins(run: &mut Run, level: &LevelState, keys: &[ChunkKey]) {
+fn attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     let meta = level.node.meta();
     if meta.chunk_attribute_name.is_none() {
         return;
@@ -348,7 +357,11 @@ fn attribute_bins(run: &mut Run, level: &LevelState, keys: &[ChunkKey]) {
     if let Some(bin) = bad {
         let finding = Finding::new(&C27, level.path("zarr.json"));
         let expected = format!("a value for bin {bin}");
-        run.add(finding.told("chunk_attribute_values", expected, format!("{values} values")));
+        run.add(finding.with_details(
+            "chunk_attribute_values",
+            expected,
+            format!("{values} values"),
+        ));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::rules::consistency::{C7, C30};
 use crate::rules::metadata::M20;
-use crate::run::Run;
+use crate::run::Validation;
 
 /// What is known before a cell is read.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct ColumnPlan {
 }
 
 impl Plan {
-    pub(crate) fn new(run: &mut Run, level: &mut LevelState) -> Option<Self> {
+    pub(crate) fn new(run: &mut Validation, level: &mut LevelState) -> Option<Self> {
         let vertices = level.vertices.clone()?;
         let fragments = level.fragments.as_ref().map(|array| array.path.clone());
         let root = run.store.root().clone();
@@ -102,14 +102,17 @@ impl Plan {
     }
 
     /// Those of `arrays` that a plan was made for.
-    pub(crate) fn of<'a>(columns: &[ColumnPlan], arrays: &'a [ChunkArray]) -> Vec<&'a ChunkArray> {
+    pub(crate) fn planned_arrays<'a>(
+        columns: &[ColumnPlan],
+        arrays: &'a [ChunkArray],
+    ) -> Vec<&'a ChunkArray> {
         arrays.iter().filter(|array| columns.iter().any(|plan| plan.path == array.path)).collect()
     }
 }
 
 /// M20, C30: how rows are stored.
 fn positions(
-    run: &mut Run,
+    run: &mut Validation,
     level: &mut LevelState,
     vertices: &ChunkArray,
     axes: usize,
@@ -128,7 +131,7 @@ fn positions(
         Some(other) => {
             level.opaque = true;
             let finding =
-                Finding::new(&C30, &vertices.path).told("encoding", "raw", other.as_str());
+                Finding::new(&C30, &vertices.path).with_details("encoding", "raw", other.as_str());
             let known = matches!(other, Token::Known(CellEncoding::Draco));
             run.add(if known { finding.warning() } else { finding });
             None
@@ -142,7 +145,7 @@ fn bins(level: &LevelState, root: &zvf_metadata::Root, chunk: &[f64]) -> Option<
 }
 
 /// M20: what an attribute is.
-fn plan(run: &mut Run, array: &ChunkArray) -> Option<ColumnPlan> {
+fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
     let doc = Column::parse(array.cells.attributes().clone());
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok(doc) => doc,
@@ -154,11 +157,13 @@ fn plan(run: &mut Run, array: &ChunkArray) -> Option<ColumnPlan> {
     let (dtype, doc) = doc;
     if doc.dtype.is_none() {
         let finding = Finding::new(&M20, &array.path);
-        run.add(finding.told("dtype", "an element type", "nothing: read as float32").warning());
+        run.add(
+            finding.with_details("dtype", "an element type", "nothing: read as float32").warning(),
+        );
     }
     let Some(width) = doc.declared_columns() else {
         let told = ("row_shape", "a product of 64 bits", "a larger one");
-        run.add(Finding::new(&M20, &array.path).told(told.0, told.1, told.2));
+        run.add(Finding::new(&M20, &array.path).with_details(told.0, told.1, told.2));
         return None;
     };
     let categories =

@@ -9,20 +9,20 @@ use zvf_metadata::{Dtype, DtypeKind};
 use crate::num::{float, float_of, to_u64, to_usize};
 
 /// The most axes a store can have.
-pub(crate) const MOST_AXES: usize = 8;
+pub(crate) const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Extent {
-    pub(crate) low: [f64; MOST_AXES],
-    pub(crate) high: [f64; MOST_AXES],
+    pub(crate) low: [f64; MAX_AXES],
+    pub(crate) high: [f64; MAX_AXES],
     /// Whether there is a number that is not finite.
     pub(crate) odd: bool,
 }
 
 impl Extent {
     const EMPTY: Self =
-        Self { low: [f64::INFINITY; MOST_AXES], high: [f64::NEG_INFINITY; MOST_AXES], odd: false };
+        Self { low: [f64::INFINITY; MAX_AXES], high: [f64::NEG_INFINITY; MAX_AXES], odd: false };
 
     /// The box around both.
     pub(crate) fn joined(mut self, other: &Self) -> Self {

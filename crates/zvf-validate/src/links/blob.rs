@@ -10,7 +10,7 @@
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{FlatLinks, PartitionedLinks};
-use zvf_store::Dense;
+use zvf_store::DenseArray;
 
 use super::look::is_backward;
 use super::open::{Loose, Opened};
@@ -22,11 +22,11 @@ use crate::level::LevelState;
 use crate::num::to_u64;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
 use crate::rules::geometry::G6;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// C16 to C18, G6: every record of the blobs of a family.
 pub(super) async fn check(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     opened: &Opened,
@@ -88,14 +88,14 @@ struct Ends<'a> {
 
 /// Every record of one blob, of `record` bytes each.
 async fn blob(
-    run: &mut Run,
+    run: &mut Validation,
     path: &str,
     record: u64,
     parse: impl Fn(&[u8]) -> Result<Vec<Record>, FormatError>,
     ends: &Ends<'_>,
     total: &mut Total,
 ) -> Result<(), Stop> {
-    let data: Dense = match run.store.dense(path).await {
+    let data: DenseArray = match run.store.dense(path).await {
         Ok(Some(data)) => data,
         Ok(None) => {
             total.lost();
@@ -109,7 +109,11 @@ async fn blob(
     if !data.len().is_multiple_of(record) {
         total.lost();
         let expected = format!("a multiple of {record}");
-        run.add(Finding::new(&C36, path).told("bytes of the records", expected, data.len()));
+        run.add(Finding::new(&C36, path).with_details(
+            "bytes of the records",
+            expected,
+            data.len(),
+        ));
         return Ok(());
     }
     let piece = PIECE.checked_div(record).unwrap_or(1).max(1).saturating_mul(record);
@@ -146,7 +150,7 @@ async fn blob(
 
 /// One record.
 fn one(
-    run: &mut Run,
+    run: &mut Validation,
     path: &str,
     at: u64,
     link: &[(ChunkKey, u64)],
@@ -171,7 +175,7 @@ fn one(
         {
             let finding = Finding::new(&G6, path).in_row(at).in_cell(key);
             let expected = format!("a row before {row}, its child in the same fragment");
-            run.add(finding.told("parent", expected, parent));
+            run.add(finding.with_details("parent", expected, parent));
         }
     }
     if let Some(finer) = ends.uses.between {
@@ -183,7 +187,7 @@ fn one(
 
 /// The place of the chunk of an end, when it is there and has the row.
 fn fits(
-    run: &mut Run,
+    run: &mut Validation,
     path: &str,
     at: u64,
     within: bool,
@@ -194,11 +198,15 @@ fn fits(
     let finding = |rule| Finding::new(rule, path).in_row(at).in_cell(chunk);
     let Some(place) = level.chunks.find(chunk.components()) else {
         let rule = if within { &C16 } else { &C17 };
-        run.add(finding(rule).told("end", "a chunk of its level", chunk));
+        run.add(finding(rule).with_details("end", "a chunk of its level", chunk));
         return None;
     };
     if let Some(rows) = level.chunks.rows(place).filter(|rows| row >= *rows) {
-        run.add(finding(&C18).told("vi", format!("below {rows}, the rows of its chunk"), row));
+        run.add(finding(&C18).with_details(
+            "vi",
+            format!("below {rows}, the rows of its chunk"),
+            row,
+        ));
         return None;
     }
     Some(place)
@@ -206,7 +214,7 @@ fn fits(
 
 /// C20: a row of values for each record.
 async fn attributes(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     opened: &Opened,
     total: &Total,
@@ -223,7 +231,7 @@ async fn attributes(
             }
         };
         if let Some(links) = total.counted().filter(|links| *links != values.len()) {
-            run.add(Finding::new(&C20, &path).told("rows", links, values.len()));
+            run.add(Finding::new(&C20, &path).with_details("rows", links, values.len()));
             continue;
         }
         let mut at = 0_u64;

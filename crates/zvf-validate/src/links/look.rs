@@ -75,7 +75,7 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
         Ok(None) if !sought.recorded => looked.rows = Some(0),
         Ok(None) => {
             let finding = Finding::new(&C28, &sought.path).in_cell(key);
-            looked.found.add(finding.told(
+            looked.found.add(finding.with_details(
                 "nonempty_chunks",
                 "a cell, because it is listed",
                 "none",
@@ -113,7 +113,7 @@ impl LinkLooked {
         }
         let Some(chunks) = sought.form.chunks(&sought.family, key) else {
             let finding = Finding::new(&C16, path).in_cell(key);
-            self.found.add(finding.told("chunks of the ends", "keys of 64 bits", "others"));
+            self.found.add(finding.with_details("chunks of the ends", "keys of 64 bits", "others"));
             return;
         };
         let ends = self.ends(sought, key, &chunks);
@@ -149,12 +149,12 @@ impl LinkLooked {
         if let Some((offset, child, parent)) = self.backward {
             let finding = Finding::new(&G6, path).in_cell(key).at(offset);
             let expected = format!("a row before {child}, its child in the same fragment");
-            self.found.add(finding.told("parent", expected, parent));
+            self.found.add(finding.with_details("parent", expected, parent));
         }
         if bad > 1 {
             let more = bad.saturating_sub(1);
             let finding = Finding::new(&C18, path).in_cell(key);
-            self.found.add(finding.told(
+            self.found.add(finding.with_details(
                 "links",
                 "rows of their chunks",
                 format!("{more} more that are not"),
@@ -174,7 +174,11 @@ impl LinkLooked {
         let vi = link.rows().get(end).copied().unwrap_or(0);
         let rows = rows.get(end).copied().flatten().unwrap_or(0);
         let finding = Finding::new(&C18, &sought.path).in_cell(key).at(offset);
-        self.found.add(finding.told("vi", format!("below {rows}, the rows of its chunk"), vi));
+        self.found.add(finding.with_details(
+            "vi",
+            format!("below {rows}, the rows of its chunk"),
+            vi,
+        ));
     }
 
     /// C15, C16, C17: the chunks of the ends. The place of each in the table of its level.
@@ -187,9 +191,9 @@ impl LinkLooked {
         let within = sought.family.delta().0 == 0;
         let mut ends = Vec::with_capacity(chunks.len());
         for (at, chunk) in chunks.iter().enumerate() {
-            let table = if at == 0 { &*sought.here } else { &*sought.there };
+            let table = if at == 0 { &*sought.source_chunks } else { &*sought.target_chunks };
             let place = table.find(chunk.components());
-            if place.is_none() && (at == 0 || sought.has_there) {
+            if place.is_none() && (at == 0 || sought.has_target) {
                 let rule = if at == 0 {
                     &C15
                 } else if within {
@@ -199,7 +203,7 @@ impl LinkLooked {
                 };
                 let finding = Finding::new(rule, &sought.path).in_cell(key);
                 let end = if at == 0 { "source" } else { "end" };
-                self.found.add(finding.told(end, "a chunk of its level", chunk));
+                self.found.add(finding.with_details(end, "a chunk of its level", chunk));
             }
             ends.push(place.map(|place| (table, place)));
         }
@@ -227,7 +231,11 @@ impl LinkLooked {
         if uses.faces && same_corner(link, chunks) {
             let finding = Finding::new(&G9, &sought.path);
             let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
-            self.found.add(finding.told("face", "corners that differ", "the same row at each"));
+            self.found.add(finding.with_details(
+                "face",
+                "corners that differ",
+                "the same row at each",
+            ));
         }
         if let Some(child) = uses.child
             && let Some((at, row)) = link.in_input_order().nth(child)
@@ -276,7 +284,7 @@ impl LinkLooked {
                 if found != wanted {
                     let finding = Finding::new(&C20, path).in_cell(key);
                     let expected = format!("{wanted}, {rows} links of {row}");
-                    self.found.add(finding.told("bytes of the rows", expected, found));
+                    self.found.add(finding.with_details("bytes of the rows", expected, found));
                 }
             }
         }
@@ -291,7 +299,11 @@ impl LinkLooked {
             Ok(None) => {
                 if sought.wants_fragments {
                     let finding = Finding::new(&C41, path).in_cell(key);
-                    self.found.add(finding.told("cell", "fragments over the links", "none"));
+                    self.found.add(finding.with_details(
+                        "cell",
+                        "fragments over the links",
+                        "none",
+                    ));
                 }
                 return;
             }
@@ -318,7 +330,7 @@ impl LinkLooked {
         if index.rows_total() != Some(rows) {
             let finding = Finding::new(&C41, path).in_cell(key);
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
-            self.found.add(finding.told("rows of the fragments", rows, found));
+            self.found.add(finding.with_details("rows of the fragments", rows, found));
         }
         if sought.grouped {
             self.groups(sought, path, key, &index);
@@ -327,13 +339,18 @@ impl LinkLooked {
 
     /// G10: group k holds links among the rows of fragment k, and every link is in one group.
     fn groups(&mut self, sought: &Sought, path: &str, key: &ChunkKey, index: &FragmentIndex<'_>) {
-        let Some(place) = sought.here.find(key.components()) else { return };
+        let Some(place) = sought.source_chunks.find(key.components()) else { return };
         let finding = || Finding::new(&G10, path).in_cell(key);
-        if let Some(fragments) = sought.here.fragments(place).filter(|n| *n != index.len()) {
-            return self.found.add(finding().told("groups of links", fragments, index.len()));
+        if let Some(fragments) = sought.source_chunks.fragments(place).filter(|n| *n != index.len())
+        {
+            return self.found.add(finding().with_details(
+                "groups of links",
+                fragments,
+                index.len(),
+            ));
         }
         let mut seen = vec![false; self.spans.len()];
-        let ends = sought.here.ends_of(place).unwrap_or_default();
+        let ends = sought.source_chunks.ends_of(place).unwrap_or_default();
         for (k, group) in index.iter().enumerate() {
             // What is no range has rows that were not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
@@ -342,7 +359,7 @@ impl LinkLooked {
                 if let Some(seen) = seen.get_mut(at).filter(|seen| !**seen) {
                     *seen = true;
                 } else {
-                    return self.found.add(finding().told("link", "in one group", row));
+                    return self.found.add(finding().with_details("link", "in one group", row));
                 }
                 let span = self.spans.get(at).zip(inside).filter(|((low, high), ends)| {
                     *low < ends.first.into() || *high > ends.last.into() || ends.count == 0
@@ -350,12 +367,20 @@ impl LinkLooked {
                 if span.is_some() {
                     let expected = format!("rows of fragment {k}");
                     let found = format!("link {row}, which leads elsewhere");
-                    return self.found.add(finding().told("group of links", expected, found));
+                    return self.found.add(finding().with_details(
+                        "group of links",
+                        expected,
+                        found,
+                    ));
                 }
             }
         }
         if let Some(row) = seen.iter().position(|seen| !seen) {
-            self.found.add(finding().told("link", "in one group", format!("{row} in none")));
+            self.found.add(finding().with_details(
+                "link",
+                "in one group",
+                format!("{row} in none"),
+            ));
         }
     }
 }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::link::{Family, Store as Stored};
-use zvf_metadata::{Family as Layout, GeometryType};
+use zvf_format::link::{LinkPolicy, Store as Stored};
+use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
 use self::look::{LinkChunk, LinkLooked, look};
@@ -33,10 +33,14 @@ use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::C41;
 use crate::rules::geometry::G10;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the links of level `at`.
-pub(crate) async fn check(run: &mut Run, levels: &mut [LevelState], at: usize) -> Result<(), Stop> {
+pub(crate) async fn check(
+    run: &mut Validation,
+    levels: &mut [LevelState],
+    at: usize,
+) -> Result<(), Stop> {
     let Some(level) = levels.get(at) else { return Ok(()) };
     let families = open::families(run, levels, level).await?;
     let (mut seen, mut sums) = (Vec::new(), Vec::new());
@@ -64,7 +68,7 @@ pub(crate) async fn check(run: &mut Run, levels: &mut [LevelState], at: usize) -
 
 /// Every cell of a segment.
 async fn cells(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     segment: &Segment,
@@ -105,7 +109,7 @@ async fn cells(
 }
 
 /// C41: links within chunks, and no index of fragments over them.
-fn missing_fragments(run: &mut Run, level: &LevelState, segment: &Segment, cells: usize) {
+fn missing_fragments(run: &mut Validation, level: &LevelState, segment: &Segment, cells: usize) {
     let within = segment.family.delta() == Delta::SAME
         && match &segment.form {
             Form::Offsets(offsets) => offsets.are_zero() && segment.family.link_width() > 1,
@@ -114,15 +118,24 @@ fn missing_fragments(run: &mut Run, level: &LevelState, segment: &Segment, cells
         };
     if within && cells > 0 && level.link_fragments.is_none() {
         let finding = Finding::new(&C41, level.path("link_fragments"));
-        run.add(finding.told("node", "the fragments over the links of each chunk", "nothing"));
+        run.add(finding.with_details(
+            "node",
+            "the fragments over the links of each chunk",
+            "nothing",
+        ));
         if level.node.meta().fragment_link_groups {
             let finding = Finding::new(&G10, level.path("link_fragments"));
-            run.add(finding.told("groups of links", "one for each fragment", "nothing"));
+            run.add(finding.with_details("groups of links", "one for each fragment", "nothing"));
         }
     }
 }
 
-fn sought(run: &Run, levels: &[LevelState], level: &LevelState, segment: &Segment) -> Sought {
+fn sought(
+    run: &Validation,
+    levels: &[LevelState],
+    level: &LevelState,
+    segment: &Segment,
+) -> Sought {
     let delta = segment.family.delta();
     let number = i64::from(level.node.number()).saturating_add(delta.0.into());
     let other = levels.iter().find(|other| i64::from(other.node.number()) == number);
@@ -141,9 +154,9 @@ fn sought(run: &Run, levels: &[LevelState], level: &LevelState, segment: &Segmen
         fragments: segment.fragments.as_ref().map(|array| array.path.clone()),
         wants_fragments: true,
         grouped: level.node.meta().fragment_link_groups,
-        here: Arc::clone(&level.chunks),
-        there,
-        has_there: other.is_some_and(|other| other.vertices.is_some()),
+        source_chunks: Arc::clone(&level.chunks),
+        target_chunks: there,
+        has_target: other.is_some_and(|other| other.vertices.is_some()),
         uses: uses(level, segment),
     }
 }
@@ -156,7 +169,7 @@ fn uses(level: &LevelState, segment: &Segment) -> Uses {
 }
 
 /// What records of `family` are used for.
-fn uses_of(level: &LevelState, family: &Family) -> Uses {
+fn uses_of(level: &LevelState, family: &LinkPolicy) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
         return Uses { between: (width == 2).then_some(family.delta().0 > 0), ..Uses::default() };

@@ -9,9 +9,11 @@
 
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, Element, Family, RowShape, Store as Stored};
+use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{Capability, Family as Layout, LinkStore, MetadataError, Node, Object, Token};
+use zvf_metadata::{
+    Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
+};
 
 use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;
@@ -21,13 +23,13 @@ use crate::num::{to_u64, to_usize};
 use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// One family that can be looked into.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) delta: Delta,
-    pub(crate) family: Family,
+    pub(crate) family: LinkPolicy,
     pub(crate) doc: LinksFamily,
     /// The group whose document has the counts.
     pub(crate) path: String,
@@ -35,7 +37,7 @@ pub(crate) struct Opened {
     /// Records across chunks that lie in no cell.
     pub(crate) loose: Loose,
     /// Whether all segments are among them, so that counts can be compared.
-    pub(crate) whole: bool,
+    pub(crate) complete: bool,
 }
 
 /// Where the records across chunks are, before they are cells.
@@ -57,7 +59,7 @@ pub(crate) struct Leaf {
 
 /// All families of a level.
 pub(crate) async fn families(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
 ) -> Result<Vec<Opened>, Stop> {
@@ -90,7 +92,7 @@ pub(crate) async fn families(
 }
 
 /// The attributes of the node at `path`, where there is one.
-async fn attributes(run: &mut Run, path: &str) -> Result<Option<Object>, Stop> {
+async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, Stop> {
     match run.store.node(path).await {
         Ok(Some(node)) => Ok(Some(match &*node {
             Node::Group(group) => group.attributes.clone(),
@@ -103,7 +105,7 @@ async fn attributes(run: &mut Run, path: &str) -> Result<Option<Object>, Stop> {
 
 /// As 0.9 has it.
 async fn of_c(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     delta: Delta,
@@ -112,7 +114,7 @@ async fn of_c(
     let path = level.path(&format!("links/{name}"));
     let Some(attributes) = attributes(run, &path).await? else {
         let told = ("zarr.json", "the document of a link family", "nothing");
-        run.add(Finding::new(&M20, &path).told(told.0, told.1, told.2));
+        run.add(Finding::new(&M20, &path).with_details(told.0, told.1, told.2));
         return Ok(None);
     };
     let doc = match LinksFamily::parse(attributes) {
@@ -124,19 +126,19 @@ async fn of_c(
     };
     let names = run.names(&C11, &path).await?;
     if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
-        run.add(Finding::new(&C10, &path).told("sid_ndim", "a number of axes", "none"));
+        run.add(Finding::new(&C10, &path).with_details("sid_ndim", "a number of axes", "none"));
     }
     let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
     let (rank, width) = (family.sid_ndim(), family.link_width());
     let values = values(run, level, name).await?;
-    let (mut segments, mut whole) = (Vec::new(), true);
+    let (mut segments, mut complete) = (Vec::new(), true);
     for child in &names {
         let path = format!("{path}/{child}");
         let offsets = match Offsets::parse(child, rank, width) {
             Ok(offsets) => offsets,
             Err(error) => {
                 run.add(Finding::of_format(&C11, &path, &error));
-                whole = false;
+                complete = false;
                 continue;
             }
         };
@@ -144,7 +146,7 @@ async fn of_c(
         let segment =
             segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
         let Some(mut segment) = segment else {
-            whole = false;
+            complete = false;
             continue;
         };
         for (attribute, names) in &values {
@@ -154,7 +156,9 @@ async fn of_c(
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
                 let told = ("array", "values for the links of its segment", "nothing");
-                run.add(Finding::new(&C20, level.path(&attribute)).told(told.0, told.1, told.2));
+                run.add(
+                    Finding::new(&C20, level.path(&attribute)).with_details(told.0, told.1, told.2),
+                );
             }
         }
         segments.push(segment);
@@ -163,15 +167,15 @@ async fn of_c(
         for child in below.iter().filter(|child| !names.contains(child)) {
             let path = level.path(&format!("link_attributes/{attribute}/{name}/{child}"));
             let told = ("array", "the name of an array of links", "another");
-            run.add(Finding::new(&C20, path).told(told.0, told.1, told.2));
+            run.add(Finding::new(&C20, path).with_details(told.0, told.1, told.2));
         }
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, whole }))
+    Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, complete }))
 }
 
 /// The attributes of links that have values for a family, with the names of their arrays.
 async fn values(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     delta: &str,
 ) -> Result<Vec<(String, Vec<String>)>, Stop> {
@@ -189,7 +193,7 @@ async fn values(
 
 /// An array of values, and the bytes of a row.
 async fn value(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     name: &str,
     offsets: Option<&Offsets>,
@@ -204,7 +208,7 @@ async fn value(
             {
                 let expected = format!("{named:?}, as the array is named");
                 let finding = Finding::new(&C37, &array.path);
-                run.add(finding.told("offsets", expected, format!("{said:?}")));
+                run.add(finding.with_details("offsets", expected, format!("{said:?}")));
             }
             let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
             Ok(Some((array, row.unwrap_or(u64::MAX))))
@@ -217,7 +221,7 @@ async fn value(
 }
 
 /// C12, C13: undirected families that store links once sort their ends.
-fn signs(run: &mut Run, path: &str, family: &Family, offsets: &Offsets) {
+fn signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
     if family.delta() != Delta::SAME || family.is_directed() || family.store() == Stored::Duplicate
     {
         return;
@@ -225,9 +229,9 @@ fn signs(run: &mut Run, path: &str, family: &Family, offsets: &Offsets) {
     let negative =
         |offset: &[i64]| offset.iter().find(|step| **step != 0).is_some_and(|step| *step < 0);
     if offsets.iter().any(negative) {
-        run.add(Finding::new(&C12, path).told("offsets", "none that is negative", offsets));
+        run.add(Finding::new(&C12, path).with_details("offsets", "none that is negative", offsets));
     } else if !offsets.are_sorted() {
-        run.add(Finding::new(&C13, path).told(
+        run.add(Finding::new(&C13, path).with_details(
             "offsets",
             "none smaller than the one before",
             offsets,
@@ -237,9 +241,9 @@ fn signs(run: &mut Run, path: &str, family: &Family, offsets: &Offsets) {
 
 /// C37: one array of a family.
 async fn segment(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
-    family: &Family,
+    family: &LinkPolicy,
     offsets: &Offsets,
     name: &str,
 ) -> Result<Option<Segment>, Stop> {
@@ -257,7 +261,11 @@ async fn segment(
     let fits = agreed(run, &path, &doc, family, offsets);
     let (Some(element), true) = (element(dtype), fits) else {
         if element(dtype).is_none() {
-            run.add(Finding::new(&S17, &path).told("dtype", "little-endian integers", dtype));
+            run.add(Finding::new(&S17, &path).with_details(
+                "dtype",
+                "little-endian integers",
+                dtype,
+            ));
         }
         return Ok(None);
     };
@@ -280,17 +288,17 @@ async fn segment(
 
 /// Whether an array says of itself what its name and its family say.
 fn agreed(
-    run: &mut Run,
+    run: &mut Validation,
     path: &str,
     doc: &LinkSegment,
-    family: &Family,
+    family: &LinkPolicy,
     offsets: &Offsets,
 ) -> bool {
     let has_perm = family.has_perm(offsets.are_zero());
     let named: Vec<&[i64]> = offsets.iter().collect();
     let mut fits = true;
     let mut say = |subject: &str, expected: String, found: String| {
-        run.add(Finding::new(&C37, path).told(subject, expected, found));
+        run.add(Finding::new(&C37, path).with_details(subject, expected, found));
         fits = false;
     };
     if let Some(found) = doc.link_width.filter(|found| *found != to_u64(family.link_width())) {
@@ -310,7 +318,7 @@ fn agreed(
 
 /// As the versions before 0.9 have it.
 async fn older(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     delta: Delta,
@@ -321,9 +329,9 @@ async fn older(
     let within_path = level.path(&format!("links/{name}"));
     let within = attributes(run, &within_path).await?;
     let parsed = within.map(LinkSegment::parse).transpose();
-    let within = told(run, &within_path, parsed).flatten();
+    let within = ok_or_report(run, &within_path, parsed).flatten();
     let doc = match between {
-        Some(attributes) => told(run, &path, LinksFamily::parse_cross_chunk(attributes)),
+        Some(attributes) => ok_or_report(run, &path, LinksFamily::parse_cross_chunk(attributes)),
         None => {
             let width = within.as_ref().and_then(|doc| doc.link_width);
             width.map(|width| LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
@@ -334,7 +342,7 @@ async fn older(
         return Ok(None);
     };
     if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
-        run.add(Finding::new(&S17, &path).told("layout", "cells or one blob", layout));
+        run.add(Finding::new(&S17, &path).with_details("layout", "cells or one blob", layout));
         return Ok(None);
     }
     let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
@@ -343,7 +351,7 @@ async fn older(
         segments.push(segment);
     }
     let flat = format!("{path}/{DATA}");
-    let (mut loose, mut whole) = (Loose::None, true);
+    let (mut loose, mut complete) = (Loose::None, true);
     if doc.layout.is_some() {
         announced(run);
         loose = Loose::Leaves(leaves(run, &family, &path).await?);
@@ -354,21 +362,21 @@ async fn older(
             Layout::A => None,
             Layout::B0 | Layout::B1 | Layout::C => joined(run, level, &family, name).await?,
         };
-        whole = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
-        if !whole {
+        complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
+        if !complete {
             let finding = Finding::new(&C19, &path);
-            run.add(finding.told("records", format!("{said}, as num_links says"), "none"));
+            run.add(finding.with_details("records", format!("{said}, as num_links says"), "none"));
         }
         segments.extend(joined);
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, loose, whole }))
+    Ok(Some(Opened { delta, family, doc, path, segments, loose, complete }))
 }
 
 /// C37: links within chunks and those between them have one width, unless one of the two holds nothing;
 /// whether those within are to be looked at. Writers of 0.6 and 0.7 leave an empty family of width 2 between
 /// chunks beside faces.
 async fn one_width(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     (path, doc): (&str, LinksFamily),
     (name, within): (&str, Option<LinkSegment>),
@@ -391,21 +399,21 @@ async fn one_width(
         return Ok(Some((doc, false)));
     }
     let expected = format!("{width}, as links/{name} has");
-    run.add(Finding::new(&C37, path).told("link_width", expected, doc.link_width));
+    run.add(Finding::new(&C37, path).with_details("link_width", expected, doc.link_width));
     Ok(None)
 }
 
 /// M21: the layout is announced.
-fn announced(run: &mut Run) {
+fn announced(run: &mut Validation) {
     if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
         let finding = Finding::new(&M21, "zarr.json");
         let token = "partitioned_cross_chunk_links";
-        run.add(finding.told("format_capabilities", token, "no word of it"));
+        run.add(finding.with_details("format_capabilities", token, "no word of it"));
     }
 }
 
 /// C37: every blob `<chunk 0>/../<chunk K-1>/data` below a family, whose chunks are sorted.
-async fn leaves(run: &mut Run, family: &Family, path: &str) -> Result<Vec<Leaf>, Stop> {
+async fn leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result<Vec<Leaf>, Stop> {
     let (mut leaves, mut open) = (Vec::new(), vec![(path.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in run.names(&C37, &path).await? {
@@ -430,7 +438,7 @@ async fn leaves(run: &mut Run, family: &Family, path: &str) -> Result<Vec<Leaf>,
                         family.link_width(),
                         family.sid_ndim(),
                     );
-                    run.add(finding.told("name", expected, "another"));
+                    run.add(finding.with_details("name", expected, "another"));
                 }
             }
         }
@@ -440,15 +448,19 @@ async fn leaves(run: &mut Run, family: &Family, path: &str) -> Result<Vec<Leaf>,
 }
 
 /// The value, or a finding why there is none.
-fn told<T>(run: &mut Run, path: &str, parsed: Result<T, MetadataError>) -> Option<T> {
+fn ok_or_report<T>(
+    run: &mut Validation,
+    path: &str,
+    parsed: Result<T, MetadataError>,
+) -> Option<T> {
     parsed.map_err(|error| run.add(Finding::of_metadata(&M20, path, &error))).ok()
 }
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.
 async fn same(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
-    family: &Family,
+    family: &LinkPolicy,
     name: &str,
 ) -> Result<Option<Segment>, Stop> {
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
@@ -456,7 +468,7 @@ async fn same(
     };
     let same =
         Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
-    let shape = RowShape::new(Element::I64, family.link_width(), false);
+    let shape = RowShape::new(LinkInteger::I64, family.link_width(), false);
     let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
     let flat = family.delta() == Delta::SAME;
     let body = if flat { Body::Flat } else { Body::Inline };
@@ -471,14 +483,16 @@ async fn same(
 
 /// `cross_chunk_links/<delta>` of 0.8.
 async fn joined(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
-    family: &Family,
+    family: &LinkPolicy,
     name: &str,
 ) -> Result<Option<Segment>, Stop> {
     let path = format!("cross_chunk_links/{name}");
     let Some(array) = ChunkArray::open(run, &level.node, &path).await? else { return Ok(None) };
-    let Ok(shape) = RowShape::new(Element::I64, family.link_width(), true) else { return Ok(None) };
+    let Ok(shape) = RowShape::new(LinkInteger::I64, family.link_width(), true) else {
+        return Ok(None);
+    };
     let (form, body) = (Form::Joined, Body::Inline);
     let (attributes, fragments) = (Vec::new(), None);
     Ok(Some(Segment { array, family: *family, form, shape, body, attributes, fragments }))
@@ -486,17 +500,17 @@ async fn joined(
 
 /// C17, C37: what a family says of itself, and where it leads.
 fn policy(
-    run: &mut Run,
+    run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     path: &str,
     doc: &LinksFamily,
     delta: Delta,
-) -> Option<Family> {
+) -> Option<LinkPolicy> {
     let rank = level.node.key_rank();
     let mut say =
         |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-            run.add(Finding::new(&C37, path).told(subject, expected, found));
+            run.add(Finding::new(&C37, path).with_details(subject, expected, found));
         };
     if doc.level_delta != i64::from(delta.0) {
         say("level_delta", &delta, &doc.level_delta);
@@ -506,7 +520,7 @@ fn policy(
         say("sid_ndim", &rank, &found);
         return None;
     }
-    let Ok(family) = Family::new(to_usize(doc.link_width), rank) else {
+    let Ok(family) = LinkPolicy::new(to_usize(doc.link_width), rank) else {
         say("link_width", &"1 to 8", &doc.link_width);
         return None;
     };
@@ -525,14 +539,16 @@ fn policy(
     let number = i64::from(level.node.number()).saturating_add(delta.0.into());
     let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
         // A level that was taken out leaves the others as they are.
-        run.add(Finding::new(&C17, path).told("level", "one of the store", number).warning());
+        run.add(
+            Finding::new(&C17, path).with_details("level", "one of the store", number).warning(),
+        );
         return None;
     };
     let anchor = anchor(run, level, other, rank)?;
     family.across(delta, anchor).ok()
 }
 
-fn anchor(run: &Run, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
+fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
     let root = run.store.root();
     let (here, there) = (
         level.node.meta().effective_chunk_shape(root),

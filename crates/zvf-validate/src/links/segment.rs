@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use zvf_format::key::{CellKey, ChunkKey, Offsets};
-use zvf_format::link::{Body, Element, Family, RowShape};
+use zvf_format::link::{Body, LinkInteger, LinkPolicy, RowShape};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::array::ChunkArray;
@@ -20,7 +20,7 @@ use crate::findings::Findings;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) array: ChunkArray,
-    pub(crate) family: Family,
+    pub(crate) family: LinkPolicy,
     pub(crate) form: Form,
     pub(crate) shape: RowShape,
     pub(crate) body: Body,
@@ -45,7 +45,7 @@ pub(crate) struct Sought {
     pub(crate) path: String,
     /// Whether cells are listed: then each that is listed must be there.
     pub(crate) recorded: bool,
-    pub(crate) family: Family,
+    pub(crate) family: LinkPolicy,
     pub(crate) form: Form,
     pub(crate) shape: RowShape,
     pub(crate) body: Body,
@@ -55,10 +55,10 @@ pub(crate) struct Sought {
     pub(crate) wants_fragments: bool,
     /// Whether links are grouped by the fragments of their rows.
     pub(crate) grouped: bool,
-    pub(crate) here: Arc<ChunkTable>,
-    pub(crate) there: Arc<ChunkTable>,
+    pub(crate) source_chunks: Arc<ChunkTable>,
+    pub(crate) target_chunks: Arc<ChunkTable>,
     /// Whether the other level is there at all.
-    pub(crate) has_there: bool,
+    pub(crate) has_target: bool,
     /// Whether cells of a chunk that does not exist are worth telling: all chunks are known.
     pub(crate) uses: Uses,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Uses {
 
 impl Form {
     /// The chunks of the ends of records in cell `key`; none where there are no such chunks.
-    pub(crate) fn chunks(&self, family: &Family, key: &ChunkKey) -> Option<Vec<ChunkKey>> {
+    pub(crate) fn chunks(&self, family: &LinkPolicy, key: &ChunkKey) -> Option<Vec<ChunkKey>> {
         match self {
             Self::Offsets(offsets) => {
                 Some(family.endpoint_chunks(key, offsets).ok()?.chunks().to_vec())
@@ -93,10 +93,10 @@ impl Form {
 }
 
 /// The integer type of rows; none where it is none that links may have.
-pub(crate) fn element(dtype: Dtype) -> Option<Element> {
+pub(crate) fn element(dtype: Dtype) -> Option<LinkInteger> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         return None;
     }
-    Element::new(u8::try_from(dtype.size).ok()?, signed).ok()
+    LinkInteger::new(u8::try_from(dtype.size).ok()?, signed).ok()
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::Store as Stored;
-use zvf_metadata::Family as Layout;
+use zvf_metadata::LayoutFamily as Layout;
 
 use super::look::{LinkLooked, first_row_of};
 use super::open::Opened;
@@ -19,7 +19,7 @@ use crate::num::{mixed_all, to_usize};
 use crate::rules::consistency::{C14, C19};
 use crate::rules::geometry::G6;
 use crate::rules::pyramid::P6;
-use crate::run::Run;
+use crate::run::Validation;
 
 /// What is gathered over the cells of a family.
 pub(super) struct Total {
@@ -27,7 +27,7 @@ pub(super) struct Total {
     /// Rows that are counted; none where a cell could not be read.
     physical: Option<u64>,
     /// Whether every row was seen, counted or not.
-    whole: bool,
+    complete: bool,
     /// Rows by the number of chunks that their ends lie in, and by which of them the copy is of.
     copies: BTreeMap<usize, BTreeMap<usize, (u64, u64)>>,
     parents: Option<Vec<u8>>,
@@ -49,13 +49,13 @@ pub(super) struct Sums {
 }
 
 impl Total {
-    pub(super) fn new(run: &mut Run, level: &LevelState, opened: &Opened) -> Self {
-        let whole = opened.whole && run.options.takes_all();
+    pub(super) fn new(run: &mut Validation, level: &LevelState, opened: &Opened) -> Self {
+        let complete = opened.complete && run.options.takes_all();
         let upward = opened.delta.0 > 0 && run.options.wants(&P6);
         Self {
             delta: opened.delta,
-            physical: whole.then_some(0),
-            whole,
+            physical: complete.then_some(0),
+            complete,
             copies: BTreeMap::new(),
             parents: None,
             children: None,
@@ -68,7 +68,13 @@ impl Total {
     }
 
     /// Makes room for what links are used for.
-    pub(super) fn begin(&mut self, run: &mut Run, level: &LevelState, path: &str, uses: Uses) {
+    pub(super) fn begin(
+        &mut self,
+        run: &mut Validation,
+        level: &LevelState,
+        path: &str,
+        uses: Uses,
+    ) {
         if uses.child.is_some() && self.parents.is_none() && level.chunks.ends.is_some() {
             self.parents = Some(vec![0; to_usize(level.chunks.total_fragments())]);
             self.children = bits(run, level, &G6, path);
@@ -79,10 +85,10 @@ impl Total {
     }
 
     /// Adds a cell; its rows to the counts where they are `counted`.
-    pub(super) fn take(&mut self, run: &mut Run, looked: LinkLooked, counted: bool) {
+    pub(super) fn take(&mut self, run: &mut Validation, looked: LinkLooked, counted: bool) {
         let rows = looked.rows.unwrap_or(0);
         self.links = self.links.saturating_add(rows);
-        self.whole &= looked.rows.is_some();
+        self.complete &= looked.rows.is_some();
         if counted {
             self.physical =
                 self.physical.zip(looked.rows).map(|(sum, rows)| sum.saturating_add(rows));
@@ -114,7 +120,7 @@ impl Total {
     }
 
     /// Adds records that lie in no cell.
-    pub(super) fn count(&mut self, run: &mut Run, records: u64) {
+    pub(super) fn count(&mut self, run: &mut Validation, records: u64) {
         self.links = self.links.saturating_add(records);
         self.physical = self.physical.map(|sum| sum.saturating_add(records));
         let (n, _) = self.copies.entry(1).or_default().entry(0).or_default();
@@ -129,7 +135,7 @@ impl Total {
 
     /// Says that some records could not be read.
     pub(super) fn lost(&mut self) {
-        (self.physical, self.whole) = (None, false);
+        (self.physical, self.complete) = (None, false);
     }
 
     /// Adds the child of a link.
@@ -171,11 +177,11 @@ impl Total {
     }
 
     /// C14, C19, G6: counts, copies of one link, and rows with two parents.
-    pub(super) fn settle(&self, run: &mut Run, opened: &Opened) {
+    pub(super) fn settle(&self, run: &mut Validation, opened: &Opened) {
         if self.twice > 0 {
             let finding = Finding::new(&G6, &opened.path);
             let found = format!("{} rows that are a child twice", self.twice);
-            run.add(finding.told("links", "one parent for each row", found));
+            run.add(finding.with_details("links", "one parent for each row", found));
         }
         let Some(physical) = self.physical else { return };
         // Before 0.9 nothing else remembers how many there were: too few may be what is left.
@@ -195,7 +201,7 @@ impl Total {
     }
 
     /// C19: how many links there are, each copy of which must be there.
-    fn logical(&self, run: &mut Run, opened: &Opened) -> u64 {
+    fn logical(&self, run: &mut Validation, opened: &Opened) -> u64 {
         let duplicate = opened.family.store() == Stored::Duplicate;
         let mut logical = 0_u64;
         for (chunks, copies) in &self.copies {
@@ -209,7 +215,7 @@ impl Total {
             if !(0..*chunks).all(same) {
                 let finding = Finding::new(&C19, &opened.path);
                 let expected = format!("a copy for each of {chunks} chunks");
-                run.add(finding.told("copies of a link", expected, "others, or not all"));
+                run.add(finding.with_details("copies of a link", expected, "others, or not all"));
             }
         }
         logical
@@ -217,7 +223,7 @@ impl Total {
 
     /// What other parts of the validation need of it.
     pub(super) fn sums(self, level: &LevelState) -> Sums {
-        let known = self.whole && level.chunks.is_whole();
+        let known = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| known).map(|sources| {
             let ones = |sum: u64, word: &u64| sum.saturating_add(word.count_ones().into());
             level.chunks.total_rows().saturating_sub(sources.iter().fold(0, ones))
@@ -227,7 +233,7 @@ impl Total {
             links: self.links,
             sum: self.sum,
             orphans,
-            whole: self.whole,
+            complete: self.complete,
         };
         Sums {
             parents: self.parents,
@@ -262,7 +268,7 @@ pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -
 
 /// A bit for each row of a level, unless these are too many, which is told for `rule`.
 fn bits(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     rule: &'static crate::Rule,
     path: &str,

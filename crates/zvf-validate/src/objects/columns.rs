@@ -8,13 +8,13 @@ use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
 use crate::rules::metadata::{M19, M20};
 use crate::rules::structure::S17;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 use zvf_format::Class;
 use zvf_metadata::validate_attribute_name;
 
 /// C23, C2, M19: every array below `group`, for `rows` rows.
 pub(crate) async fn check(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     group: &str,
     rows: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) async fn check(
 }
 
 async fn column(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     name: &str,
     path: &str,
@@ -48,13 +48,17 @@ async fn column(
         .and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose())
     {
         Ok(Some(said)) if said.kind != array.dtype().kind || said.size != array.dtype().size => {
-            run.add(Finding::new(&C23, path).told("dtype", said, array.dtype()));
+            run.add(Finding::new(&C23, path).with_details("dtype", said, array.dtype()));
         }
         Ok(_) => {}
         Err(error) => run.add(Finding::of_metadata(&M20, path, &error)),
     }
     if let Some(rows) = rows.filter(|rows| *rows > array.len()) {
-        run.add(Finding::new(&C23, path).told("rows", format!("at least {rows}"), array.len()));
+        run.add(Finding::new(&C23, path).with_details(
+            "rows",
+            format!("at least {rows}"),
+            array.len(),
+        ));
     }
     if let Err(error) = array.present_mask().await {
         run.blame(&C2, path, &error)?;

@@ -12,27 +12,27 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_metadata::Dtype;
-use zvf_store::{Dense, StoreError};
+use zvf_store::{DenseArray, StoreError};
 
 use super::look::Entry;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::num::{int64s, to_u64, to_usize};
 use crate::rules::consistency::{C2, C24};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// Both arrays.
 #[derive(Debug)]
 pub(super) struct Table {
-    spans: Dense,
-    blocks: Dense,
+    spans: DenseArray,
+    blocks: DenseArray,
     stride: u64, // bytes of a reference
 }
 
 impl Table {
     /// The arrays of a level, where they are there and of the right form; what is wrong with them is told.
     pub(super) async fn open(
-        run: &mut Run,
+        run: &mut Validation,
         level: &LevelState,
         rank: u64,
     ) -> Result<Option<Self>, Stop> {
@@ -47,7 +47,7 @@ impl Table {
     }
 
     /// Whether a level has one of the arrays, of whatever form.
-    pub(super) async fn is_there(run: &Run, level: &LevelState) -> bool {
+    pub(super) async fn is_there(run: &Validation, level: &LevelState) -> bool {
         // A document that cannot be read is there.
         !matches!(run.store.node(&level.path(SPANS)).await, Ok(None))
     }
@@ -121,17 +121,17 @@ impl Table {
 
 /// C24: one of the arrays, of two axes of numbers.
 async fn array(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     name: &str,
     columns: u64,
-) -> Result<Option<Dense>, Stop> {
+) -> Result<Option<DenseArray>, Stop> {
     let path = level.path(name);
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
         Ok(None) => {
             let told = ("node", "the numbers of the index", "nothing");
-            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2));
+            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2));
             return Ok(None);
         }
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
@@ -142,7 +142,7 @@ async fn array(
     }
     let expected = format!("two axes of int64, {columns} columns");
     let found = format!("{} {:?}", array.dtype(), array.shape());
-    run.add(Finding::new(&C24, &path).told("type", expected, found));
+    run.add(Finding::new(&C24, &path).with_details("type", expected, found));
     Ok(None)
 }
 

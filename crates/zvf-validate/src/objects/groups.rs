@@ -10,10 +10,10 @@ use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C26, C38};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S17;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// C26, C38: the groups of a level, and their attributes.
-pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("groups");
     let rows = match level.node.rows("groups").await {
         Ok(Some(rows)) => rows,
@@ -33,7 +33,7 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
         Err(error) => return run.blame(&C2, &path, &error),
     };
     if count != doc.num_groups {
-        run.add(Finding::new(&C38, &path).told("num_groups", count, doc.num_groups));
+        run.add(Finding::new(&C38, &path).with_details("num_groups", count, doc.num_groups));
     }
     let sorted: Vec<_> = level.all().map(|level| (level, sorted_ids(level))).collect();
     let is_object = |id: i64| {
@@ -50,12 +50,12 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
         let finding = |rule| Finding::new(rule, &path).in_row(range.group);
         if range.group >= count || range.stop < range.start {
             let found = format!("[{}, {}] of group {}", range.start, range.stop, range.group);
-            run.add(finding(&C38).told("group_ranges", "a range of a group", found));
+            run.add(finding(&C38).with_details("group_ranges", "a range of a group", found));
         } else if range.start < range.stop
             && (!is_object(range.start) || !is_object(range.stop.saturating_sub(1)))
         {
             let found = format!("{} to {}", range.start, range.stop);
-            run.add(finding(&C26).told("group_ranges", "ids of objects", found));
+            run.add(finding(&C26).with_details("group_ranges", "ids of objects", found));
         }
     }
     let mut at = 0_u64;
@@ -70,14 +70,14 @@ pub(crate) async fn check(run: &mut Run, level: &LevelState) -> Result<(), Stop>
             let finding = |rule| Finding::new(rule, &path).in_row(group);
             if !ids.len().is_multiple_of(8) {
                 let told = ("bytes of the ids", "a multiple of 8", ids.len());
-                run.add(finding(&C38).told(told.0, told.1, told.2));
+                run.add(finding(&C38).with_details(told.0, told.1, told.2));
                 continue;
             }
             let mut bad = int64s(&ids).enumerate().filter(|(_, id)| !is_object(*id));
             if let Some((n, id)) = bad.next() {
                 let found = format!("{id}, and {} more that are not", bad.count());
                 let finding = finding(&C26).at(to_u64(n).saturating_mul(8));
-                run.add(finding.told("member", "the id of an object", found));
+                run.add(finding.with_details("member", "the id of an object", found));
             }
         }
         at = end;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use zvf_metadata::arrays::{IdForm, ObjectIndex};
-use zvf_metadata::{Capability, Dtype, Family, ManifestLayout, Node};
+use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
 use zvf_store::{Rows, StoreError};
 
 use super::dense::Table;
@@ -17,7 +17,7 @@ use crate::rules::consistency::{C2, C24, C26};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::pyramid::P7;
 use crate::rules::structure::{S15, S17, S18};
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// An object index that can be looked into.
 #[derive(Debug)]
@@ -66,7 +66,10 @@ impl Manifests {
 }
 
 /// The index of a level, where there is one that can be looked into.
-pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option<Index>, Stop> {
+pub(crate) async fn open(
+    run: &mut Validation,
+    level: &mut LevelState,
+) -> Result<Option<Index>, Stop> {
     let path = level.path("object_index");
     let node = match run.store.node(&path).await {
         Ok(node) => node,
@@ -75,7 +78,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
     let doc = match node.as_deref() {
         None => return lost(run, &path).await.map(|()| None),
         Some(Node::Array(_)) => {
-            run.add(Finding::new(&S15, &path).told("node", "a group", "an array"));
+            run.add(Finding::new(&S15, &path).with_details("node", "a group", "an array"));
             return Ok(None);
         }
         Some(Node::Group(group)) => ObjectIndex::parse(group.attributes.clone()),
@@ -95,7 +98,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
     let rank = to_u64(level.node.key_rank());
     let sid_ndim = doc.sid_ndim.unwrap_or(rank);
     if sid_ndim != rank {
-        run.add(Finding::new(&C24, &path).told("sid_ndim", rank, sid_ndim));
+        run.add(Finding::new(&C24, &path).with_details("sid_ndim", rank, sid_ndim));
         return Ok(None);
     }
     level.objects.rows = Some(doc.num_objects);
@@ -106,7 +109,8 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
     };
     if stored != doc.num_objects {
         // More rows than said are what a torn append leaves, and readers do without them.
-        let finding = Finding::new(&C24, &path).told("num_objects", stored, doc.num_objects);
+        let finding =
+            Finding::new(&C24, &path).with_details("num_objects", stored, doc.num_objects);
         run.add(if stored > doc.num_objects { finding.warning() } else { finding });
     }
     let rows = stored.min(doc.num_objects);
@@ -117,7 +121,7 @@ pub(crate) async fn open(run: &mut Run, level: &mut LevelState) -> Result<Option
 
 /// C24, M21, S17: the manifests, where the arrays that are there say they are.
 async fn manifests(
-    run: &mut Run,
+    run: &mut Validation,
     level: &LevelState,
     doc: &ObjectIndex,
     rank: u64,
@@ -127,22 +131,26 @@ async fn manifests(
     let dense = Table::is_there(run, level).await;
     let blobs = level.path("object_index/manifests");
     let blobs_too =
-        run.store.family() == Family::C && !matches!(run.store.node(&blobs).await, Ok(None));
+        run.store.family() == LayoutFamily::C && !matches!(run.store.node(&blobs).await, Ok(None));
     if dense && (said || !blobs_too) {
         if !said {
             let told = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
-            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2).warning());
+            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2).warning());
         }
         if !run.store.root().zarr_vectors.has(Capability::DenseManifests) {
             let finding = Finding::new(&M21, "zarr.json");
-            run.add(finding.told("format_capabilities", "dense_manifests", "no word of it"));
+            run.add(finding.with_details(
+                "format_capabilities",
+                "dense_manifests",
+                "no word of it",
+            ));
         }
         return Ok(Table::open(run, level, rank).await?.map(Manifests::Table));
     }
     let mut name = "object_index";
     if said && blobs_too {
         let told = ("layout", "vlen_manifests_v2, by the arrays that are there", "another");
-        run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2).warning());
+        run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2).warning());
         name = "object_index/manifests";
     }
     match level.node.rows(name).await {
@@ -155,7 +163,11 @@ async fn manifests(
 }
 
 /// C24: ids are unique, as many as rows, and in order where that is said.
-pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) -> Result<(), Stop> {
+pub(crate) async fn ids(
+    run: &mut Validation,
+    level: &mut LevelState,
+    index: &Index,
+) -> Result<(), Stop> {
     if !index.has_ids {
         return Ok(());
     }
@@ -164,18 +176,18 @@ pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) ->
         Ok(Some(array)) => array,
         Ok(None) => {
             let told = ("node", "the id of each row", "nothing");
-            run.add(Finding::new(&C24, &path).told(told.0, told.1, told.2));
+            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2));
             return Ok(());
         }
         Err(error) => return run.blame(&C2, &path, &error),
     };
     if array.dtype() != Dtype::INT64 || array.shape().len() != 1 {
         let found = format!("{} {:?}", array.dtype(), array.shape());
-        run.add(Finding::new(&C24, &path).told("type", "one axis of int64", found));
+        run.add(Finding::new(&C24, &path).with_details("type", "one axis of int64", found));
         return Ok(());
     }
     if array.len() < index.rows {
-        run.add(Finding::new(&C24, &path).told("rows", index.rows, array.len()));
+        run.add(Finding::new(&C24, &path).with_details("rows", index.rows, array.len()));
         return Ok(());
     }
     let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
@@ -214,7 +226,11 @@ pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) ->
         && let Some(row) = descends
     {
         let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
-        run.add(finding.told("object_ids_sorted", "ids that ascend", "one below the one before"));
+        run.add(finding.with_details(
+            "object_ids_sorted",
+            "ids that ascend",
+            "one below the one before",
+        ));
     }
     if descends.is_some() && keeps {
         let mut sorted = all.clone();
@@ -226,7 +242,7 @@ pub(crate) async fn ids(run: &mut Run, level: &mut LevelState, index: &Index) ->
     }
     if let Some((row, id)) = twice {
         let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
-        run.add(finding.told("id", "one that no other row has", id));
+        run.add(finding.with_details("id", "one that no other row has", id));
     }
     level.objects.ids = keeps.then(|| Arc::from(all));
     Ok(())

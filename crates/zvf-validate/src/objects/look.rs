@@ -82,7 +82,7 @@ pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
                 let finding = Finding::new(&C9, &sought.path).in_row(*row).at(0);
                 let (expected, found) =
                     (format!("inside the {blocks} blocks"), format!("{count} from {start}"));
-                looked.found.add(finding.told("span", expected, found));
+                looked.found.add(finding.with_details("span", expected, found));
             }
         }
     }
@@ -110,8 +110,9 @@ impl RowsLooked {
         self.bytes = self.bytes.saturating_add(to_u64(blob.len()));
         if blob.is_empty() {
             let finding = Finding::new(&C9, &sought.path).in_row(row);
-            self.found
-                .add(finding.told("manifest", "an empty manifest, 4 bytes", "no bytes").lint());
+            self.found.add(
+                finding.with_details("manifest", "an empty manifest, 4 bytes", "no bytes").lint(),
+            );
             return;
         }
         if blob != EMPTY {
@@ -186,7 +187,7 @@ impl RowsLooked {
                 negative => {
                     let finding = Finding::new(&C9, &sought.path).in_row(row).at(behind);
                     let found = if negative.is_some() { "a negative number" } else { "nothing" };
-                    self.found.add(finding.told("fragment", "0 or more", found));
+                    self.found.add(finding.with_details("fragment", "0 or more", found));
                     (sums.known, last) = (false, None);
                 }
             }
@@ -205,7 +206,7 @@ impl RowsLooked {
     fn no_chunk(&mut self, sought: &Sought, row: u64, at: u64, chunk: &[i64]) {
         let chunk = ChunkKey::new(chunk).map_or_else(|_| String::new(), |key| key.to_string());
         let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
-        self.found.add(finding.told("chunk", "a chunk of the level", chunk));
+        self.found.add(finding.with_details("chunk", "a chunk of the level", chunk));
     }
 
     #[expect(clippy::too_many_arguments, reason = "one place of one manifest")]
@@ -227,7 +228,7 @@ impl RowsLooked {
         };
         if let Some(over) = over(fragments, count) {
             let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
-            self.found.add(finding.told(
+            self.found.add(finding.with_details(
                 "fragment",
                 format!("below {count}, those of its chunk"),
                 over,
@@ -280,7 +281,7 @@ impl RowsLooked {
         if sought.lines && (sums.rows != 2 || sums.fragments > 2) {
             let finding = Finding::new(&G8, &sought.path).in_row(row);
             let found = format!("{} rows in {} fragments", sums.rows, sums.fragments);
-            self.found.add(finding.told("line", "two rows", found));
+            self.found.add(finding.with_details("line", "two rows", found));
         }
         if !sought.parents.is_empty() && sums.fragments.checked_sub(sums.parents) != Some(1) {
             let finding = Finding::new(&G6, &sought.path).in_row(row);
@@ -288,7 +289,7 @@ impl RowsLooked {
                 "{} fragments, and {} parents of their first rows",
                 sums.fragments, sums.parents
             );
-            self.found.add(finding.told("roots", "one", found));
+            self.found.add(finding.with_details("roots", "one", found));
         }
     }
 }

@@ -30,10 +30,10 @@ use crate::pipeline::batches;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
 use crate::rules::pyramid::P11;
-use crate::run::{Run, Stop};
+use crate::run::{Stop, Validation};
 
 /// Everything about the objects of one level.
-pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
         if level.objects.named.is_some() {
@@ -46,7 +46,7 @@ pub(crate) async fn check(run: &mut Run, level: &mut LevelState) -> Result<(), S
 }
 
 /// Whether the rows that hold something can be kept.
-fn room(run: &mut Run, level: &mut LevelState, index: &Index) {
+fn room(run: &mut Validation, level: &mut LevelState, index: &Index) {
     let most = run.options.kept.saturating_sub(run.ids);
     if index.rows <= most {
         run.ids = run.ids.saturating_add(index.rows);
@@ -69,7 +69,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(run: &Run, level: &mut LevelState) -> Self {
+    fn new(run: &Validation, level: &mut LevelState) -> Self {
         let fragments = level.chunks.total_fragments();
         let wanted = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
         let owners = wanted && level.chunks.is_kept;
@@ -85,7 +85,7 @@ impl Gathered {
 
     async fn check(
         mut self,
-        run: &mut Run,
+        run: &mut Validation,
         level: &mut LevelState,
         index: &Index,
     ) -> Result<(), Stop> {
@@ -148,14 +148,14 @@ impl Gathered {
         Ok(())
     }
 
-    fn take(&mut self, run: &mut Run, looked: RowsLooked) {
+    fn take(&mut self, run: &mut Validation, looked: RowsLooked) {
         self.present = self.present.saturating_add(looked.present);
         run.checked.bytes = run.checked.bytes.saturating_add(looked.bytes);
         self.named.extend(looked.named);
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in looked.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
-                let row = crate::num::narrow(row.saturating_add(1));
+                let row = crate::num::saturating_u32(row.saturating_add(1));
                 if *owner == 0 || *owner == row {
                     *owner = row;
                 } else {
@@ -175,7 +175,7 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(self, run: &mut Run, level: &LevelState, index: &Index, unread: bool) {
+    fn settle(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
         if unread || !run.options.takes_all() {
             return;
         }
@@ -191,7 +191,7 @@ impl Gathered {
     }
 
     /// C25: fragments of two objects. Told for the row that came second.
-    fn shared(&self, run: &mut Run, level: &LevelState, index: &Index) {
+    fn shared(&self, run: &mut Validation, level: &LevelState, index: &Index) {
         let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
         else {
             return;
@@ -201,11 +201,15 @@ impl Gathered {
         let place = level.chunks.locate(fragment);
         let place =
             place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
-        run.add(finding.told("fragments", "one object each", format!("{n} of two or more{place}")));
+        run.add(finding.with_details(
+            "fragments",
+            "one object each",
+            format!("{n} of two or more{place}"),
+        ));
     }
 
     /// C29: the owner column.
-    fn owners(&self, run: &mut Run, level: &LevelState) {
+    fn owners(&self, run: &mut Validation, level: &LevelState) {
         let (Some(owners), Some(told)) = (&self.owners, &level.chunks.owners) else { return };
         let Some(path) = crate::cells::owner_path(level) else { return };
         if owners.len() != told.len() {
@@ -233,12 +237,12 @@ impl Gathered {
         if let Some((key, n)) = level.chunks.locate(fragment) {
             let finding = Finding::new(&C29, path).in_cell(&key).at(n.saturating_mul(8));
             let found = format!("{told}, and {more} more that differ");
-            run.add(finding.told(format!("owner of fragment {n}"), id(*owner), found));
+            run.add(finding.with_details(format!("owner of fragment {n}"), id(*owner), found));
         }
     }
 
     /// G7: the links that should join the fragments of a line are those that are there.
-    fn bridges(&self, run: &mut Run, level: &LevelState) {
+    fn bridges(&self, run: &mut Validation, level: &LevelState) {
         let Some(bridges) = &self.bridges else { return };
         let mut bad = bridges.iter().enumerate().filter(|(_, sum)| **sum != 0);
         let Some((chunk, _)) = bad.next() else { return };
@@ -246,7 +250,7 @@ impl Gathered {
         if let Some(key) = level.chunks.key(chunk) {
             let finding = Finding::new(&G7, level.path("links/0")).in_cell(&key);
             let expected = "those from the last row of a fragment to the first of the next";
-            run.add(finding.told(
+            run.add(finding.with_details(
                 "links",
                 expected,
                 format!("others, here and under {more} more chunks"),

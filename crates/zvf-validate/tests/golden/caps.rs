@@ -49,10 +49,10 @@ const CAPPED: [(&str, u64, &[&str]); 6] = [
 async fn what_is_too_large_is_said() {
     for (id, kept, wanted) in CAPPED {
         let all = report(id, &Options::default()).await;
-        assert_eq!(all.unseen, [], "{id}");
+        assert_eq!(all.skipped, [], "{id}");
         let capped = report(id, &Options { kept, ..Options::default() }).await;
         let unseen: Vec<String> = capped
-            .unseen
+            .skipped
             .iter()
             .map(|unseen| format!("{} {} {}", unseen.rule.id, unseen.path, unseen.subject))
             .collect();
@@ -69,5 +69,5 @@ async fn what_is_too_large_is_said() {
 async fn what_is_not_asked_for_is_not_missed() {
     let rules = vec![zvf_validate::Rule::find("C3").unwrap()];
     let capped = report("sl3_streamlines", &Options { kept: 0, rules, ..Options::default() }).await;
-    assert_eq!(capped.unseen, []);
+    assert_eq!(capped.skipped, []);
 }

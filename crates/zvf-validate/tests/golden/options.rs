@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use archives::Unpacked;
-use zvf_validate::{Level, Observer, Options, Rule, Sample, Severity, validate};
+use zvf_validate::{Depth, Observer, Options, Rule, Sample, Severity, validate};
 
 use super::{report, short};
 
@@ -12,12 +12,12 @@ use super::{report, short};
 async fn levels_are_cumulative() {
     let base = |level| Options { level, ..Options::default() };
     for (id, level) in [
-        ("broken/ar_vertices_missing", Level::Structure),
-        ("broken/lv_sparsity_zero", Level::Metadata),
-        ("broken/vx_partial_row", Level::Consistency),
-        ("ln3_basic", Level::Geometry),
+        ("broken/ar_vertices_missing", Depth::Structure),
+        ("broken/lv_sparsity_zero", Depth::Metadata),
+        ("broken/vx_partial_row", Depth::Consistency),
+        ("ln3_basic", Depth::Geometry),
     ] {
-        for asked in Level::ALL {
+        for asked in Depth::ALL {
             let report = report(id, &base(asked)).await;
             assert!(
                 report.findings.iter().all(|finding| finding.rule.level <= asked),

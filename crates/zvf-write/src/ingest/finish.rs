@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use zvf_metadata::{Dtype, GeometryType, Level, LinksConvention, Vocabulary};
+use zvf_metadata::{Dtype, GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
 
@@ -21,7 +21,7 @@ use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
-use crate::stages::{Known, Merge, PLACE, Stages, number_u32, number_u64, row_bytes};
+use crate::stages::{KWayMerge, Known, PLACE, Stages, number_u32, number_u64, row_bytes};
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -50,20 +50,20 @@ pub(crate) enum Placed {
 
 impl Placed {
     /// Calls `each` with the number of each vertex, ascending, its chunk and its row.
-    pub(crate) fn each(
+    pub(crate) fn for_each(
         &self,
         given: u64,
         each: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         match self {
             Self::Held(places, order) => {
-                let placed = (0..given).filter_map(|number| Some((number, places.of(number)?)));
+                let placed = (0..given).filter_map(|number| Some((number, places.locate(number)?)));
                 for (number, (chunk, row)) in placed {
                     each(number, order.rank(chunk), to_u32(to_usize(row)))?;
                 }
             }
             Self::Files(files) => {
-                let mut places = Merge::open(files, PLACE)?;
+                let mut places = KWayMerge::open(files, PLACE)?;
                 while let Some(place) = places.head() {
                     each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
                     places.advance()?;
@@ -80,7 +80,7 @@ impl Ingest {
         mut self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut Level),
+        says: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         if !self.slices.is_empty() {
             return self.finish_slices(build, at, says).await;
@@ -225,14 +225,14 @@ impl Ingest {
         mut self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut Level),
+        says: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         let stem = self.scratch.stem("slice", self.slices.len())?;
-        let last = self.flush(&stem)?;
+        let last = self.spill(&stem)?;
         let mut slices = std::mem::take(&mut self.slices);
         slices.push(last);
-        let known = Known::of(&self.schema, &self.options, slices)?.placed(at);
-        let known = known.telling_places(self.tells_places);
+        let known = Known::from_slices(&self.schema, &self.options, slices)?.placed(at);
+        let known = known.with_locations(self.tells_places);
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
         let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;
@@ -287,7 +287,7 @@ async fn write_elements(
     let mut links = Links::new(width, frame.table.rank(), schema.directed, schema.links)?;
     for element in &resolved.between {
         let ends = elements.vertices(*element).iter().map(|vertex| {
-            let (chunk, row) = places.of(*vertex).unwrap_or((0, 0));
+            let (chunk, row) = places.locate(*vertex).unwrap_or((0, 0));
             Ok((chunk, frame.table.key(chunk)?, row))
         });
         links.add(&ends.collect::<Result<Vec<_>, WriteError>>()?, *element)?;
@@ -334,9 +334,9 @@ impl Said<'_> {
         &self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut Level),
+        says: impl FnOnce(&mut LevelDoc),
     ) -> Result<(), WriteError> {
-        let mut level = Level { level: at.number().into(), ..self.level() };
+        let mut level = LevelDoc { level: at.number().into(), ..self.level() };
         // The root has the convention of the first kind.
         let own = at.is_beside().then(|| convention(self.schema.kind, self.explicit).into());
         level.links_convention = own;
@@ -345,8 +345,8 @@ impl Said<'_> {
     }
 
     /// Its document.
-    fn level(&self) -> Level {
-        let mut level = Level::new(0);
+    fn level(&self) -> LevelDoc {
+        let mut level = LevelDoc::new(0);
         level.vertex_count = to_i64(self.vertices);
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
         let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());

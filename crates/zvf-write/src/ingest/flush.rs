@@ -37,7 +37,7 @@ impl Ingest {
     }
 
     /// Writes what it holds to the files that begin with `stem`.
-    pub(crate) fn flush(&mut self, stem: &Path) -> Result<Slice, WriteError> {
+    pub(crate) fn spill(&mut self, stem: &Path) -> Result<Slice, WriteError> {
         let rank = self.table.rank();
         let table = std::mem::replace(&mut self.table, ChunkTable::new(rank));
         let (runs, by_chunk) = self.buffer.take(&table);
@@ -76,7 +76,9 @@ impl Ingest {
             let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
             let all = given.iter().map(|(_, field)| *field);
             let (dtype, width) = common_type(self.schema.kind, all)?;
-            let put = |to: &mut [u8], from: &[u8]| put_values(to, from, crate::num::place(width));
+            let put = |to: &mut [u8], from: &[u8]| {
+                put_values(to, from, crate::num::usize_from_u32(width))
+            };
             let (record, file) = write_field(stem, number, (dtype, width), &given, put)?;
             records.push(record);
             files.push(file);

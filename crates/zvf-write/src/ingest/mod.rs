@@ -18,10 +18,10 @@ use crate::chunks::ChunkTable;
 use crate::columns::{Attribute, AttributeRecord};
 use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
-use crate::num::{place, to_i64, to_u32, to_u64, to_usize};
+use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::objects::Objects;
 use crate::route;
-use crate::run::{Numbers, Run, only};
+use crate::run::{Numbers, RoutedBatch, only};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{ColumnsRecord, Slice};
@@ -69,9 +69,9 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// The columns that another process told of, without texts.
-    pub(crate) fn of(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
+    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
         let attributes = |records: &[AttributeRecord]| {
-            records.iter().map(Attribute::of).collect::<Result<_, WriteError>>()
+            records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
         };
         Ok(Self {
             positions: Dtype::parse(&record.positions)?,
@@ -99,7 +99,7 @@ impl Columns {
 
     /// Bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
-        to_usize(self.positions.size).saturating_mul(place(self.width))
+        to_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
     }
 
     /// Bytes of a row of all columns, as it is kept.
@@ -184,13 +184,13 @@ impl Ingest {
             Grouping::Runs => self.chains.cut(taken.parts.into_iter(), &numbers, self.table.len()),
         };
         let (rows, segments) = match taken.order {
-            Some(order) => route::sorted(&numbers, order.iter().copied(), self.table.len()),
-            None => route::sorted(&numbers, 0..kept, self.table.len()),
+            Some(order) => route::counting_sort(&numbers, order.iter().copied(), self.table.len()),
+            None => route::counting_sort(&numbers, 0..kept, self.table.len()),
         };
         let numbers = Numbers::From(first);
         let Taken { positions, fields, .. } = taken;
         self.extent.add(&positions);
-        self.buffer.push(Run { positions, fields, groups, numbers, rows, segments });
+        self.buffer.push(RoutedBatch { positions, fields, groups, numbers, rows, segments });
         if let Some(elements) = batch.elements() {
             let vertices = elements.rows().iter().map(|row| first.saturating_add(to_u64(*row)));
             let fields = elements.fields();
@@ -213,7 +213,12 @@ impl Ingest {
             return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
         }
         let numbers = elements::numbers(kind, vertices)?;
-        self.elements.push(&self.schema, place(vertices.width()), numbers.into_iter(), fields)?;
+        self.elements.push(
+            &self.schema,
+            usize_from_u32(vertices.width()),
+            numbers.into_iter(),
+            fields,
+        )?;
         self.relieve()
     }
 
@@ -231,7 +236,7 @@ impl Ingest {
             return Ok(());
         }
         let stem = self.scratch.stem("slice", self.slices.len())?;
-        let slice = self.flush(&stem)?;
+        let slice = self.spill(&stem)?;
         self.slices.push(slice);
         Ok(())
     }
@@ -242,7 +247,7 @@ impl Ingest {
             return Err(WriteError::unfit(kind, "its kind", kind, batch.kind()));
         }
         let (dtype, axes) = (batch.positions().dtype(), self.schema.axes.len());
-        if place(batch.positions().width()) != axes {
+        if usize_from_u32(batch.positions().width()) != axes {
             let found = batch.positions().width();
             return Err(WriteError::unfit(
                 kind,
@@ -482,7 +487,7 @@ impl Ingest {
         };
         let strays = to_u64(inside.iter().filter(|inside| !**inside).count());
         if self.options.outside == Outside::Raise || self.schema.kind != Kind::PointCloud {
-            let axes = place(taken.positions.width());
+            let axes = usize_from_u32(taken.positions.width());
             let at = (0..axes).map(|c| taken.positions.float(stray, c).unwrap_or(f64::NAN));
             return Err(WriteError::Outside {
                 points: strays,
@@ -497,7 +502,7 @@ impl Ingest {
         for field in &mut taken.fields {
             *field = only(field, &keep)?;
         }
-        let kept = |at: &u32| inside.get(place(*at)).copied().unwrap_or(false);
+        let kept = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
         let mut at = 0..rows;
         taken.groups.retain(|_| at.next().as_ref().is_some_and(kept));
         let mut at = 0..rows;

@@ -19,7 +19,7 @@ use zvf_store::{Build, CellSink};
 use super::file::{Output, Written};
 use super::known::Known;
 use super::slice::{file, sum};
-use super::sorted::{Sorter, ascending, ascending_u32, ascending_u64};
+use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::ingest::Grouping;
@@ -57,7 +57,7 @@ impl Part {
     /// Ends an array.
     pub(crate) fn leave(sink: CellSink) -> Result<Self, WriteError> {
         let path = sink.path().to_owned();
-        let (report, keys) = sink.leave()?;
+        let (report, keys) = sink.finish_part()?;
         let (stored_bytes, objects) = (report.stored_bytes, report.objects);
         Ok(Self { path, keys, stored_bytes, objects })
     }
@@ -97,14 +97,14 @@ pub(crate) fn run(
     let memory = known.options.memory / 8;
     let stride = known.columns.as_ref().map_or(1, crate::ingest::Columns::positions_stride);
     let linked = known.schema.kind.has_links();
-    let numbered = linked || known.tells_places();
-    let mut entries = Sorter::new(file(stem, "entries"), ENTRY, memory);
-    let mut places = Sorter::new(file(stem, "places"), PLACE, memory);
+    let numbered = linked || known.records_locations();
+    let mut entries = ExternalSorter::new(file(stem, "entries"), ENTRY, memory);
+    let mut places = ExternalSorter::new(file(stem, "places"), PLACE, memory);
     let mut fragments = Output::create(file(stem, "fragments"))?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in known.windows(share, memory) {
         let chunks = known.order.chunks.get(window).unwrap_or(&[]);
-        let done = frame.each(chunks, &arrays.all(), |chunk| {
+        let done = frame.par_write_chunks(chunks, &arrays.all(), |chunk| {
             let loaded = known.load(chunk)?;
             let pieces: Vec<_> = loaded.runs.iter().map(|run| run.piece(0)).collect();
             let mut rows = gather(&pieces, numbered || grouping == Grouping::Runs);
@@ -150,7 +150,11 @@ pub(crate) fn run(
 }
 
 /// Remembers which objects the fragments of a chunk belong to.
-fn push_entries(entries: &mut Sorter, done: &Done, grouping: Grouping) -> Result<(), WriteError> {
+fn push_entries(
+    entries: &mut ExternalSorter,
+    done: &Done,
+    grouping: Grouping,
+) -> Result<(), WriteError> {
     let chunk = ascending_u32(done.chunk);
     for (fragment, group) in (0_u32..).zip(&done.groups) {
         let fragment_bytes = ascending_u32(fragment);
@@ -162,7 +166,8 @@ fn push_entries(entries: &mut Sorter, done: &Done, grouping: Grouping) -> Result
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
-                let object = done.owners.get(crate::num::place(fragment)).copied().unwrap_or(0);
+                let object =
+                    done.owners.get(crate::num::usize_from_u32(fragment)).copied().unwrap_or(0);
                 let row = |row: u64| ascending_u32(to_u32(crate::num::to_usize(row)));
                 let first = crate::num::to_usize(group.start);
                 let order = done.numbers.get(first).copied().unwrap_or(0);

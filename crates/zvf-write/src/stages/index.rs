@@ -13,10 +13,10 @@ use zvf_store::{DensePlan, RowPlan};
 use super::cells::ENTRY;
 use super::known::Known;
 use super::slice::FieldRecord;
-use super::sorted::{Merge, number, number_u32};
+use super::sorted::{KWayMerge, number, number_u32};
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::num::{place, to_u64, to_usize};
+use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::objects::{absent, attribute_plan, put_values};
 
 /// All ids, in a file of their own.
@@ -36,7 +36,8 @@ impl Ids {
         path: PathBuf,
     ) -> Result<Self, WriteError> {
         let spoken: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("ids")).collect();
-        let (mut entries, mut spoken) = (Merge::open(entries, ENTRY)?, Merge::open(&spoken, 8)?);
+        let (mut entries, mut spoken) =
+            (KWayMerge::open(entries, ENTRY)?, KWayMerge::open(&spoken, 8)?);
         let mut ids = Self { path: path.clone(), count: 0, sparse: false };
         let mut out = super::file::Output::create(path)?;
         let mut last = None;
@@ -59,8 +60,11 @@ impl Ids {
         Ok(ids)
     }
 
-    fn each(&self, mut each: impl FnMut(i64) -> Result<(), WriteError>) -> Result<(), WriteError> {
-        let mut ids = Merge::open(std::slice::from_ref(&self.path), 8)?;
+    fn for_each(
+        &self,
+        mut each: impl FnMut(i64) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let mut ids = KWayMerge::open(std::slice::from_ref(&self.path), 8)?;
         while let Some(id) = ids.head().map(number) {
             each(id)?;
             ids.advance()?;
@@ -78,11 +82,11 @@ pub(crate) async fn write(
 ) -> Result<(), WriteError> {
     let rank = to_u64(frame.table.rank());
     let path = frame.path("object_index/manifests");
-    let codecs = frame.whole(RowPlan::manifests().codecs);
+    let codecs = frame.with_checksum(RowPlan::manifests().codecs);
     let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
-    let mut entries = Merge::open(entries, ENTRY)?;
+    let mut entries = KWayMerge::open(entries, ENTRY)?;
     let mut present = 0_u64;
-    ids.each(|id| {
+    ids.for_each(|id| {
         frame.go_on()?;
         let mut manifest = ManifestBuilder::new(rank)?;
         let mut some = false;
@@ -103,7 +107,7 @@ pub(crate) async fn write(
         ..DensePlan::new(Dtype::INT64)
     };
     let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;
-    ids.each(|id| Ok(sink.push(&id.to_le_bytes())?))?;
+    ids.for_each(|id| Ok(sink.push(&id.to_le_bytes())?))?;
     sink.finish(|_| {}).await?;
     let index = ObjectIndex::new(ids.count, present, rank, true);
     frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
@@ -113,7 +117,7 @@ pub(crate) async fn write(
 /// Refuses trees that are in one object.
 pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
     let roots: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("roots")).collect();
-    let mut roots = Merge::open(&roots, 8)?;
+    let mut roots = KWayMerge::open(&roots, 8)?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
         let object = roots.head().map(number);
@@ -167,17 +171,17 @@ async fn write_field(
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (path, _, own) in &given {
-        let stride = to_usize(own.size).saturating_mul(place(width)).saturating_add(16);
-        sources.push(Merge::open(std::slice::from_ref(path), stride)?);
+        let stride = to_usize(own.size).saturating_mul(usize_from_u32(width)).saturating_add(16);
+        sources.push(KWayMerge::open(std::slice::from_ref(path), stride)?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
-    let none = absent(dtype, place(width));
-    ids.each(|id| {
+    let none = absent(dtype, usize_from_u32(width));
+    ids.for_each(|id| {
         let mut value = none.clone();
         for source in &mut sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {
                 if number(record) == id {
-                    put_values(&mut value, record.get(16..).unwrap_or(&[]), place(width));
+                    put_values(&mut value, record.get(16..).unwrap_or(&[]), usize_from_u32(width));
                 }
                 source.advance()?;
             }

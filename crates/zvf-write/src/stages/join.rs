@@ -19,14 +19,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
-use zvf_format::link::{Endpoint, Family};
+use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_model::Kind;
 
 use super::cells::{ENTRY, PLACE};
 use super::file::{Written, open};
 use super::known::Known;
 use super::slice::{Slice, file};
-use super::sorted::{Merge, Sorter, ascending_u32, ascending_u64, number, number_u32, number_u64};
+use super::sorted::{
+    ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number, number_u32, number_u64,
+};
 use crate::WriteError;
 use crate::columns::Attribute;
 use crate::link::Links;
@@ -79,7 +81,7 @@ pub(crate) fn elements(
     let memory = known.options.memory / 8;
     let ends = stem.with_extension("ends");
     let found = stem.with_extension("found");
-    let mut links = Sorter::new(file(stem, "links"), record_width(known), memory);
+    let mut links = ExternalSorter::new(file(stem, "links"), record_width(known), memory);
     let mut record = JoinRecord::default();
     if slice.elements > 0 {
         name_ends(known, slice, &ends)?;
@@ -94,7 +96,7 @@ pub(crate) fn elements(
 
 /// Puts the ends of all elements in the order of the numbers of their vertices.
 fn name_ends(known: &Known, slice: &Slice, to: &Path) -> Result<(), WriteError> {
-    let mut sorter = Sorter::new(to.to_owned(), NAMED, known.options.memory / 8);
+    let mut sorter = ExternalSorter::new(to.to_owned(), NAMED, known.options.memory / 8);
     each_element(known, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&ascending_u64(*vertex), &ascending_u32(element), &[slot]])?;
@@ -112,10 +114,10 @@ fn find_ends(
     ends: &Path,
     to: &Path,
 ) -> Result<(), WriteError> {
-    let mut ends = Merge::open(&[ends.to_owned()], NAMED)?;
+    let mut ends = KWayMerge::open(&[ends.to_owned()], NAMED)?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
-    let mut places = Merge::from(places, PLACE, &ascending_u64(lowest))?;
-    let mut sorter = Sorter::new(to.to_owned(), FOUND, known.options.memory / 8);
+    let mut places = KWayMerge::from(places, PLACE, &ascending_u64(lowest))?;
+    let mut sorter = ExternalSorter::new(to.to_owned(), FOUND, known.options.memory / 8);
     while let Some(end) = ends.head() {
         let vertex = number_u64(end);
         while places.head().is_some_and(|place| number_u64(place) < vertex) {
@@ -142,9 +144,9 @@ fn put_links(
     slice: &Slice,
     first: u64,
     found: &Path,
-    to: &mut Sorter,
+    to: &mut ExternalSorter,
 ) -> Result<JoinRecord, WriteError> {
-    let mut found = Merge::open(&[found.to_owned()], FOUND)?;
+    let mut found = KWayMerge::open(&[found.to_owned()], FOUND)?;
     let links = links(known)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
@@ -168,8 +170,8 @@ fn put_links(
 /// Puts an element with each chunk that it is stored with, and says whether there are several.
 fn put_link(
     known: &Known,
-    family: &Family,
-    to: &mut Sorter,
+    family: &LinkPolicy,
+    to: &mut ExternalSorter,
     element: u64,
     ends: &[End],
     attributes: &[u8],
@@ -189,7 +191,7 @@ fn put_link(
 }
 
 /// The chunks that a link is stored with, each once.
-fn sources(known: &Known, family: &Family, ends: &[End]) -> Result<Vec<u32>, WriteError> {
+fn sources(known: &Known, family: &LinkPolicy, ends: &[End]) -> Result<Vec<u32>, WriteError> {
     let keys = ends.iter().map(|(chunk, _)| known.table.key(*chunk));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let given = keys.iter().zip(ends);
@@ -233,10 +235,11 @@ pub(crate) fn chains(
     entries: &[PathBuf],
     stem: &Path,
 ) -> Result<JoinRecord, WriteError> {
-    let mut links = Sorter::new(file(stem, "links"), record_width(known), known.options.memory / 8);
+    let mut links =
+        ExternalSorter::new(file(stem, "links"), record_width(known), known.options.memory / 8);
     let family = self::links(known)?;
     let mut record = JoinRecord::default();
-    let mut entries = Merge::open(entries, ENTRY)?;
+    let mut entries = KWayMerge::open(entries, ENTRY)?;
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
     while let Some(entry) = entries.head() {

@@ -27,9 +27,9 @@ use crate::chunks::{ChunkTable, Fast, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
 use crate::ingest::{Columns, Grouping, bounds};
-use crate::num::{place, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 use crate::route::Segment;
-use crate::run::{Numbers, Run};
+use crate::run::{Numbers, RoutedBatch};
 use crate::schema::Schema;
 use crate::{WriteError, WriteOptions};
 
@@ -74,14 +74,14 @@ struct Span {
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// One for each slice that has any.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<RoutedBatch>,
     /// The object of each run of a chain.
     pub(crate) owners: Vec<i64>,
 }
 
 impl Known {
     /// What these slices are together.
-    pub(crate) fn of(
+    pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
         slices: Vec<Slice>,
@@ -116,7 +116,7 @@ impl Known {
             let mut spans = HashMap::default();
             each_span(&schema, slice, |key, span| {
                 let number = table.find(key);
-                if let Some(rows) = rows.get_mut(place(number)) {
+                if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
                     *rows = rows.saturating_add(span.rows.into());
                 }
                 spans.insert(number, span);
@@ -129,7 +129,7 @@ impl Known {
         let said = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, said);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
-        let bytes = |chunk: u32| rows.get(place(chunk)).copied().unwrap_or(0) * stride;
+        let bytes = |chunk: u32| rows.get(usize_from_u32(chunk)).copied().unwrap_or(0) * stride;
         if let (Some(shard), Some(most)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, most);
         }
@@ -163,12 +163,12 @@ impl Known {
     }
 
     /// The same where it is told at the end where vertices went.
-    pub(crate) fn telling_places(self, tells_places: bool) -> Self {
+    pub(crate) fn with_locations(self, tells_places: bool) -> Self {
         Self { tells_places, ..self }
     }
 
     /// Whether it is told where vertices went.
-    pub(crate) const fn tells_places(&self) -> bool {
+    pub(crate) const fn records_locations(&self) -> bool {
         self.tells_places
     }
 
@@ -206,7 +206,7 @@ impl Known {
     pub(crate) fn weight(&self, chunk: u32) -> u64 {
         let columns = self.columns.as_ref().map_or(0, Columns::stride);
         let row = to_u64(columns).saturating_add(32);
-        self.rows.get(place(chunk)).copied().unwrap_or(0).saturating_mul(row)
+        self.rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(row)
     }
 
     /// The chunks of one of `shares`, as a range of places in the order of writing.
@@ -226,7 +226,9 @@ impl Known {
                 start.get_or_insert(at);
                 end = next;
             }
-            let rows = shard.iter().map(|chunk| self.rows.get(place(*chunk)).copied().unwrap_or(0));
+            let rows = shard
+                .iter()
+                .map(|chunk| self.rows.get(usize_from_u32(*chunk)).copied().unwrap_or(0));
             before = before.saturating_add(rows.map(u128::from).sum());
             at = next;
         }
@@ -274,14 +276,14 @@ impl Known {
         Ok(loaded)
     }
 
-    fn read(&self, source: &Source, span: Span) -> Result<(Run, Vec<i64>), WriteError> {
+    fn read(&self, source: &Source, span: Span) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let Some(columns) = &self.columns else {
             return Err(self.damaged("rows", "columns", "none"));
         };
-        let rows = place(span.rows);
+        let rows = usize_from_u32(span.rows);
         let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
         let words = if grouped { 16 } else { 8 };
-        let owners = place(span.owners).saturating_mul(8);
+        let owners = usize_from_u32(span.owners).saturating_mul(8);
         let row = columns.stride().saturating_add(words);
         let mut bytes = vec![0; row.saturating_mul(rows).saturating_add(owners)];
         {
@@ -307,7 +309,7 @@ impl Known {
         let groups = if grouped { numbers(&take(8)) } else { Vec::new() };
         let listed = numbers(&take(8));
         let owners = numbers(&bytes).into_iter().map(u64::cast_signed).collect();
-        let run = Run {
+        let run = RoutedBatch {
             positions,
             fields,
             groups,
@@ -404,7 +406,7 @@ fn columns(
                 let expected = "the same in every part of the input";
                 return Err(WriteError::unfit(kind, "the columns", expected, "others"));
             }
-            none => &mut none.insert((bare, Columns::of(record, axes)?)).1,
+            none => &mut none.insert((bare, Columns::from_record(record, axes)?)).1,
         };
         let records = record.vertex.iter().chain(&record.fragment);
         let learnt = known.attributes_mut().zip(records);
@@ -437,7 +439,7 @@ fn elements(kind: Kind, slices: &[Slice]) -> Result<(usize, Vec<Attribute>), Wri
             return Err(WriteError::unfit(kind, "the elements", expected, "others"));
         }
     }
-    let attributes = first.element_attributes.iter().map(Attribute::of);
+    let attributes = first.element_attributes.iter().map(Attribute::from_record);
     Ok((first.width, attributes.collect::<Result<_, _>>()?))
 }
 

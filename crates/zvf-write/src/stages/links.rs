@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, Element, Endpoint, Family, LinkRecord, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
 use zvf_metadata::arrays::Fragments;
 use zvf_store::{Build, CellSink};
 
@@ -19,13 +19,13 @@ use super::cells::Part;
 use super::file::open;
 use super::join::{End, links, record_width, width};
 use super::known::Known;
-use super::sorted::{Merge, ascending_u32, number_u32};
+use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
 use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::Written;
 use crate::link::{LinkColumn, Links, Segment};
-use crate::num::{place, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub(crate) fn run(
     let frame = known.frame(build);
     let step = Step::new(known, &frame)?;
     let lowest = ascending_u32(to_u32(share.start));
-    let mut records = Merge::from(joined, record_width(known), &lowest)?;
+    let mut records = KWayMerge::from(joined, record_width(known), &lowest)?;
     let mut fragments = BufReader::with_capacity(1 << 16, open(fragments)?);
     let mut arrays = Open::default();
     if step.elements {
@@ -89,7 +89,9 @@ pub(crate) fn run(
         for at in window {
             let chunk = known.order.chunks.get(at).copied().unwrap_or(u32::MAX);
             let mut of = OfChunk { chunk, ..OfChunk::default() };
-            while let Some(link) = records.head().filter(|link| place(number_u32(link, 0)) <= at) {
+            while let Some(link) =
+                records.head().filter(|link| usize_from_u32(number_u32(link, 0)) <= at)
+            {
                 of.records.extend_from_slice(link);
                 records.advance()?;
             }
@@ -113,15 +115,16 @@ pub(crate) fn run(
         }
         let by_number: HashMap<u32, &OfChunk, Fast> = chunks.iter().map(|c| (c.chunk, c)).collect();
         let numbers: Vec<u32> = chunks.iter().map(|of| of.chunk).collect();
-        let grouped =
-            frame.each(&numbers, &arrays.sinks(), |chunk| match by_number.get(&chunk) {
-                Some(of) => step.put(&frame, &arrays, of),
-                None => Ok(true),
-            })?;
+        let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number
+            .get(&chunk)
+        {
+            Some(of) => step.put(&frame, &arrays, of),
+            None => Ok(true),
+        })?;
         record.grouped &= grouped.into_iter().all(|grouped| grouped);
     }
     record.segments = segments.into_iter().collect();
-    record.parts = arrays.leave()?;
+    record.parts = arrays.finish_part()?;
     Ok(record)
 }
 
@@ -224,7 +227,7 @@ impl<'a> Step<'a> {
         let given = keys.iter().zip(ends);
         let given: Vec<Endpoint<'_>> =
             given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
-        let family: &Family = self.links.family();
+        let family: &LinkPolicy = self.links.family();
         for placement in family.place(&given)? {
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
             if ends.get(lead).is_none_or(|(chunk, _)| *chunk != of.chunk) {
@@ -266,7 +269,7 @@ impl<'a> Step<'a> {
         } else if arrays.index.is_some() {
             grouped = false;
         }
-        let shape = self.links.family().row_shape(Element::I64, false);
+        let shape = self.links.family().row_shape(LinkInteger::I64, false);
         for (name, (_, rows)) in &of.between {
             let Some(segment) = arrays.segments.get(name) else { continue };
             let records: Vec<LinkRecord> = rows.iter().map(|(record, _)| *record).collect();
@@ -331,7 +334,7 @@ impl<'a> Open<'a> {
         self.index.iter().chain(segments).collect()
     }
 
-    fn leave(self) -> Result<Vec<Part>, WriteError> {
+    fn finish_part(self) -> Result<Vec<Part>, WriteError> {
         let segments = self.segments.into_values();
         let segments = segments.flat_map(|s| [s.links].into_iter().chain(s.columns));
         self.index.into_iter().chain(segments).map(Part::leave).collect()

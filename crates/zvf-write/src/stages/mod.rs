@@ -32,7 +32,7 @@ mod sorted;
 use std::path::{Path, PathBuf};
 
 use zvf_format::key::Offsets;
-use zvf_metadata::Level;
+use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
@@ -44,7 +44,7 @@ pub(crate) use slice::{ColumnsRecord, Slice};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
-pub(crate) use sorted::{Merge, Sorter, ascending_u64, number_u32, number_u64};
+pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u32, number_u64};
 
 use crate::WriteError;
 use crate::cells::Arrays;
@@ -140,7 +140,7 @@ impl Stages {
         build: &Build,
         objects: &Objects,
         folder: &Path,
-        says: impl FnOnce(&mut Level),
+        says: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         self.check(known)?;
         index::check_roots(known)?;
@@ -196,7 +196,7 @@ impl Stages {
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
         let (explicit, ids) = (known.explicit(), Ids::Kept { path: ids.path, _folder: None });
         let files = self.cells.iter().map(|(_, stem)| slice::file(stem, "places"));
-        let placed = known.tells_places().then(|| Placed::Files(files.collect()));
+        let placed = known.records_locations().then(|| Placed::Files(files.collect()));
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
@@ -286,7 +286,7 @@ async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
     }
     drop(keys);
     for part in own() {
-        sink.elsewhere(&part.keys)?;
+        sink.record_external(&part.keys)?;
     }
     sink.finish(|_| {}).await?;
     Ok(())

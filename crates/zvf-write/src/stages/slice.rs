@@ -21,14 +21,14 @@ use zvf_metadata::Dtype;
 use zvf_model::Field;
 
 use super::file::{Output, Written};
-use super::sorted::{Sorter, ascending, ascending_u64};
+use super::sorted::{ExternalSorter, ascending, ascending_u64};
 use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
 use crate::num::{to_u32, to_u64};
-use crate::run::{Run, gather_as_given};
+use crate::run::{RoutedBatch, gather_as_given};
 
 /// What is known of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub(crate) fn file(stem: &Path, suffix: &str) -> PathBuf {
 /// Writes the rows of `runs`, chunk by chunk in numeric order.
 pub(crate) fn write_rows<'a>(
     stem: &Path,
-    runs: &[Run],
+    runs: &[RoutedBatch],
     by_chunk: &[Vec<(u32, u32)>],
     table: &ChunkTable,
     owners: impl Fn(u32) -> &'a [i64],
@@ -106,7 +106,7 @@ pub(crate) fn write_rows<'a>(
     let mut rows = Output::create(file(stem, "rows"))?;
     let mut chunks = Output::create(file(stem, "chunks"))?;
     for chunk in table.order(&[], None).chunks {
-        let places = by_chunk.get(crate::num::place(chunk)).map_or(&[][..], Vec::as_slice);
+        let places = by_chunk.get(crate::num::usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
         if places.is_empty() {
             continue;
         }
@@ -139,7 +139,7 @@ pub(crate) fn write_elements(stem: &Path, elements: &mut Elements) -> Result<Wri
             out.write(&vertex.to_le_bytes())?;
         }
         for column in &columns {
-            out.write(column.row(crate::num::place(number)))?;
+            out.write(column.row(crate::num::usize_from_u32(number)))?;
         }
     }
     out.finish()
@@ -160,9 +160,9 @@ pub(crate) fn write_field(
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
 ) -> Result<(FieldRecord, Written), WriteError> {
-    let stride = crate::num::to_usize(dtype.size).saturating_mul(crate::num::place(width));
+    let stride = crate::num::to_usize(dtype.size).saturating_mul(crate::num::usize_from_u32(width));
     let path = file(stem, &format!("field-{number}"));
-    let mut sorter = Sorter::new(path, stride.saturating_add(16), FIELD_MEMORY);
+    let mut sorter = ExternalSorter::new(path, stride.saturating_add(16), FIELD_MEMORY);
     let mut value = vec![0; stride];
     let mut at = 0_u64;
     for (ids, field) in given {

@@ -11,11 +11,11 @@ use rayon::prelude::*;
 
 use super::file::{Output, Written, open};
 use crate::WriteError;
-use crate::num::{place, to_u32, to_u64, to_usize};
+use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Takes records in any order.
 #[derive(Debug)]
-pub(crate) struct Sorter {
+pub(crate) struct ExternalSorter {
     path: PathBuf,
     width: usize, // not 0
     most: usize,  // bytes held
@@ -23,13 +23,13 @@ pub(crate) struct Sorter {
     runs: Vec<PathBuf>,
 }
 
-impl Sorter {
+impl ExternalSorter {
     /// Records of `width` bytes for the file at `path`; about `memory` bytes are held.
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
         let records = to_usize(memory).checked_div(width.saturating_add(4)).unwrap_or(0);
-        let most = records.clamp(1024, place(u32::MAX)).saturating_mul(width);
+        let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
         Self { path, width, most, held: Vec::new(), runs: Vec::new() }
     }
 
@@ -55,7 +55,7 @@ impl Sorter {
         }
         self.spill()?;
         self.held = Vec::new();
-        let mut merge = Merge::open(&self.runs, self.width)?;
+        let mut merge = KWayMerge::open(&self.runs, self.width)?;
         let mut out = Output::create(self.path.clone())?;
         while let Some(record) = merge.head() {
             out.write(record)?;
@@ -77,7 +77,7 @@ impl Sorter {
     fn write(&self, path: PathBuf) -> Result<Written, WriteError> {
         let count = self.held.len().checked_div(self.width).unwrap_or(0);
         let record = |number: &u32| {
-            let start = place(*number).saturating_mul(self.width);
+            let start = usize_from_u32(*number).saturating_mul(self.width);
             self.held.get(start..start.saturating_add(self.width)).unwrap_or(&[])
         };
         let mut order: Vec<u32> = (0..to_u32(count)).collect();
@@ -88,7 +88,7 @@ impl Sorter {
     }
 }
 
-impl Drop for Sorter {
+impl Drop for ExternalSorter {
     fn drop(&mut self) {
         for run in &self.runs {
             let _swept_with_the_folder = fs::remove_file(run);
@@ -98,7 +98,7 @@ impl Drop for Sorter {
 
 /// The records of several sorted files, in one order.
 #[derive(Debug)]
-pub(crate) struct Merge {
+pub(crate) struct KWayMerge {
     sources: Vec<Source>,
     heap: Vec<usize>, // sources that have a record, the smallest first
 }
@@ -110,7 +110,7 @@ struct Source {
     head: Vec<u8>,
 }
 
-impl Merge {
+impl KWayMerge {
     /// All records of `width` bytes in these files.
     pub(crate) fn open(paths: &[PathBuf], width: usize) -> Result<Self, WriteError> {
         Self::from(paths, width, &[])
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     fn sorted(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> PathBuf {
-        let mut sorter = Sorter::new(folder.join(name), 9, memory);
+        let mut sorter = ExternalSorter::new(folder.join(name), 9, memory);
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }
@@ -266,7 +266,7 @@ mod tests {
         folder.join(name)
     }
 
-    fn read(mut merge: Merge) -> Vec<i64> {
+    fn read(mut merge: KWayMerge) -> Vec<i64> {
         let mut found = Vec::new();
         while let Some(record) = merge.head() {
             assert_eq!(record[8], b'!');
@@ -295,7 +295,7 @@ mod tests {
         let path = sorted(folder.path(), "a", &numbers, 1);
         let mut expected = numbers;
         expected.sort_unstable();
-        assert_eq!(read(Merge::open(&[path], 9).unwrap()), expected);
+        assert_eq!(read(KWayMerge::open(&[path], 9).unwrap()), expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -311,9 +311,9 @@ mod tests {
                 .collect();
             let mut expected: Vec<i64> = files.concat();
             expected.sort_unstable();
-            prop_assert_eq!(&read(Merge::open(&paths, 9).unwrap()), &expected);
+            prop_assert_eq!(&read(KWayMerge::open(&paths, 9).unwrap()), &expected);
             expected.retain(|n| *n >= lowest);
-            prop_assert_eq!(read(Merge::from(&paths, 9, &ascending(lowest)).unwrap()), expected);
+            prop_assert_eq!(read(KWayMerge::from(&paths, 9, &ascending(lowest)).unwrap()), expected);
         }
     }
 }

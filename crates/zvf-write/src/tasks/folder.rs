@@ -16,8 +16,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::path_exists;
 use super::plan::PLAN;
-use super::there;
 use crate::WriteError;
 
 /// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
@@ -37,7 +37,7 @@ pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
     for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
         remove_one(&folder.join(name))?;
     }
-    if there(folder)? && foreign(folder)?.is_none() {
+    if path_exists(folder)? && foreign(folder)?.is_none() {
         return fs::remove_dir_all(folder).map_err(WriteError::Scratch);
     }
     Ok(())
@@ -63,11 +63,11 @@ pub(super) fn hold(folder: &Path, alone: bool) -> Result<Option<File>, WriteErro
 
 /// Whether what a plan left is there without the plan: a process was killed while it removed it.
 pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
-    if there(&folder.join(PLAN))? {
+    if path_exists(&folder.join(PLAN))? {
         return Ok(false);
     }
     for name in OWN.into_iter().chain(LAST).filter(|name| ![LOCK, IN_USE].contains(name)) {
-        if there(&folder.join(name))? {
+        if path_exists(&folder.join(name))? {
             return Ok(true);
         }
     }

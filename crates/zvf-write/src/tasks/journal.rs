@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::path_exists;
 use super::plan::Task;
-use super::there;
 use crate::WriteError;
 use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, fresh};
 
@@ -87,7 +87,7 @@ impl Journal {
     /// The record of a task, when it is whole.
     pub(super) fn read(&self, task: Task) -> Result<Option<Record>, WriteError> {
         let path = self.path(task);
-        if !there(&path)? {
+        if !path_exists(&path)? {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).map_err(WriteError::Scratch)?;

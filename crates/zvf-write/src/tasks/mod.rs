@@ -197,7 +197,7 @@ impl Tasks {
     /// When there is no such slice.
     pub fn router(&self, slice: u32) -> Result<Router, WriteError> {
         let task = Task { stage: Stage::Route, number: slice };
-        let place = crate::num::place(slice);
+        let place = crate::num::usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
             return Err(refused(
                 task,
@@ -221,7 +221,7 @@ impl Tasks {
     /// When it is not what was planned, or cannot be written.
     pub fn route(&self, router: Router) -> Result<(), WriteError> {
         let Router { mut ingest, task, planned, _held } = router;
-        let slice = ingest.flush(&self.journal.stem(task))?;
+        let slice = ingest.spill(&self.journal.stem(task))?;
         for (what, expected, found) in [
             ("vertices", planned.vertices, slice.given),
             ("elements", planned.elements, slice.elements),
@@ -256,7 +256,7 @@ impl Tasks {
             Stage::Route => return Ok(false),
             Stage::Cells => Record::Cells(stages::cells(known, &build, share, &stem)?),
             Stage::Join => {
-                let number = crate::num::place(task.number);
+                let number = crate::num::usize_from_u32(task.number);
                 Record::Join(stages::join(known, number, &self.stems(Stage::Cells), &stem)?)
             }
             Stage::Links => {
@@ -265,7 +265,7 @@ impl Tasks {
                 Record::Links(stages::links(known, &build, share, &cells, &joins)?)
             }
         };
-        build.settle().await?;
+        build.flush().await?;
         self.journal.write(task, &record)?;
         Ok(true)
     }
@@ -334,14 +334,14 @@ impl Tasks {
             return Ok(known);
         }
         let mut slices = Vec::with_capacity(self.plan.slices.len());
-        for task in self.of(Stage::Route) {
+        for task in self.tasks_of_stage(Stage::Route) {
             let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
                 return Err(refused(task, "to be done", "no record of it"));
             };
             slice.stem = self.journal.stem(task);
             slices.push(*slice);
         }
-        let known = Known::of(&self.schema, &self.options, slices)?;
+        let known = Known::from_slices(&self.schema, &self.options, slices)?;
         Ok(self.known.get_or_init(|| known))
     }
 
@@ -372,12 +372,12 @@ impl Tasks {
         Ok(WriteError::Task { task: shortened(&undone), expected, found })
     }
 
-    fn of(&self, stage: Stage) -> impl Iterator<Item = Task> {
+    fn tasks_of_stage(&self, stage: Stage) -> impl Iterator<Item = Task> {
         self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
     }
 
     fn stems(&self, stage: Stage) -> Vec<PathBuf> {
-        self.of(stage).map(|task| self.journal.stem(task)).collect()
+        self.tasks_of_stage(stage).map(|task| self.journal.stem(task)).collect()
     }
 
     /// Refuses a task before those of earlier stages.
@@ -388,7 +388,7 @@ impl Tasks {
 
     fn complete(&self, stage: Stage, wanted: &str) -> Result<(), WriteError> {
         let missing: Vec<String> = self
-            .of(stage)
+            .tasks_of_stage(stage)
             .filter(|task| !self.journal.has(*task))
             .map(|task| task.to_string())
             .collect();
@@ -478,7 +478,7 @@ fn shortened(names: &[String]) -> String {
 }
 
 /// Whether `path` is there.
-pub(crate) fn there(path: &Path) -> Result<bool, WriteError> {
+pub(crate) fn path_exists(path: &Path) -> Result<bool, WriteError> {
     fs::exists(path).map_err(WriteError::Scratch)
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 
 use super::journal::write_new;
-use super::there;
+use super::path_exists;
 use crate::num::to_u32;
 use crate::{Schema, WriteError};
 
@@ -162,7 +162,7 @@ impl TaskPlan {
     /// When it cannot be read, or is of another version of this program.
     pub fn read(folder: &Path) -> Result<Option<Self>, WriteError> {
         let path = folder.join(PLAN);
-        if !there(&path)? {
+        if !path_exists(&path)? {
             return Ok(None);
         }
         let text = fs::read(&path).map_err(WriteError::Scratch)?;

@@ -9,7 +9,7 @@
 use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
-use crate::num::{place, to_u32, to_u64};
+use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::objects::Entry;
 
 /// The runs so far.
@@ -45,7 +45,7 @@ impl Chains {
             let rows = chunks.get(part.rows).unwrap_or(&[]);
             for run in rows.chunk_by(|a, b| a == b) {
                 let Some(number) = run.first().copied() else { continue };
-                let Some(chunk) = self.chunks.get_mut(place(number)) else { continue };
+                let Some(chunk) = self.chunks.get_mut(usize_from_u32(number)) else { continue };
                 let first = chunk.rows;
                 chunk.rows = first.saturating_add(to_u64(run.len()));
                 let last = chunk.rows.saturating_sub(1);
@@ -75,7 +75,7 @@ impl Chains {
 
     /// The object of each fragment of a chunk.
     pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
-        self.chunks.get(place(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())
+        self.chunks.get(usize_from_u32(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())
     }
 }
 

@@ -11,7 +11,7 @@
 use zvf_model::{Kind, ObjectId};
 
 use crate::WriteError;
-use crate::num::{place, to_u32};
+use crate::num::{to_u32, usize_from_u32};
 
 /// The rows of a batch, tree by tree.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     let fault =
         |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
     let (pairs, _) = edges.as_chunks::<2>();
-    let mut parents = vec![NONE; place(rows)];
-    let mut ends = vec![0_u32; place(rows)]; // first how many children, then where they end
+    let mut parents = vec![NONE; usize_from_u32(rows)];
+    let mut ends = vec![0_u32; usize_from_u32(rows)]; // first how many children, then where they end
     for [child, parent] in pairs {
         let slot = parents.get_mut(*child);
         if let Some(slot) = slot {
@@ -56,25 +56,26 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     for [child, parent] in pairs.iter().rev() {
         if let Some(start) = starts.get_mut(*parent) {
             *start = start.saturating_sub(1);
-            if let Some(to) = children.get_mut(place(*start)) {
+            if let Some(to) = children.get_mut(usize_from_u32(*start)) {
                 *to = to_u32(*child);
             }
         }
     }
     let of = |row: u32| {
-        let from = starts.get(place(row)).copied().unwrap_or(0);
-        let to = ends.get(place(row)).copied().unwrap_or(0);
-        children.get(place(from)..place(to)).unwrap_or(&[])
+        let from = starts.get(usize_from_u32(row)).copied().unwrap_or(0);
+        let to = ends.get(usize_from_u32(row)).copied().unwrap_or(0);
+        children.get(usize_from_u32(from)..usize_from_u32(to)).unwrap_or(&[])
     };
     let roots = (0..rows).zip(&parents).filter(|(_, parent)| **parent == NONE).map(|(row, _)| row);
     let roots: Vec<u32> = roots.collect();
-    let (mut order, mut tree) = (Vec::with_capacity(place(rows)), vec![NONE; place(rows)]);
+    let (mut order, mut tree) =
+        (Vec::with_capacity(usize_from_u32(rows)), vec![NONE; usize_from_u32(rows)]);
     let mut stack = Vec::new();
     for (number, root) in (0_u32..).zip(&roots) {
         stack.push(*root);
         while let Some(row) = stack.pop() {
             order.push(row);
-            if let Some(slot) = tree.get_mut(place(row)) {
+            if let Some(slot) = tree.get_mut(usize_from_u32(row)) {
                 *slot = number;
             }
             stack.extend(of(row).iter().rev());
@@ -101,7 +102,8 @@ impl Trees {
             let vertex = first.saturating_add(to_u32(*child).into());
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
-        let mut rooted: Vec<i64> = self.roots.iter().filter_map(|root| of(place(*root))).collect();
+        let mut rooted: Vec<i64> =
+            self.roots.iter().filter_map(|root| of(usize_from_u32(*root))).collect();
         rooted.sort_unstable();
         check_once(&rooted)?;
         Ok(rooted)

@@ -8,10 +8,10 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
 use zvf_metadata::{AttributeSpec, Axis, Dtype};
 use zvf_model::{
-    Batch, Categories, Column, Elements, Field, Kind, Level, LevelReader, Members, ObjectId, Parts,
-    Value,
+    Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
+    Parts, Value,
 };
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::{Schema, ShapeTable, WriteOptions, Writer};
 
 use crate::given::{open, read};
@@ -131,7 +131,7 @@ async fn objects_without_vertices_have_attributes_and_groups() {
     assert_eq!(report.notices, [zvf_write::Notice::SparseIds]);
 
     let store = open(memory).await;
-    let level = LevelReader::open(&store, Level(0)).await.unwrap();
+    let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
     let objects = level.objects().await.unwrap().unwrap();
     assert_eq!(objects.ids(0..3).await.unwrap(), [-2, 7, 9].map(ObjectId));
     let empty: Vec<bool> =
@@ -175,7 +175,7 @@ async fn a_chunk_for_each_value_of_an_attribute() {
     writer.push(&batch.unwrap().with_field(label).unwrap()).unwrap();
     writer.finish().await.unwrap();
     let store = open(memory.clone()).await;
-    let level = LevelReader::open(&store, Level(0)).await.unwrap();
+    let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
     assert_eq!(level.binned_by(), Some(("label", values)));
     let keys: Vec<String> = level.chunks().await.unwrap().iter().map(|k| k.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0"]);
@@ -187,7 +187,7 @@ async fn a_chunk_for_each_value_of_an_attribute() {
 #[tokio::test]
 async fn links_of_a_fragment_lie_together_and_cells_in_shards() {
     let memory = Arc::new(InMemory::new());
-    let codecs = Codecs::zstd(3).with_crc32c();
+    let codecs = CodecPipeline::zstd(3).with_crc32c();
     let schema = schema(Kind::Graph).sharded(&[2]).unwrap().with_codecs(codecs);
     let mut writer = writer(&memory, schema).await;
     let parts = Parts::new(vec![0, 4, 7], vec![ObjectId(1), ObjectId(0)]).unwrap();
@@ -200,7 +200,7 @@ async fn links_of_a_fragment_lie_together_and_cells_in_shards() {
     assert_eq!((report.links, report.link_rows, report.link_segments), (5, 5, 1));
 
     let store = open(memory).await;
-    let level = LevelReader::open(&store, Level(0)).await.unwrap();
+    let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
     assert!(level.node().meta().fragment_link_groups);
     let family = level.links(Delta::SAME).await.unwrap().unwrap();
     assert_eq!((family.num_links(), family.num_physical_records()), (Some(5), Some(5)));

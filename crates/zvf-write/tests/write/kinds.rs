@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype, LinkStore};
 use zvf_model::{
-    Batch, Column, Elements, Kind, Level, LevelReader, Members, ObjectId, Parts, Value,
+    Batch, Column, Elements, Kind, LevelId, LevelReader, Members, ObjectId, Parts, Value,
 };
 use zvf_query::{Query, Reader};
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::{Report, Schema, TaskPlan, Tasks, WriteError, WriteOptions, Writer};
 
 use crate::given::{Given, objects, open};
@@ -68,7 +68,7 @@ proptest! {
         let options = WriteOptions { memory, compat, scratch: scratch_folder, ..WriteOptions::default() };
         let mut schema = schema(&all);
         if sharded {
-            schema = schema.with_codecs(Codecs::zstd(1)).sharded(&vec![2; all[0].axes]).unwrap();
+            schema = schema.with_codecs(CodecPipeline::zstd(1)).sharded(&vec![2; all[0].axes]).unwrap();
         }
         run(async {
             let (store, report) = write(&all, schema, options, size).await.unwrap();
@@ -77,8 +77,8 @@ proptest! {
             for given in &all {
                 given.check_read(store.clone()).await;
             }
-            let level = LevelReader::open(&open(store).await, Level(0)).await.unwrap();
-            let mut kinds: Vec<Kind> = level.kinds().iter().copied().chain(level.kinds_beside()).collect();
+            let level = LevelReader::open(&open(store).await, LevelId(0)).await.unwrap();
+            let mut kinds: Vec<Kind> = level.kinds().iter().copied().chain(level.extra_kinds()).collect();
             let mut given: Vec<Kind> = all.iter().map(|given| given.kind).collect();
             kinds.sort_unstable();
             given.sort_unstable();
@@ -123,7 +123,7 @@ async fn begin(schema: Schema) -> (Arc<InMemory>, Writer) {
 
 /// The ids of all objects of a kind.
 async fn ids(reader: &Reader, kind: Kind) -> Vec<i64> {
-    let level = reader.level_of_kind(Level(0), kind).await.unwrap();
+    let level = reader.level_of_kind(LevelId(0), kind).await.unwrap();
     let Some(index) = level.objects().await.unwrap() else { return Vec::new() };
     index.ids(0..index.slots()).await.unwrap().iter().map(|id| id.0).collect()
 }
@@ -222,7 +222,7 @@ async fn what_is_said_of_links_is_said_of_each_kind_that_has_them() {
     writer.push(&part(Kind::Graph).with_elements(edge).unwrap()).unwrap();
     writer.push(&part(Kind::Polyline)).unwrap();
     writer.finish().await.unwrap();
-    let level = LevelReader::open(&open(memory).await, Level(0)).await.unwrap();
+    let level = LevelReader::open(&open(memory).await, LevelId(0)).await.unwrap();
     for (kind, directed, store, convention) in [
         (Kind::Skeleton, false, "canonical", "implicit_sequential_with_branches"),
         (Kind::Graph, true, "duplicate", "explicit"),

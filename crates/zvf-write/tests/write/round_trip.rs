@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use zvf_metadata::LinkStore;
 use zvf_model::Kind;
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::WriteOptions;
 
 use crate::given::{Given, objects};
@@ -149,7 +149,7 @@ proptest! {
             schema = schema.with_links(store);
         }
         if sharded {
-            let codecs = Codecs::zstd(1).with_crc32c();
+            let codecs = CodecPipeline::zstd(1).with_crc32c();
             schema = schema.with_codecs(codecs).sharded(&vec![2; given.axes]).unwrap();
         }
         if directed && given.kind == Kind::Graph {

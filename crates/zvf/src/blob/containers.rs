@@ -6,7 +6,7 @@ use zvf_b2nd::{ChunkHeader, Container, Frame};
 use zvf_blosc::Chunk;
 use zvf_tet::{File, Index, Row, Severity};
 
-use super::{Finding, Report, Settings};
+use super::{BlobFinding, Report, Settings};
 use crate::Error;
 
 pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
@@ -27,8 +27,8 @@ pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Resu
         let strict_only = finding.severity != Severity::Error;
         let text = format!("{}: {}", finding.rule.id(), finding.error);
         let (class, offset) = (finding.error.class.name(), Some(finding.error.offset));
-        report.findings.push(Finding { class, offset, text, strict_only });
-        match report.findings.len() < MOST_FINDINGS {
+        report.findings.push(BlobFinding { class, offset, text, strict_only });
+        match report.findings.len() < MAX_FINDINGS {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
@@ -90,4 +90,4 @@ fn numbers(numbers: impl Iterator<Item = u64>) -> String {
 /// The most that a chunk is decoded to.
 const DECODED_CAP: u64 = 1 << 30;
 /// The most findings of one file.
-const MOST_FINDINGS: usize = 1000;
+const MAX_FINDINGS: usize = 1000;

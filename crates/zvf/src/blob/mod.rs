@@ -215,13 +215,13 @@ pub struct Report {
     /// How many more it lists.
     pub more_items: u64,
     /// What is wrong with it.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<BlobFinding>,
 }
 
 /// One thing that is wrong with a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Finding {
+pub struct BlobFinding {
     /// The kind of fault, by its stable name.
     pub class: &'static str,
     /// The byte it is at.
@@ -232,7 +232,7 @@ pub struct Finding {
     pub strict_only: bool,
 }
 
-impl Finding {
+impl BlobFinding {
     fn fault(error: &Error) -> Self {
         let offset = error.span().map(|(start, _)| start);
         Self { class: error.class().name(), offset, text: error.to_string(), strict_only: false }
@@ -263,11 +263,11 @@ impl Report {
     }
 
     fn fault(&mut self, error: impl Into<Error>) {
-        self.findings.push(Finding::fault(&error.into()));
+        self.findings.push(BlobFinding::fault(&error.into()));
     }
 
     fn lints(&mut self, lints: &Lints) {
-        self.findings.extend(lints.iter().map(Finding::lint));
+        self.findings.extend(lints.iter().map(BlobFinding::lint));
     }
 }
 
@@ -320,18 +320,18 @@ impl Settings {
         Ok(report)
     }
 
-    fn element(&self) -> Result<zvf_format::link::Element, Error> {
-        use zvf_format::link::Element;
+    fn element(&self) -> Result<zvf_format::link::LinkInteger, Error> {
+        use zvf_format::link::LinkInteger;
         let text = self.item.as_deref().ok_or_else(|| wanted("item", "the type of a number"))?;
         let element = match text {
-            "int8" => Element::I8,
-            "uint8" => Element::U8,
-            "int16" => Element::I16,
-            "uint16" => Element::U16,
-            "int32" => Element::I32,
-            "uint32" => Element::U32,
-            "int64" => Element::I64,
-            "uint64" => Element::U64,
+            "int8" => LinkInteger::I8,
+            "uint8" => LinkInteger::U8,
+            "int16" => LinkInteger::I16,
+            "uint16" => LinkInteger::U16,
+            "int32" => LinkInteger::I32,
+            "uint32" => LinkInteger::U32,
+            "int64" => LinkInteger::I64,
+            "uint64" => LinkInteger::U64,
             _ => return Err(Error::bad_request("item", "int8 to int64 or uint8 to uint64", text)),
         };
         Ok(element)

@@ -42,9 +42,8 @@ impl Beside {
             self.fields = fields.iter().map(builder).collect();
         }
         let names = |fields: &mut dyn Iterator<Item = &Field>| {
-            let named = fields.map(|f| {
-                format!("{} of {} {}", f.name, f.column.width(), f.column.dtype())
-            });
+            let named =
+                fields.map(|f| format!("{} of {} {}", f.name, f.column.width(), f.column.dtype()));
             named.collect::<Vec<_>>().join(", ")
         };
         let expected = names(&mut self.fields.iter().map(|(field, _)| field));

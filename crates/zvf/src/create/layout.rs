@@ -25,7 +25,7 @@ use crate::Error;
 /// std::fs::write(&file, "x,y\n0,0\n3,70\n")?;
 /// let recipe = zvf::create::Recipe::default();
 /// let go = &mut |_, _| std::ops::ControlFlow::Continue(());
-/// let layout = zvf::create::Layout::of(&file, &recipe, go)?;
+/// let layout = zvf::create::Layout::scan(&file, &recipe, go)?;
 /// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], 1));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,7 +68,7 @@ impl Layout {
     /// # Errors
     ///
     /// When it cannot be read, a coordinate is not finite, or the recipe does not fit its axes.
-    pub fn of(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
+    pub fn scan(file: &Path, recipe: &Recipe, progress: &mut Progress<'_>) -> Result<Self, Error> {
         Self::of_all(&[file.to_owned()], recipe, progress)
     }
 
@@ -144,19 +144,19 @@ impl Layout {
                                 let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
                                 if !x.is_finite() {
                                     let before = before.last().copied().unwrap_or(0);
-                                    let row = vertices + wide(row) - before;
+                                    let row = vertices + to_u64(row) - before;
                                     let error = Error::not_finite(row, &x.to_string());
                                     return Err(in_file(file, error));
                                 }
                                 (*low, *high) = (low.min(x), high.max(x));
                             }
                         }
-                        vertices = vertices.saturating_add(wide(batch.len()));
+                        vertices = vertices.saturating_add(to_u64(batch.len()));
                         let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                        elements = elements.saturating_add(wide(own));
+                        elements = elements.saturating_add(to_u64(own));
                     }
                     Piece::Elements { rows, .. } => {
-                        elements = elements.saturating_add(wide(rows.len()))
+                        elements = elements.saturating_add(to_u64(rows.len()))
                     }
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
@@ -325,7 +325,7 @@ fn chunk(sizes: &[f64], vertices: u64, wanted: u64) -> Vec<f64> {
     for (at, thinnest) in sorted.iter().enumerate() {
         let rest = sorted.get(at..).unwrap_or(&[]);
         let logs: f64 = rest.iter().map(|size| size.ln()).sum();
-        side = ((logs - chunks.max(1.0).ln()) / float(wide(rest.len()))).exp();
+        side = ((logs - chunks.max(1.0).ln()) / float(to_u64(rest.len()))).exp();
         if side <= *thinnest {
             break;
         }
@@ -336,7 +336,7 @@ fn chunk(sizes: &[f64], vertices: u64, wanted: u64) -> Vec<f64> {
 
 /// The next of 1, 2, 5, 10, 20, … from `x` upwards.
 fn round_up(x: f64) -> f64 {
-    let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - CLOSE));
+    let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
     above.map_or(1.0, exact)
 }
 
@@ -388,7 +388,7 @@ fn fitting(mut shard: Vec<u64>, cell: u64, most: u64) -> Option<Vec<u64>> {
     (cells(&shard) > 1).then_some(shard)
 }
 
-fn wide(n: usize) -> u64 {
+fn to_u64(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
@@ -405,7 +405,7 @@ const fn count(steps: f64) -> u64 {
 /// Chunks that are worth putting together.
 const MANY: u64 = 64;
 /// What rounding may have added.
-const CLOSE: f64 = 1e-9;
+const ROUNDING_TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,8 @@ use zvf_model::Kind;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::{
-    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed, schema,
+    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed,
+    schema,
 };
 use crate::Error;
 
@@ -31,7 +32,7 @@ use crate::Error;
 /// std::fs::write(&points, "x,y,z\n1,2,3\n")?;
 /// std::fs::write(&tree, "1 1 0 0 0 1 -1\n2 1 0 9 0 1 1\n")?;
 /// let (recipe, go) = (Recipe::default(), &mut |_, _| ControlFlow::Continue(()));
-/// let layouts = Layouts::of(&[points, tree], &recipe, go)?;
+/// let layouts = Layouts::scan(&[points, tree], &recipe, go)?;
 /// assert_eq!(layouts.iter().map(|layout| layout.vertices).collect::<Vec<_>>(), [1, 2]);
 /// let store = folder.join("both.zarrvectors");
 /// let report = layouts.create(store.to_str().unwrap(), &recipe, go).await?;
@@ -51,7 +52,7 @@ impl Layouts {
     /// # Errors
     ///
     /// As [`Layout::of_all`] for the files of each kind, and when kinds have other axes.
-    pub fn of(
+    pub fn scan(
         files: &[PathBuf],
         recipe: &Recipe,
         progress: &mut Progress<'_>,
@@ -103,7 +104,7 @@ impl Layouts {
             let _lock = lock(&folder)?;
             TaskPlan::remove(&folder)?; // what one kind, killed, had left
         }
-        let mut shapes = self.iter().map(Shape::of);
+        let mut shapes = self.iter().map(Shape::from_layout);
         let Some(first) = shapes.next() else {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         };
@@ -233,7 +234,7 @@ mod tests {
         std::fs::write(&tree, "1 1 0 0 0 1 -1\n2 1 0 90 0 1 1\n").unwrap();
         let recipe = Recipe::default();
         let go = &mut |_, _| ControlFlow::Continue(());
-        let mut layouts = Layouts::of(&[points, tree], &recipe, go).unwrap();
+        let mut layouts = Layouts::scan(&[points, tree], &recipe, go).unwrap();
         let of = |layouts: &Layouts| {
             let first = layouts.iter().next().unwrap();
             (first.header.unit().map(str::to_owned), first.header.left_out.clone())

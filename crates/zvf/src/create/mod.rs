@@ -6,7 +6,7 @@
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
-//! [`Layout::of`] is the first step and says what would be written and why; [`create`] is the others.
+//! [`Layout::scan`] is the first step and says what would be written and why; [`create`] is the others.
 //! What fits in memory is written at once. Anything larger is planned and done task by task, as many
 //! processes would do it ([`crate::ingest`]): who is killed goes on where he was, when he is started
 //! again with the same input and the same settings. Memory is that of the reader and of the writer, each
@@ -32,7 +32,7 @@ use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
-use zvf_store::{Build, Codecs};
+use zvf_store::{Build, CodecPipeline};
 use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
 
 use beside::Beside;
@@ -69,7 +69,7 @@ pub struct Recipe {
     /// Chunks per shard on each axis, or one number for all axes; without, chosen where there are many chunks.
     pub shard_shape: Option<Vec<u64>>,
     /// How cells are kept.
-    pub codecs: Codecs,
+    pub codecs: CodecPipeline,
     /// Memory and scratch space of the writer, and how the store is made.
     pub write: WriteOptions,
 }
@@ -85,7 +85,7 @@ impl Default for Recipe {
             keep_ids: false,
             shard: true,
             shard_shape: None,
-            codecs: Codecs::none(),
+            codecs: CodecPipeline::none(),
             write: WriteOptions::default(),
         }
     }
@@ -150,7 +150,7 @@ pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
 /// let (file, store) = (folder.join("a.csv"), folder.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y,mass\n1,2,0.5\n30,40,0.25\n")?;
 /// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
-/// let layout = Layout::of(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
+/// let layout = Layout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
 /// assert_eq!((layout.vertices, layout.chunk.as_slice()), (2, &[20.0, 20.0][..]));
 /// let address = store.to_str().unwrap();
 /// let go = &mut |_, _| ControlFlow::Continue(());
@@ -236,7 +236,8 @@ async fn at_once(
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let schema = schema(&Shape::of(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    let schema =
+        schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut beside = Beside::default();
     for (file, shift) in files.iter().zip(&layout.shifts) {
@@ -312,12 +313,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
     }
 }
 
-fn push(
-    writer: &mut Writer,
-    piece: Piece,
-    before: u64,
-    beside: &mut Beside,
-) -> Result<(), Error> {
+fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> Result<(), Error> {
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
@@ -358,7 +354,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// That of a layout.
-    pub(crate) fn of(layout: &Layout) -> Self {
+    pub(crate) fn from_layout(layout: &Layout) -> Self {
         Self {
             kind: layout.header.kind.token().to_owned(),
             axes: layout.header.axes.clone(),
@@ -372,7 +368,11 @@ impl Shape {
 }
 
 /// What the store will hold.
-pub(crate) fn schema(shape: &Shape, bins: Option<&[f64]>, codecs: Codecs) -> Result<Schema, Error> {
+pub(crate) fn schema(
+    shape: &Shape,
+    bins: Option<&[f64]>,
+    codecs: CodecPipeline,
+) -> Result<Schema, Error> {
     let axes = shape.axes.iter().enumerate().map(|(at, name)| Axis {
         unit: shape.units.get(at).cloned().flatten(),
         kind: if name == "t" { "time" } else { "space" }.to_owned(),

@@ -53,16 +53,16 @@ impl Slicer {
         match piece {
             Piece::Vertices(batch) => {
                 let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                slice.vertices = slice.vertices.saturating_add(wide(batch.len()));
-                slice.elements = slice.elements.saturating_add(wide(own));
+                slice.vertices = slice.vertices.saturating_add(to_u64(batch.len()));
+                slice.elements = slice.elements.saturating_add(to_u64(own));
                 slice.lines = slice.lines.saturating_add(lines(batch));
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    let roots = wide(batch.len()).saturating_sub(wide(own));
+                    let roots = to_u64(batch.len()).saturating_sub(to_u64(own));
                     slice.trees = slice.trees.saturating_add(roots);
                 }
             }
             Piece::Elements { rows, .. } => {
-                slice.elements = slice.elements.saturating_add(wide(rows.len()));
+                slice.elements = slice.elements.saturating_add(to_u64(rows.len()));
             }
             Piece::Objects { .. } | Piece::Groups { .. } => {}
         }
@@ -93,27 +93,27 @@ impl Slicer {
 /// Bytes that a piece takes while it is routed.
 fn weight(piece: &Piece) -> u64 {
     let columns = |fields: &[zvf_model::Field]| {
-        fields.iter().map(|f| wide(f.column.bytes().len())).fold(0, u64::saturating_add)
+        fields.iter().map(|f| to_u64(f.column.bytes().len())).fold(0, u64::saturating_add)
     };
     match piece {
         Piece::Vertices(batch) => {
             let elements = batch.elements();
-            let ends = elements.map_or(0, |e| wide(e.rows().len()).saturating_mul(16));
+            let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
             let said = elements.map_or(0, |e| columns(e.fields()));
             let own =
-                wide(batch.len()).saturating_mul(BESIDE).saturating_add(columns(batch.fields()));
-            own.saturating_add(wide(batch.positions().bytes().len()))
+                to_u64(batch.len()).saturating_mul(BESIDE).saturating_add(columns(batch.fields()));
+            own.saturating_add(to_u64(batch.positions().bytes().len()))
                 .saturating_add(ends)
                 .saturating_add(said)
         }
         Piece::Elements { rows, fields } => {
-            wide(rows.bytes().len()).saturating_mul(2).saturating_add(columns(fields))
+            to_u64(rows.bytes().len()).saturating_mul(2).saturating_add(columns(fields))
         }
         Piece::Objects { ids, fields } => {
-            wide(ids.len()).saturating_mul(24).saturating_add(columns(fields).saturating_mul(2))
+            to_u64(ids.len()).saturating_mul(24).saturating_add(columns(fields).saturating_mul(2))
         }
         Piece::Groups { groups, fields } => {
-            let members = groups.iter().map(|group| wide(group.members.len()).saturating_mul(8));
+            let members = groups.iter().map(|group| to_u64(group.members.len()).saturating_mul(8));
             members.fold(columns(fields), u64::saturating_add)
         }
     }
@@ -125,13 +125,13 @@ fn lines(batch: &Batch) -> u64 {
         return 0;
     }
     match batch.vertex_objects() {
-        _ if !batch.parts().is_empty() => wide(batch.parts().iter().count()),
-        Some(objects) => wide(objects.chunk_by(|a, b| a == b).count()),
-        None => wide(batch.len()) / 2,
+        _ if !batch.parts().is_empty() => to_u64(batch.parts().iter().count()),
+        Some(objects) => to_u64(objects.chunk_by(|a, b| a == b).count()),
+        None => to_u64(batch.len()) / 2,
     }
 }
 
-fn wide(n: usize) -> u64 {
+fn to_u64(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 

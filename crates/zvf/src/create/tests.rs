@@ -31,7 +31,7 @@ impl Drop for Folder {
 
 async fn made(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
     let go = &mut |_, _| ControlFlow::Continue(());
-    let layout = Layout::of(file, recipe, go)?;
+    let layout = Layout::scan(file, recipe, go)?;
     let address = file.with_extension("zarrvectors").to_str().unwrap().to_owned();
     Ok((create(file, &address, &layout, recipe, go).await?, address))
 }
@@ -95,7 +95,7 @@ async fn what_cannot_be_made_leaves_nothing() {
     let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
     let error = made(&good, &flat).await.unwrap_err();
     assert!(error.to_string().contains("expected a length for each axis"), "{error}");
-    let layout = Layout::of(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let layout = Layout::scan(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
     let stop = &mut |stage, _| {
         if stage == Stage::Read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

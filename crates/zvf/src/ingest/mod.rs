@@ -96,7 +96,7 @@ pub(crate) fn plan(
     recipe: &Recipe,
     shares: Option<u32>,
 ) -> Result<TaskPlan, Error> {
-    let source = Source::of(files, address, layout, recipe)?;
+    let source = Source::from_scan(files, address, layout, recipe)?;
     let schema = source.schema()?;
     let shares = shares.unwrap_or_else(|| u32::try_from(layout.slices.len()).unwrap_or(u32::MAX));
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
@@ -273,7 +273,7 @@ impl Ingest {
     pub async fn finish(&self) -> Result<Option<Report>, Error> {
         let report = self.tasks.finish().await?;
         #[cfg(feature = "local")]
-        Build::clear_beside(&self.address)?;
+        Build::remove_leftovers(&self.address)?;
         Ok(report)
     }
 

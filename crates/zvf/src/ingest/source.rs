@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
-use zvf_metadata::{Codec, Dtype};
+use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
-use zvf_store::Codecs;
+use zvf_store::CodecPipeline;
 use zvf_write::{Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
@@ -49,7 +49,7 @@ struct Known {
 
 impl Source {
     /// What was seen of `files`.
-    pub(super) fn of(
+    pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
         layout: &Layout,
@@ -65,7 +65,7 @@ impl Source {
         Ok(Self {
             store: url(address),
             files: known.collect::<Result<_, Error>>()?,
-            shape: Shape::of(layout),
+            shape: Shape::from_layout(layout),
             format: recipe.format.map(|format| format.token().to_owned()),
             kind: kind.map(|kind| kind.token().to_owned()),
             positions: columns.positions.clone(),
@@ -156,9 +156,9 @@ impl Source {
         self.files.get(number).map_or_else(Shift::default, |known| known.shift)
     }
 
-    fn codecs(&self) -> Result<Codecs, Error> {
-        let codecs = self.codecs.iter().map(|codec| Ok(Codec::parse(codec.clone())?));
-        Ok(Codecs::of(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
+    fn codecs(&self) -> Result<CodecPipeline, Error> {
+        let codecs = self.codecs.iter().map(|codec| Ok(CodecSpec::parse(codec.clone())?));
+        Ok(CodecPipeline::from_specs(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
     }
 }
 

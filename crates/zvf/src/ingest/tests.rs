@@ -63,7 +63,7 @@ async fn what_was_stopped_goes_on_and_what_changed_begins_anew() {
     let folder = Folder::new("resumed");
     let (file, address) = (points(&folder, "a.csv", 0..450), folder.address("a.zarrvectors"));
     let recipe = recipe();
-    let layout = Layout::of(&file, &recipe, &mut go_on).unwrap();
+    let layout = Layout::scan(&file, &recipe, &mut go_on).unwrap();
     assert_eq!((layout.slices.len(), layout.slices[4].vertices), (5, 50));
     let mut calls = 0;
     let stop = &mut |stage, _| {
@@ -90,7 +90,7 @@ async fn what_was_stopped_goes_on_and_what_changed_begins_anew() {
     };
     create(&file, &address, &layout, &again, stop).await.unwrap_err();
     again.per_chunk = 100;
-    let layout = Layout::of(&file, &again, &mut go_on).unwrap();
+    let layout = Layout::scan(&file, &again, &mut go_on).unwrap();
     let report = create(&file, &address, &layout, &again, &mut go_on).await.unwrap();
     assert_eq!(report.notices, [Notice::Cleaned]);
     assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
@@ -129,7 +129,7 @@ async fn several_files_are_one_store() {
 
     let one = points(&folder, "one.csv", 0..450);
     let whole = Recipe { write: WriteOptions::default(), ..recipe };
-    let layout = Layout::of(&one, &whole, &mut go_on).unwrap();
+    let layout = Layout::scan(&one, &whole, &mut go_on).unwrap();
     assert_eq!(layout.slices.len(), 1);
     let at_once = folder.address("b.zarrvectors");
     create(&one, &at_once, &layout, &whole, &mut go_on).await.unwrap();
@@ -212,8 +212,8 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
     fs::write(&old, format!("x,y,n,only_of_the_old\n{rows}")).unwrap();
     let mut recipe = recipe();
     recipe.write.build.replace = true;
-    let layout = Layout::of(&file, &recipe, &mut go_on).unwrap();
-    let old_layout = Layout::of(&old, &recipe, &mut go_on).unwrap();
+    let layout = Layout::scan(&file, &recipe, &mut go_on).unwrap();
+    let old_layout = Layout::scan(&old, &recipe, &mut go_on).unwrap();
     let address = folder.address("a.zarrvectors");
     create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap();
     let wanted = files_below(Path::new(&address));

@@ -36,12 +36,12 @@ fn absent_level(error: &Error, store: &Store) -> Option<String> {
 async fn absent_object(error: &Error, store: &Store) -> Option<String> {
     use std::error::Error as _;
 
-    use zvf_model::{Level, LevelReader};
+    use zvf_model::{LevelId, LevelReader};
     use zvf_query::{BadQuery, QueryError};
 
     let source: &QueryError = error.source()?.downcast_ref()?;
     let Some(BadQuery::NoSuchObject(id)) = source.bad_query() else { return None };
     let first = *store.level_numbers().first()?;
-    let level = LevelReader::open(store, Level(first)).await.ok()?;
+    let level = LevelReader::open(store, LevelId(first)).await.ok()?;
     super::objects::nearest_ids(&level, *id).await
 }

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_metadata::{ArrayDoc, Family, Node};
+use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
 use super::summary::Stored;
@@ -24,7 +24,7 @@ use crate::Error;
 /// use zvf::inspect::Arrays;
 ///
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let arrays = waiter.wait(Arrays::of(&store))??;
+/// let arrays = waiter.wait(Arrays::list(&store))??;
 /// assert_eq!(arrays.arrays[0].path, "0/vertex_fragments");
 /// assert_eq!(arrays.arrays[0].chunks, Some(3));
 /// assert!(arrays.complete);
@@ -65,7 +65,7 @@ impl Arrays {
     /// # Errors
     ///
     /// When the backend fails, or a document cannot be read.
-    pub async fn of(store: &Store) -> Result<Self, Error> {
+    pub async fn list(store: &Store) -> Result<Self, Error> {
         match store.objects("").await {
             Ok(objects) => {
                 listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await
@@ -90,7 +90,7 @@ async fn listed(
     store: &Store,
     objects: impl Iterator<Item = (&str, u64)>,
 ) -> Result<Arrays, Error> {
-    let small = store.family() != Family::C;
+    let small = store.family() != LayoutFamily::C;
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     for (key, bytes) in objects {
         let Some((path, rest)) = array_of(key, small) else { continue };
@@ -107,7 +107,7 @@ async fn listed(
         }
     }
     let entries = stream::iter(found.into_iter().map(|(path, found)| entry(store, path, found)));
-    let entries: Vec<_> = entries.buffered(AT_ONCE).collect().await;
+    let entries: Vec<_> = entries.buffered(DOCUMENT_BATCH).collect().await;
     let arrays: Result<Vec<Option<ArrayEntry>>, Error> = entries.into_iter().collect();
     Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
 }
@@ -199,7 +199,7 @@ async fn named(store: &Store) -> Result<Arrays, Error> {
 }
 
 /// Documents asked for at once.
-const AT_ONCE: usize = 32;
+const DOCUMENT_BATCH: usize = 32;
 
 /// Families of small arrays, and how many names lie between them and a cell.
 const FAMILIES: [(&str, usize); 8] = [

@@ -16,11 +16,11 @@ use crate::Error;
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use zvf::format::key::ChunkKey;
 /// use zvf::inspect::CellView;
-/// use zvf::{Level, LevelReader};
+/// use zvf::{LevelId, LevelReader};
 ///
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let level = waiter.wait(LevelReader::open(&store, Level(0)))??;
-/// let cell = waiter.wait(CellView::of(&level, &ChunkKey::parse("0.0")?, 10))??;
+/// let level = waiter.wait(LevelReader::open(&store, LevelId(0)))??;
+/// let cell = waiter.wait(CellView::read(&level, &ChunkKey::parse("0.0")?, 10))??;
 /// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (1, 1, 1));
 /// # Ok::<(), zvf::Error>(())
 /// ```
@@ -94,7 +94,7 @@ impl CellView {
     /// # Errors
     ///
     /// When the level has no such chunk, or its vertices cannot be read.
-    pub async fn of(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
+    pub async fn read(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
         let chunks = level.chunks().await?;
         if key.rank() != chunks.rank() || chunks.find(key).is_none() {
             let first = chunks
@@ -136,7 +136,7 @@ impl CellView {
         Ok(Self {
             chunk: key.to_string(),
             bounds: chunk_bounds(level, key),
-            rows: wide(positions.len()),
+            rows: to_u64(positions.len()),
             vertices,
             fragments,
             links,
@@ -154,7 +154,7 @@ async fn fragments(
 ) -> Result<(Vec<CellFragment>, bool, u64), Error> {
     let found = first(level.fragments(&[*key]).await)?;
     let index = found.view()?;
-    let rows = wide(positions.len());
+    let rows = to_u64(positions.len());
     let mut named = vec![false; positions.len()];
     let mut listed = Vec::new();
     for (fragment, one) in (0_u64..).zip(index.iter()) {
@@ -179,7 +179,7 @@ async fn fragments(
     }
     index.check_rows(rows)?;
     let unreferenced = named.iter().filter(|named| !**named).count();
-    Ok((listed, index.tiles(rows), wide(unreferenced)))
+    Ok((listed, index.tiles(rows), to_u64(unreferenced)))
 }
 
 async fn links(
@@ -211,7 +211,7 @@ async fn links(
                     Ok(records) => found.push(CellLinks {
                         delta: delta.0,
                         array: segment.path(),
-                        records: wide(records.len()),
+                        records: to_u64(records.len()),
                         first: (0..records.len().min(LISTED)).map(|i| ends(&records, i)).collect(),
                     }),
                     Err(error) => faults.push(Error::from(error).to_string()),
@@ -264,7 +264,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
     let axes = usize::try_from(positions.width()).unwrap_or(0);
     let number = |axis| json::stored(positions.dtype(), positions.value(row, axis));
     let position = (0..axes).map(number).collect();
-    CellRow { row: wide(row), position, attributes }
+    CellRow { row: to_u64(row), position, attributes }
 }
 
 /// The answer to the only question of a batch.
@@ -279,7 +279,7 @@ fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> 
         .map_err(Error::from)
 }
 
-fn wide(n: usize) -> u64 {
+fn to_u64(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 

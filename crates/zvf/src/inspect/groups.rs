@@ -31,7 +31,7 @@ impl GroupView {
     /// # Errors
     ///
     /// When there is no such group, or the groups cannot be read. A level without groups has none.
-    pub async fn of(
+    pub async fn read(
         level: &LevelReader,
         groups: Option<&[u64]>,
         most: usize,

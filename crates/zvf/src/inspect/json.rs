@@ -11,13 +11,13 @@ pub(super) fn stored(dtype: Dtype, value: Value) -> Json {
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
         && x.is_finite()
     {
-        return self::value(Value::Float(narrow(x).to_string().parse().unwrap_or(x)));
+        return self::value(Value::Float(to_f32(x).to_string().parse().unwrap_or(x)));
     }
     self::value(value)
 }
 
 #[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
-const fn narrow(x: f64) -> f32 {
+const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 

@@ -7,7 +7,7 @@ use zvf_format::Class;
 use zvf_format::key::Delta;
 use zvf_metadata::arrays::LinksFamily;
 use zvf_metadata::{LinkStore, Node, Token};
-use zvf_model::{Level, LevelReader};
+use zvf_model::{LevelId, LevelReader};
 use zvf_store::{LevelNode, Store};
 
 use super::summary::Stored;
@@ -118,7 +118,7 @@ impl LevelSummary {
     /// # Errors
     ///
     /// When the backend fails.
-    pub async fn of(store: &Store, number: u32) -> Result<Self, Error> {
+    pub async fn read(store: &Store, number: u32) -> Result<Self, Error> {
         let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
         match summary.look(store).await {
             Err(error) if error.class().exit_code() == PASSING => Err(error),
@@ -133,9 +133,9 @@ impl LevelSummary {
     async fn look(&mut self, store: &Store) -> Result<(), Error> {
         let node = store.level(self.level).await?;
         self.document(store, &node);
-        let reader = LevelReader::open(store, Level(self.level)).await?;
+        let reader = LevelReader::open(store, LevelId(self.level)).await?;
         self.fill(&reader).await?;
-        for kind in reader.kinds_beside() {
+        for kind in reader.extra_kinds() {
             let Ok(Some(own)) = reader.of_kind(kind).await else { continue };
             let mut beside =
                 Self { level: self.level, kind: Some(kind.to_string()), ..Self::default() };
@@ -270,7 +270,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
         found.push(LinkSummary {
             delta: delta.0,
             arrays: u64::try_from(links.segments().len()).unwrap_or(u64::MAX),
-            enumerated: links.enumerated(),
+            enumerated: links.is_complete(),
             width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
             directed: links.policy().is_directed(),
             duplicated: links.is_duplicated(),

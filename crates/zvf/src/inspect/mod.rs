@@ -34,7 +34,7 @@ pub use stats::AttributeStats;
 pub use summary::{AxisSummary, Stored, Summary};
 
 use zvf_format::key::ChunkKey;
-use zvf_metadata::{ArrayDoc, Codec, CodecKind, DataType, DataTypeKind};
+use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
 /// The chain of an array in words: what decodes first comes last. The step that only turns items into
@@ -44,7 +44,7 @@ fn codec_words(doc: &ArrayDoc) -> Vec<String> {
     chain.iter().filter_map(codec_word).collect()
 }
 
-fn codec_word(codec: &Codec) -> Option<String> {
+fn codec_word(codec: &CodecSpec) -> Option<String> {
     let kind = codec.kind();
     if let CodecKind::Blosc(blosc) = kind {
         let inner = blosc.cname.as_deref().unwrap_or("?");
@@ -80,12 +80,12 @@ fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
     let corner = key.spatial(shape.len())?;
     let at = |step: i64| {
         let axes = corner.iter().zip(shape);
-        axes.map(|(n, size)| whole(n.saturating_add(step)) * size).collect()
+        axes.map(|(n, size)| to_f64(n.saturating_add(step)) * size).collect()
     };
     Some([at(0), at(1)])
 }
 
 /// A number of a chunk as the float nearest to it.
-fn whole(n: i64) -> f64 {
+fn to_f64(n: i64) -> f64 {
     n.to_string().parse().unwrap_or(f64::NAN)
 }

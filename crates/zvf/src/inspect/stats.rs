@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_metadata::Dtype;
-use zvf_model::{BadCode, Field, Kind, Level, Value};
+use zvf_model::{BadCode, Field, Kind, LevelId, Value};
 use zvf_query::{Query, Reader};
 
 use super::json;
@@ -21,7 +21,7 @@ use crate::Error;
 ///
 /// ```no_run
 /// # async fn run(reader: &zvf::Reader) -> Result<(), zvf::Error> {
-/// for one in zvf::inspect::AttributeStats::read(reader, zvf::Level(0), None, &mut |_rows| {}).await? {
+/// for one in zvf::inspect::AttributeStats::read(reader, zvf::LevelId(0), None, &mut |_rows| {}).await? {
 ///     println!("{} {}: {:?} to {:?}", one.scope, one.name, one.min, one.max);
 /// }
 /// # Ok(())
@@ -56,11 +56,11 @@ impl AttributeStats {
     /// When the level does not exist or a cell of it cannot be read, and when a code stands for nothing.
     pub async fn read(
         reader: &Reader,
-        level: Level,
+        level: LevelId,
         kind: Option<Kind>,
         on_progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Vec<Self>, Error> {
-        let mut query = Query::all().at_level(level).own_level_only().uncached();
+        let mut query = Query::all().at_level(level).increment_only().uncached();
         if let Some(kind) = kind {
             query = query.of_kind(kind);
         }

@@ -16,7 +16,7 @@ use crate::Error;
 /// use zvf::inspect::Summary;
 ///
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let summary = waiter.wait(Summary::of(&store))??;
+/// let summary = waiter.wait(Summary::read(&store))??;
 /// assert_eq!((&*summary.version, &*summary.kinds), ("0.9.2", &["point_cloud".to_owned()][..]));
 /// assert_eq!(summary.levels[0].vertices, 3);
 /// # Ok::<(), zvf::Error>(())
@@ -108,12 +108,12 @@ impl Summary {
     /// # Errors
     ///
     /// When the backend fails. A level that cannot be read is told in its [`LevelSummary::fault`].
-    pub async fn of(store: &Store) -> Result<Self, Error> {
+    pub async fn read(store: &Store) -> Result<Self, Error> {
         let root = store.root();
         let block = &root.zarr_vectors;
         let mut levels = Vec::new();
         for number in levels_there(store).await? {
-            levels.push(LevelSummary::of(store, number).await?);
+            levels.push(LevelSummary::read(store, number).await?);
         }
         let headers = zvf_model::header_names(store).await?.names;
         let parametric = parametric_objects(store).await?;

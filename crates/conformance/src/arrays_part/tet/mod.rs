@@ -23,7 +23,7 @@ use std::process::Command;
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use zvf_tet::Element;
+use zvf_tet::TensorDtype;
 
 use super::{Effort, limited};
 use crate::peers::{self, Talk};
@@ -87,7 +87,7 @@ impl Stock {
         &self,
         report: &mut Report,
         file: &Path,
-        (dataset, element): (&str, Element),
+        (dataset, element): (&str, TensorDtype),
         (start, stop): (&[u64], &[u64]),
         expected: &[u8],
     ) {
@@ -119,13 +119,13 @@ impl Stock {
 }
 
 /// Whether any of the elements is no number.
-fn has_nan(element: Element, bytes: &[u8]) -> bool {
+fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
     let mut items = bytes.chunks_exact(element.size() as usize);
     match element {
         // The bits without the sign, after those of infinity.
-        Element::F16 => items.any(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7fff > 0x7c00),
-        Element::F32 => items.any(|b| f32::from_le_bytes(b.try_into().unwrap()).is_nan()),
-        Element::F64 => items.any(|b| f64::from_le_bytes(b.try_into().unwrap()).is_nan()),
+        TensorDtype::F16 => items.any(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7fff > 0x7c00),
+        TensorDtype::F32 => items.any(|b| f32::from_le_bytes(b.try_into().unwrap()).is_nan()),
+        TensorDtype::F64 => items.any(|b| f64::from_le_bytes(b.try_into().unwrap()).is_nan()),
         _ => false,
     }
 }
@@ -134,17 +134,17 @@ fn has_nan(element: Element, bytes: &[u8]) -> bool {
 const SPILL: &str = "part.bin";
 /// How the program says that it met NaN, which it takes for elements that it did not read.
 const UNSET: &str = "unset elements";
-const ELEMENTS: [Element; 10] = [
-    Element::F16,
-    Element::F32,
-    Element::F64,
-    Element::I16,
-    Element::I32,
-    Element::I64,
-    Element::U8,
-    Element::U16,
-    Element::U32,
-    Element::U64,
+const ELEMENTS: [TensorDtype; 10] = [
+    TensorDtype::F16,
+    TensorDtype::F32,
+    TensorDtype::F64,
+    TensorDtype::I16,
+    TensorDtype::I32,
+    TensorDtype::I64,
+    TensorDtype::U8,
+    TensorDtype::U16,
+    TensorDtype::U32,
+    TensorDtype::U64,
 ];
 /// Seconds that the program has for one file, and the library for all.
 const PATIENCE_ONCE: u32 = 60;

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
 use zvf_tensor::{
-    AnyArray, ArrayForm, Compression, ConvertOptions, Metadata, NewFile, NewTensor, Slice,
+    AnyArray, ArrayForm, AtomicTensorFile, Compression, ConvertOptions, Metadata, NewTensor, Slice,
     TensorFile, TetWriter, convert,
 };
-use zvf_tet::Element;
+use zvf_tet::TensorDtype;
 
 use super::super::{Case, memory};
 use super::{ELEMENTS, Stock};
@@ -24,7 +24,7 @@ pub(super) async fn traded(
     random: &mut Random,
 ) -> anyhow::Result<()> {
     let element = ELEMENTS[random.below(ELEMENTS.len())];
-    let case = Case::of(random, element.size() as usize);
+    let case = Case::random(random, element.size() as usize);
     let path = folder.join("ours.tet");
     written(&path, element, &case, random)?;
     stock.verifies(report, &path);
@@ -43,21 +43,26 @@ pub(super) async fn traded(
 }
 
 /// Writes the array, half of the time with a footer, sometimes with payloads side by side.
-fn written(path: &Path, element: Element, case: &Case, random: &mut Random) -> anyhow::Result<()> {
+fn written(
+    path: &Path,
+    element: TensorDtype,
+    case: &Case,
+    random: &mut Random,
+) -> anyhow::Result<()> {
     let compression = match random.below(2) {
         0 => Compression::None,
         _ => Compression::Zstd(1 + random.below(9) as i32),
     };
     let tensor = NewTensor::new("a", element, &case.shape, &case.chunk)?.compressed(compression);
     let tensor = tensor.aligned_to([1, 64, 4096][random.below(3)]);
-    let mut new = NewFile::create(path, false)?;
+    let mut new = AtomicTensorFile::create(path, false)?;
     let mut writer = TetWriter::new(new.file(), vec![tensor], Default::default())?;
     writer.put_tensor(&case.items)?;
     let mut metadata = Metadata::default();
     let about = metadata.datasets.entry("a".to_owned()).or_default();
     about.attrs.insert("units".to_owned(), "µm".to_owned());
     about.dim_names = (0..case.shape.len()).map(|axis| format!("axis {axis}")).collect();
-    if case.shape[0] <= MOST_LABELS {
+    if case.shape[0] <= MAX_LABELS {
         about.set_labels("axis 0", labels(case.shape[0]));
     }
     writer.finish((random.below(2) == 0).then_some(&metadata))?;
@@ -97,7 +102,7 @@ async fn appended(
     stock: &mut Stock,
     path: &Path,
     case: &Case,
-    element: Element,
+    element: TensorDtype,
 ) -> anyhow::Result<()> {
     let (copy, items) = (folder.join("appended.tet"), folder.join("items.raw"));
     fs::copy(path, &copy)?;
@@ -127,7 +132,7 @@ async fn through_zarr(
     report: &mut Report,
     folder: &Path,
     stock: &Stock,
-    element: Element,
+    element: TensorDtype,
     mut case: Case,
     random: &mut Random,
 ) -> anyhow::Result<()> {
@@ -170,4 +175,4 @@ pub(super) fn labels(count: u64) -> Vec<String> {
 }
 
 /// What the stock program takes along one axis.
-pub(super) const MOST_LABELS: u64 = 64;
+pub(super) const MAX_LABELS: u64 = 64;

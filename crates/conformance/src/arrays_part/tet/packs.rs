@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zvf_store::{OpenOptions, Store};
-use zvf_tensor::{Compression, NewFile, PackOptions, Slice, TensorFile, Weight, pack};
+use zvf_tensor::{AtomicTensorFile, Compression, PackOptions, Slice, TensorFile, Weight, pack};
 
 use super::super::memory;
 use super::Stock;
@@ -21,7 +21,7 @@ pub(super) async fn packed(
     let Some(store) = report.keep("open", store) else { return Ok(()) };
     for compression in [Compression::None, Compression::Zstd(3)] {
         let path = folder.join("pack.tet");
-        let mut new = NewFile::create(&path, true)?;
+        let mut new = AtomicTensorFile::create(&path, true)?;
         let options = PackOptions::default().compressed(compression);
         let done = pack(&store, new.file(), &options, |_| ()).await;
         let Some(_) = report.keep("pack", done) else { return Ok(()) };

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
 use zvf_tensor::{Bound, Cut, Slice, TensorFile, Weight};
-use zvf_tet::Element;
+use zvf_tet::TensorDtype;
 
 use super::super::{Case, memory};
-use super::ours::{MOST_LABELS, labels};
+use super::ours::{MAX_LABELS, labels};
 use super::{ELEMENTS, Stock};
 use crate::random::Random;
 use crate::report::Report;
@@ -17,7 +17,7 @@ use crate::report::Report;
 /// A dataset that the library is told to write.
 struct Dataset {
     name: &'static str,
-    element: Element,
+    element: TensorDtype,
     case: Case,
     about: Value,
 }
@@ -32,7 +32,7 @@ pub(super) async fn read(
     let path = folder.join("theirs.tet");
     let mut datasets = Vec::new();
     for name in &NAMES[..1 + random.below(NAMES.len())] {
-        datasets.push(Dataset::of(name, folder, datasets.len(), random)?);
+        datasets.push(Dataset::random(name, folder, datasets.len(), random)?);
     }
     let footer = random.below(3);
     let (percent, bytes) = (random.below(10_001), random.below(2) << 28);
@@ -74,14 +74,14 @@ pub(super) async fn read(
 }
 
 impl Dataset {
-    fn of(
+    fn random(
         name: &'static str,
         folder: &Path,
         number: usize,
         random: &mut Random,
     ) -> anyhow::Result<Self> {
         let element = ELEMENTS[random.below(ELEMENTS.len())];
-        let case = Case::of(random, element.size() as usize);
+        let case = Case::random(random, element.size() as usize);
         let items = folder.join(format!("{number}.raw"));
         fs::write(&items, &case.items)?;
         let mut about = json!({
@@ -92,7 +92,7 @@ impl Dataset {
             about["attrs"] = json!({"units": "µm", "number": number.to_string()});
             about["dim_names"] =
                 (0..case.shape.len()).map(|axis| json!(format!("axis {axis}"))).collect();
-            if case.shape[0] <= MOST_LABELS {
+            if case.shape[0] <= MAX_LABELS {
                 about["coords"] = json!({"axis 0": labels(case.shape[0])});
             }
         }
@@ -108,7 +108,7 @@ impl Dataset {
     ) {
         let Self { case, element, .. } = self;
         let Some(tensor) = report.keep("dataset", file.tensor(self.name)) else { return };
-        report.same("dtype", &json!(element.name()), tensor.element().map(Element::name));
+        report.same("dtype", &json!(element.name()), tensor.element().map(TensorDtype::name));
         report.same("shape", &json!(case.shape), tensor.shape().to_vec());
         report.same("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
         let size = element.size() as usize;

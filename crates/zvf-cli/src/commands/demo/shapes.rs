@@ -4,7 +4,7 @@ use zvf::metadata::Dtype;
 use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 
 /// A batch of that kind.
-pub(super) fn of(kind: Kind) -> Result<Batch, Error> {
+pub(super) fn make_batch(kind: Kind) -> Result<Batch, Error> {
     let mut random = Random(0x5eed);
     let mut shape = Shape::default();
     let chains = [(Kind::Line, 300, 2), (Kind::Polyline, 40, 25), (Kind::Streamline, 80, 40)];

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use zvf::inspect::advise;
 use zvf::metadata::GeometryType;
 use zvf::{
-    Answer, Columns, Figures, Kind, Level, LevelRule, Missing, Mode, ObjectId, Order, Plan,
-    QueryError, Reader, Store, UnknownIds,
+    Answer, Columns, Kind, LevelId, LevelRule, Missing, Mode, ObjectId, Order, Plan, QueryError,
+    QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::lacking::Wanted;
@@ -127,7 +127,7 @@ impl Query {
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
             let others = self.kinds_beside(&reader).await.filter(|_| kind.is_none());
-            session.tell(&mut *out, others)?;
+            session.print_notices(&mut *out, others)?;
             query = kind.into_iter().fold(query, zvf::Query::of_kind);
         }
         let kind = match kind {
@@ -147,7 +147,7 @@ impl Query {
             let (counts, answer) = count::count(&reader, query, (kind, streams), &progress).await?;
             drop(progress);
             counts.print(session.json(), out)?;
-            tell(session, out, reader.store(), answer.as_ref())?;
+            print_notices(session, out, reader.store(), answer.as_ref())?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -164,7 +164,7 @@ impl Query {
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            tell(session, out, reader.store(), Some(&answer))?;
+            print_notices(session, out, reader.store(), Some(&answer))?;
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
@@ -180,9 +180,9 @@ impl Query {
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        tell(session, out, reader.store(), answer.as_ref())?;
-        session.tell(out, left_out_words(kind, left_out))?;
-        session.tell(out, output.file.as_ref().map(|path| wrote(written, path)))?;
+        print_notices(session, out, reader.store(), answer.as_ref())?;
+        session.print_notices(out, left_out_words(kind, left_out))?;
+        session.print_notices(out, output.file.as_ref().map(|path| wrote(written, path)))?;
         Ok(Outcome::Clean)
     }
 
@@ -269,7 +269,7 @@ impl Query {
             query = query.allow_missing();
         }
         if self.own_level_only {
-            query = query.own_level_only();
+            query = query.increment_only();
         }
         Ok(if self.stream { query.uncached() } else { query })
     }
@@ -285,7 +285,7 @@ impl Query {
     }
 
     /// The level, where it is named.
-    const fn number(&self) -> Option<Level> {
+    const fn number(&self) -> Option<LevelId> {
         if let LevelRule::Number(level) = self.level { Some(level) } else { None }
     }
 
@@ -304,7 +304,7 @@ impl Query {
     async fn kinds_beside(&self, reader: &Reader) -> Option<String> {
         let level = reader.level(self.number()?).await.ok()?;
         let first = level.kinds().first()?;
-        let beside: Vec<&str> = level.kinds_beside().map(Kind::token).collect();
+        let beside: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
         let others = beside.join(", ");
         (!beside.is_empty()).then(|| {
             format!("this is the {first} of the store; it holds also {others}: ask with --kind")
@@ -392,7 +392,7 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
 }
 
 /// What the answer says besides its geometry.
-fn tell(
+fn print_notices(
     session: &Session,
     out: &mut dyn Write,
     store: &Store,
@@ -416,7 +416,7 @@ fn tell(
             words.push("the limit cut the answer off: there is more".to_owned());
         }
     }
-    Ok(session.tell(out, words)?)
+    Ok(session.print_notices(out, words)?)
 }
 
 fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -453,7 +453,7 @@ fn plan_json(plan: &Plan) -> Value {
 }
 
 fn answer_json(answer: &Answer) -> Value {
-    let Figures { cells, rows, requests, bytes, elapsed, .. } = answer.figures;
+    let QueryStats { cells, rows, requests, bytes, elapsed, .. } = answer.figures;
     json!({
         "vertices": answer.batch.len(),
         "parts": answer.batch.parts().len(),
@@ -550,8 +550,8 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
                 if range.is_empty() {
                     return Err(format!("{part:?} holds no id: a range ends after its start"));
                 }
-                if range.start.abs_diff(range.end) > MOST_IDS {
-                    return Err(format!("{part:?} are more than {MOST_IDS} ids"));
+                if range.start.abs_diff(range.end) > MAX_IDS {
+                    return Err(format!("{part:?} are more than {MAX_IDS} ids"));
                 }
                 ids.extend(range.map(ObjectId));
             }
@@ -567,7 +567,7 @@ pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
     let Some((rule, value)) = text.split_once('=') else {
         return text
             .parse()
-            .map(|number| LevelRule::Number(Level(number)))
+            .map(|number| LevelRule::Number(LevelId(number)))
             .map_err(|_no_number| wrong());
     };
     let positive = |text: &str| text.parse().ok().filter(|x: &f64| *x > 0.0 && x.is_finite());
@@ -584,7 +584,7 @@ pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
 }
 
 /// Ids that one range may name.
-const MOST_IDS: u64 = 100_000_000;
+const MAX_IDS: u64 = 100_000_000;
 
 const EXAMPLES: &str = "Examples:
   zvf query brain.zarrvectors --bbox 0,0,0:100,100,50
@@ -621,7 +621,7 @@ mod tests {
     #[test]
     fn levels_by_number_or_rule() {
         for (text, rule) in [
-            ("3", LevelRule::Number(Level(3))),
+            ("3", LevelRule::Number(LevelId(3))),
             ("vertices=100", LevelRule::MaxVertices(100)),
             ("bytes=2MiB", LevelRule::MaxBytes(2 << 20)),
             ("error=0.5", LevelRule::Error(0.5)),

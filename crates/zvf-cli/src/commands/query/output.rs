@@ -63,7 +63,7 @@ fn named(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
         return Err(Usage::new(format!("{} is a folder", path.display())).with_hint("name a file"));
     }
-    if let Some(format) = Format::of(path) {
+    if let Some(format) = Format::from_extension(path) {
         return Ok(format);
     }
     if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {

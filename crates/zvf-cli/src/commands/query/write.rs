@@ -36,7 +36,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// The format that the name of a file ends with.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn from_extension(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "ndjson" | "json" => Some(Self::Jsonl),
@@ -129,7 +129,7 @@ impl<'a> Sink<'a> {
             #[cfg(feature = "arrow")]
             Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices").into()),
             Format::Csv | Format::Jsonl | Format::Ply => {
-                let names: Vec<String> = (0..MOST_CORNERS).map(|at| format!("v{at}")).collect();
+                let names: Vec<String> = (0..MAX_CORNERS).map(|at| format!("v{at}")).collect();
                 Table::Csv(CsvWriter::new(out, &names))
             }
         });
@@ -226,4 +226,4 @@ fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
 /// Columns of an empty table of elements.
 const EDGE_CORNERS: u32 = 2;
 /// Vertices that an element of the format can have.
-const MOST_CORNERS: usize = 8;
+const MAX_CORNERS: usize = 8;

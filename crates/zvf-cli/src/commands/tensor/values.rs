@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use half::f16;
 use serde_json::Value;
 use zvf::tensor::{Array, BlockValues};
-use zvf::tet::Element;
+use zvf::tet::TensorDtype;
 
 /// Items of a known or unknown type, and how NumPy calls it.
 pub(super) struct Values<'a> {
@@ -26,16 +26,16 @@ pub(super) struct Values<'a> {
 impl<'a> Values<'a> {
     pub(super) fn of_array(array: &'a Array) -> Self {
         let descr = match array.element() {
-            Element::F16 => "<f2",
-            Element::F32 => "<f4",
-            Element::F64 => "<f8",
-            Element::I16 => "<i2",
-            Element::I32 => "<i4",
-            Element::I64 => "<i8",
-            Element::U8 => "|u1",
-            Element::U16 => "<u2",
-            Element::U32 => "<u4",
-            Element::U64 => "<u8",
+            TensorDtype::F16 => "<f2",
+            TensorDtype::F32 => "<f4",
+            TensorDtype::F64 => "<f8",
+            TensorDtype::I16 => "<i2",
+            TensorDtype::I32 => "<i4",
+            TensorDtype::I64 => "<i8",
+            TensorDtype::U8 => "|u1",
+            TensorDtype::U16 => "<u2",
+            TensorDtype::U32 => "<u4",
+            TensorDtype::U64 => "<u8",
         };
         let item = usize::try_from(array.element().size()).unwrap_or(1);
         Self { shape: array.shape(), descr: descr.to_owned(), item, bytes: array.bytes() }
@@ -91,7 +91,7 @@ impl<'a> Values<'a> {
     }
 
     fn items(&self) -> impl Iterator<Item = Shown> {
-        self.bytes.chunks_exact(self.item.max(1)).map(|item| Shown::of(&self.descr, item))
+        self.bytes.chunks_exact(self.item.max(1)).map(|item| Shown::format_item(&self.descr, item))
     }
 }
 
@@ -104,7 +104,7 @@ enum Shown {
 }
 
 impl Shown {
-    fn of(descr: &str, item: &[u8]) -> Self {
+    fn format_item(descr: &str, item: &[u8]) -> Self {
         let turned: Vec<u8> = match descr.starts_with('>') {
             true => item.iter().rev().copied().collect(),
             false => item.to_vec(),
@@ -183,13 +183,13 @@ mod tests {
             ("|S2", b"12", "3132", "\"3132\""),
         ];
         for (descr, item, text, json) in table {
-            assert_eq!(Shown::of(descr, item).into_text(), text, "{descr}");
-            assert_eq!(Shown::of(descr, item).into_json().to_string(), json, "{descr}");
+            assert_eq!(Shown::format_item(descr, item).into_text(), text, "{descr}");
+            assert_eq!(Shown::format_item(descr, item).into_json().to_string(), json, "{descr}");
         }
     }
 
     #[test]
     fn a_type_of_another_size_is_shown_as_bytes() {
-        assert_eq!(Shown::of("<f4", &[1, 2]).into_text(), "0102");
+        assert_eq!(Shown::format_item("<f4", &[1, 2]).into_text(), "0102");
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         serde_json::to_writer(&mut *out, &value(finding))?;
         out.write_all(b"\n")?;
     }
-    for finding in &report.unseen {
+    for finding in &report.skipped {
         let mut line = value(finding);
         if let Some(line) = line.as_object_mut() {
             line.insert("unseen".to_owned(), true.into());
@@ -34,7 +34,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         "errors": report.count(Severity::Error),
         "warnings": report.count(Severity::Warning),
         "counts": counts,
-        "unseen": report.unseen.len(),
+        "unseen": report.skipped.len(),
         "sample": report.sample.map(|s| json!({"share": s.share(), "seed": s.seed()})),
         "checked": {
             "levels": checked.levels,

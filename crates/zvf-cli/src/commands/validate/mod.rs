@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use zvf::validate::{Level, Observer, Options, Progress, Report, Rule, Sample, unopened, validate};
+use zvf::validate::{Depth, Observer, Options, Progress, Report, Rule, Sample, unopened, validate};
 
 use crate::interrupt::Interrupted;
 use crate::outcome::{Outcome, Usage};
@@ -79,13 +79,13 @@ impl Validate {
         let report = look(session, &self.store, &options, out).await;
         // Also where there is no store: a build may not be finished.
         #[cfg(all(feature = "local", feature = "write"))]
-        for left in zvf::left::beside(&self.store).unwrap_or_default() {
+        for left in zvf::leftovers::list(&self.store).unwrap_or_default() {
             let mend = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
             let note = if left.goes_on { left.to_string() } else { format!("{left}; {mend}") };
-            session.tell(out, [note])?;
+            session.print_notices(out, [note])?;
         }
         let report = report?;
-        self.tell(session, &report, out)?;
+        self.print_report(session, &report, out)?;
         if !report.complete {
             out.flush()?;
             return Err(Interrupted.into());
@@ -103,7 +103,7 @@ impl Validate {
             rules.push(rule);
         }
         Ok(Options {
-            level: Level::from_number(self.level).unwrap_or(Level::Pyramid),
+            level: Depth::from_number(self.level).unwrap_or(Depth::Pyramid),
             rules,
             strict: self.strict,
             max_findings: if self.max_findings == 0 { usize::MAX } else { self.max_findings },
@@ -112,7 +112,12 @@ impl Validate {
         })
     }
 
-    fn tell(&self, session: &Session, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_report(
+        &self,
+        session: &Session,
+        report: &Report,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         match self.sarif.as_deref() {
             Some(path) if path == Path::new("-") => return sarif::write(&self.store, report, out),
             Some(path) => {
@@ -161,7 +166,7 @@ pub(crate) async fn look(
     session.interrupt().ask_nobody();
     drop(observer);
     drop(progress);
-    session.tell_notices(out, &store)?;
+    session.print_store_notices(out, &store)?;
     report.map_err(told).with_context(|| format!("cannot validate {address}"))
 }
 

@@ -50,7 +50,7 @@ fn descriptor(rule: &Rule) -> Value {
 
 /// What keeps the results from being all there is.
 fn notifications(report: &Report) -> Vec<Value> {
-    let mut all: Vec<Value> = report.unseen.iter().map(unseen).collect();
+    let mut all: Vec<Value> = report.skipped.iter().map(unseen).collect();
     let mut say = |text: String| all.push(json!({"level": "warning", "message": {"text": text}}));
     if let Some(sample) = report.sample {
         say(format!("only a sample was looked into: {} of the cells", sample.share()));

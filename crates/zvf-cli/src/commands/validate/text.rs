@@ -52,7 +52,7 @@ fn unseen(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
         "names" => "nothing lists it here".to_owned(),
         what => format!("{} {what}, where {} are kept", finding.found, finding.expected),
     };
-    let mut rest: Vec<(String, &Finding)> = report.unseen.iter().map(|f| (reason(f), f)).collect();
+    let mut rest: Vec<(String, &Finding)> = report.skipped.iter().map(|f| (reason(f), f)).collect();
     while let Some((first, _)) = rest.first() {
         let first = first.clone();
         let (same, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(r, _)| *r == first);
@@ -103,7 +103,7 @@ pub(crate) fn sum(report: &Report) -> String {
     if report.sample.is_some() {
         text.push_str(", in a sample");
     }
-    if !report.unseen.is_empty() {
+    if !report.skipped.is_empty() {
         text.push_str(", not everything looked into");
     }
     if !report.complete {

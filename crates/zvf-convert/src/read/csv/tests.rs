@@ -3,7 +3,7 @@
 use zvf_model::Kind;
 
 use super::*;
-use crate::read::tests::told;
+use crate::read::tests::dump;
 use crate::read::{ColumnRoles, Format};
 
 fn options(columns: ColumnRoles) -> ReadOptions {
@@ -64,19 +64,19 @@ fn tables_as_they_are() {
         ),
     ] {
         assert_eq!(
-            told(Format::Csv, text.as_bytes(), &options(columns)).unwrap(),
+            dump(Format::Csv, text.as_bytes(), &options(columns)).unwrap(),
             wanted,
             "{name}"
         );
     }
-    let tabs = told(Format::Tsv, b"x\ty\n1\t2,\n", &ReadOptions::default());
+    let tabs = dump(Format::Tsv, b"x\ty\n1\t2,\n", &ReadOptions::default());
     assert_eq!(
         tabs.unwrap_err(),
         "Encoding in TSV, line 2, column \"y\": expected float64, found \"2,\""
     );
     let typed = ReadOptions { positions: Some(Dtype::FLOAT32), ..ReadOptions::default() };
     assert_eq!(
-        told(Format::Tsv, b"x\ty\n1\t2\n", &typed).unwrap(),
+        dump(Format::Tsv, b"x\ty\n1\t2\n", &typed).unwrap(),
         "point_cloud of float32\nx,y\n1,2\n"
     );
 }
@@ -91,7 +91,7 @@ fn lines_may_end_with_carriage_returns() {
         "\u{feff}x,y,note\r1,2,a\r\r3,4,b c\r",
     ] {
         assert_eq!(
-            told(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap(),
+            dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap(),
             wanted,
             "{text:?}"
         );
@@ -99,7 +99,7 @@ fn lines_may_end_with_carriage_returns() {
     // Once lines end with line feeds, a carriage return is a character like any other.
     let text = b"x,note\n1,a\rb\n";
     assert_eq!(
-        told(Format::Csv, text, &ReadOptions::default()).unwrap(),
+        dump(Format::Csv, text, &ReadOptions::default()).unwrap(),
         "point_cloud of float64, note <U3\nx,note\n1,\"a\rb\"\n" // the writer quotes it
     );
 }
@@ -109,7 +109,7 @@ fn whole_numbers_are_never_rounded() {
     let told = |text: &str, stated: Option<&str>| {
         let types = stated.map(|dtype| ("id".to_owned(), Dtype::parse(dtype).unwrap()));
         let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
-        told(Format::Csv, text.as_bytes(), &options(columns))
+        dump(Format::Csv, text.as_bytes(), &options(columns))
     };
     for (text, stated, wanted) in [
         ("x,id\n1,9007199254740993\n", None, "id int64\nx,id\n1,9007199254740993\n"),
@@ -162,7 +162,7 @@ fn words_for_missing_numbers_are_missing_and_are_said() {
           mass=<U16, keeps them as text)"
         ]
     );
-    let told = told(Format::Csv, text.as_bytes(), &options).unwrap();
+    let told = dump(Format::Csv, text.as_bytes(), &options).unwrap();
     assert!(
         told.ends_with("x,mass,label,none\n1,0.5,NA,NA\n2,NaN,a,NA\n3,NaN,b,NA\n4,NaN,c,NA\n"),
         "{told}"
@@ -174,7 +174,7 @@ fn lines_of_an_object_are_parts() {
     let text = "x,object,part\n0,7,0\n1,7,0\n2,7,1\n3,9,1\n4,7,2\n";
     let read = |kind, batch_rows| {
         let options = ReadOptions { kind: Some(kind), batch_rows, ..ReadOptions::default() };
-        told(Format::Csv, text.as_bytes(), &options).unwrap()
+        dump(Format::Csv, text.as_bytes(), &options).unwrap()
     };
     assert_eq!(
         read(Kind::Polyline, 100),
@@ -187,7 +187,7 @@ fn lines_of_an_object_are_parts() {
     );
     assert!(read(Kind::PointCloud, 100).starts_with("point_cloud of float64\nx,object\n0,7\n"));
     let options = ReadOptions { kind: Some(Kind::Streamline), ..ReadOptions::default() };
-    let alone = told(Format::Csv, b"x\n1\n2\n", &options).unwrap();
+    let alone = dump(Format::Csv, b"x\n1\n2\n", &options).unwrap();
     assert_eq!(alone, "streamline of float64\nx,part,object\n1,0,0\n2,0,0\n");
 }
 
@@ -260,18 +260,18 @@ fn tables_that_are_none() {
             "Encoding in CSV, line 3: expected text in UTF-8, found other bytes after 0 of them",
         ),
     ] {
-        let found = told(Format::Csv, text, &options(columns)).unwrap_err();
+        let found = dump(Format::Csv, text, &options(columns)).unwrap_err();
         assert_eq!(found, message, "{}", String::from_utf8_lossy(text));
     }
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
-        told(Format::Csv, b"x\n", &graph).unwrap_err(),
+        dump(Format::Csv, b"x\n", &graph).unwrap_err(),
         "Unsupported in CSV, the file: expected edges or faces of a graph, found vertices only; ask for \
          points, lines, polylines or streamlines"
     );
     let chain = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
     assert_eq!(
-        told(Format::Csv, b"x,object\n1,\n", &chain).unwrap_err(),
+        dump(Format::Csv, b"x,object\n1,\n", &chain).unwrap_err(),
         "Encoding in CSV, line 2, column \"object\": expected int64, found \"\""
     );
 }
@@ -279,13 +279,13 @@ fn tables_that_are_none() {
 #[test]
 fn lines_without_an_end_are_refused() {
     let long = vec![b'1'; LONGEST + 1];
-    let error = told(Format::Csv, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
+    let error = dump(Format::Csv, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
     assert_eq!(
         error.unwrap_err(),
         "LimitExceeded in CSV, line 2: expected a line of at most 1048576 bytes, found a longer one"
     );
     let open: Vec<u8> = b"x\n\"".iter().copied().chain(b"1\n".repeat(LONGEST / 2 + 1)).collect();
-    let error = told(Format::Csv, &open, &ReadOptions::default());
+    let error = dump(Format::Csv, &open, &ReadOptions::default());
     assert_eq!(
         error.unwrap_err(),
         "LimitExceeded in CSV, line 2: expected at most 1048576 bytes before the closing quote, found more"
@@ -298,9 +298,9 @@ fn types_told_from_a_sample_are_said_to_be() {
     let text = format!("x,n\n{rows}50,half\n");
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
     assert_eq!(
-        told(Format::Csv, text.as_bytes(), &small).unwrap_err(),
+        dump(Format::Csv, text.as_bytes(), &small).unwrap_err(),
         "Encoding in CSV, line 52, column \"n\": expected int64, found \"half\"; its type was told from \
          the first lines: state it"
     );
-    assert!(told(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
+    assert!(dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
 }

@@ -131,13 +131,13 @@ impl Source {
         present(bytes, start.saturating_add(all))?;
         let mut columns = Vec::new();
         let mut at = start;
-        for _ in 0..width.min(MOST_COLUMNS) {
+        for _ in 0..width.min(MAX_COLUMNS) {
             columns.push(again(at)?);
             at = at.saturating_add(column);
         }
         if columns.len() != width {
             let place = Place::Named("shape".to_owned());
-            let expected = format!("at most {MOST_COLUMNS} columns in Fortran order");
+            let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
             let bad = bytes.bad(Class::LimitExceeded, place, expected, width.to_string());
             return Err(bad.with_hint(hint).into());
@@ -199,4 +199,4 @@ const LONGEST: usize = 1 << 20;
 /// Values of one row of numbers.
 const WIDEST: u64 = 4096;
 /// Columns that are read at once from as many places.
-const MOST_COLUMNS: usize = 64;
+const MAX_COLUMNS: usize = 64;

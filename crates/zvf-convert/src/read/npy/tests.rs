@@ -6,7 +6,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use crate::NpyWriter;
-use crate::read::tests::{told, told_file};
+use crate::read::tests::{dump, told_file};
 use crate::read::{ColumnRoles, Format, ReadOptions};
 
 /// A file with that header and these bytes.
@@ -31,7 +31,7 @@ fn arrays_of_positions() {
         (array("'<f4'", "True", "(1, 1)", &[0, 0, 0x80, 0x3f]), "point_cloud of float32\nx\n1\n"),
         (array("'<f4'", "False", "(0, 3)", &[]), "point_cloud of float32\n"),
     ] {
-        assert_eq!(told(Format::Npy, &file, &options).unwrap(), wanted);
+        assert_eq!(dump(Format::Npy, &file, &options).unwrap(), wanted);
     }
     let fortran = array("'|i1'", "True", "(3, 2)", &[1, 3, 5, 2, 4, 255]);
     assert_eq!(
@@ -39,7 +39,7 @@ fn arrays_of_positions() {
         "point_cloud of int8\nx,y\n1,2\n3,4\nx,y\n5,-1\n"
     );
     assert_eq!(
-        told(Format::Npy, &fortran, &options).unwrap_err(),
+        dump(Format::Npy, &fortran, &options).unwrap_err(),
         "Unsupported in npy, fortran_order: expected False in a stream, found True; give the file \
          itself, or write it with np.ascontiguousarray()"
     );
@@ -52,7 +52,7 @@ fn records_with_fields() {
     let file = array(descr, "False", "(2,)", &records);
     let read = |columns, kind| {
         let options = ReadOptions { columns, kind, ..ReadOptions::default() };
-        told(Format::Npy, &file, &options)
+        dump(Format::Npy, &file, &options)
     };
     assert_eq!(
         read(ColumnRoles::default(), None).unwrap(),
@@ -93,7 +93,7 @@ fn what_this_crate_writes_reads_back() {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
-    let told = told(Format::Npy, &file.into_inner(), &options);
+    let told = dump(Format::Npy, &file.into_inner(), &options);
     assert_eq!(
         told.unwrap(),
         "polyline of uint8, text <U1\nx,y,text,part,object\n1,2,a,0,5\n3,4,b,1,5\n5,6,,1,5\n"
@@ -168,7 +168,7 @@ fn arrays_that_cannot_be() {
             "Overflow in npy, the objects: expected a number below 2^63, found 18446744073709551615",
         ),
     ] {
-        assert_eq!(told(Format::Npy, &file, &options).unwrap_err(), message);
+        assert_eq!(dump(Format::Npy, &file, &options).unwrap_err(), message);
     }
     let short = array("'<f4'", "False", "(3, 2)", &[0; 20]);
     assert_eq!(
@@ -183,7 +183,7 @@ fn arrays_that_cannot_be() {
     );
     let columns = ColumnRoles { positions: vec!["q".into()], ..ColumnRoles::default() };
     let file = array("[('x', '<f4')]", "False", "(0,)", &[]);
-    let error = told(Format::Npy, &file, &ReadOptions { columns, ..options });
+    let error = dump(Format::Npy, &file, &ReadOptions { columns, ..options });
     assert_eq!(
         error.unwrap_err(),
         "InvalidArgument in npy, the fields of a record: expected a field \"q\", found \"x\""

@@ -24,7 +24,7 @@ use super::input::Bytes;
 use super::npy::Array;
 use super::record::{Vertices, block};
 use super::roles::{
-    AXES, MOST_CORNERS, OBJECT, POSITIONS, RecordField, axes, numeric_positions, owner,
+    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, numeric_positions, owner,
 };
 use super::values::{NamedValues, Values, column};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
@@ -102,9 +102,9 @@ fn kind(options: &ReadOptions, elements: Option<&Named>) -> Result<Kind, Convert
     let told = match elements.map(|named| named.only().width) {
         None => Kind::PointCloud,
         Some(2) => Kind::Graph,
-        Some(3..=MOST_CORNERS) => Kind::Mesh,
+        Some(3..=MAX_CORNERS) => Kind::Mesh,
         Some(width) => {
-            let expected = format!("from 2 to {MOST_CORNERS} vertices a row");
+            let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
             let name = elements.map_or("", |named| named.name.as_str());
             return Err(bad(Class::BadShape, name, expected, width.to_string()).into());
         }

@@ -7,7 +7,7 @@ use flate2::write::DeflateEncoder;
 use zvf_model::Kind;
 
 use crate::read::npy::tests::npy;
-use crate::read::tests::{told, told_file};
+use crate::read::tests::{dump, told_file};
 use crate::read::{ColumnRoles, Format, ReadOptions};
 
 fn array(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
@@ -217,7 +217,7 @@ fn archives_that_cannot_be_read() {
         assert!(found.starts_with(message), "{found} instead of {message}");
     }
     assert_eq!(
-        told(Format::Npz, &archive(&mesh(), false, false), &default()).unwrap_err(),
+        dump(Format::Npz, &archive(&mesh(), false, false), &default()).unwrap_err(),
         "Unsupported in npz, the archive: expected a file, found a stream; give the file itself"
     );
     let columns = ColumnRoles { positions: vec!["where".into()], ..ColumnRoles::default() };

@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use crate::read::tests::{told, told_file};
+use crate::read::tests::{dump, told_file};
 use crate::read::{Format, Polygons, ReadOptions};
 
 #[test]
@@ -114,7 +114,7 @@ fn files_that_are_none() {
         "Unsupported in OBJ, the positions: expected a type of floats, found int64"
     );
     assert_eq!(
-        told(Format::Obj, b"v 0 0 0\n", &ReadOptions::default()).unwrap_err(),
+        dump(Format::Obj, b"v 0 0 0\n", &ReadOptions::default()).unwrap_err(),
         "Unsupported in OBJ, the stream: expected a file, which is read twice, found a stream; give the \
          file itself"
     );

@@ -3,7 +3,7 @@
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 
-use super::header::{Element, Encoding, Property};
+use super::header::{Encoding, PlyElement, Property};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::input::Bytes;
@@ -26,7 +26,11 @@ impl Body {
     }
 
     /// Records of all properties of `rows` elements that are no lists; the lists are passed over.
-    pub(super) fn records(&mut self, of: &Element, rows: usize) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn records(
+        &mut self,
+        of: &PlyElement,
+        rows: usize,
+    ) -> Result<Vec<u8>, ConvertError> {
         let mut block = Vec::new();
         if self.encoding != Encoding::Text && of.properties.iter().all(|one| one.list.is_none()) {
             let size = of.properties.iter().map(|one| size(one.dtype));
@@ -67,7 +71,7 @@ impl Body {
     }
 
     /// The next value as a whole number, of `dtype`.
-    pub(super) fn whole(&mut self, dtype: Dtype, name: &str) -> Result<i64, ConvertError> {
+    pub(super) fn read_integer(&mut self, dtype: Dtype, name: &str) -> Result<i64, ConvertError> {
         if self.encoding == Encoding::Text {
             self.next_word(name)?;
             let bad = |this: &Self| {
@@ -92,7 +96,7 @@ impl Body {
 
     /// How many values the next list has.
     pub(super) fn length(&mut self, count: Dtype, name: &str) -> Result<u64, ConvertError> {
-        let length = self.whole(count, name)?;
+        let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
             self.bad(Class::Negative, name, "a length of 0 or more", length.to_string()).into()
         })

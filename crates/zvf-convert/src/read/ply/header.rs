@@ -21,7 +21,7 @@ use crate::read::lines::Lines;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlyHeader {
     pub(super) encoding: Encoding,
-    pub(super) elements: Vec<Element>,
+    pub(super) elements: Vec<PlyElement>,
 }
 
 /// How values are written.
@@ -34,7 +34,7 @@ pub(super) enum Encoding {
 
 /// Things of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
+pub(super) struct PlyElement {
     pub(super) name: String,
     pub(super) count: u64,
     pub(super) properties: Vec<Property>,
@@ -54,7 +54,7 @@ impl PlyHeader {
     /// Reads up to the end of the header.
     pub(super) fn read(lines: &mut Lines) -> Result<Self, ConvertError> {
         let mut encoding = None;
-        let mut elements: Vec<Element> = Vec::new();
+        let mut elements: Vec<PlyElement> = Vec::new();
         if lines.next()?.map(str::trim_end) != Some("ply") {
             return Err(lines.bad(Class::BadMagic, "ply", "another first line").into());
         }
@@ -63,7 +63,7 @@ impl PlyHeader {
                 return Err(lines.bad(Class::Truncated, "end_header", "the end").into());
             };
             let line = line.to_owned();
-            let words: Vec<&str> = line.split_ascii_whitespace().take(MOST_WORDS).collect();
+            let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
             match words.as_slice() {
                 ["end_header"] => break,
                 [] | ["comment" | "obj_info", ..] => {}
@@ -88,13 +88,13 @@ impl PlyHeader {
                     let count = count.ok_or_else(|| {
                         bad(lines, Class::Encoding, "a number of elements", &line)
                     })?;
-                    if elements.len() >= MOST {
+                    if elements.len() >= MAX_HEADER_ITEMS {
                         return Err(
                             bad(lines, Class::LimitExceeded, "at most 256 elements", name).into()
                         );
                     }
                     let name = (*name).to_owned();
-                    elements.push(Element { name, count, properties: Vec::new() });
+                    elements.push(PlyElement { name, count, properties: Vec::new() });
                 }
                 ["property", ..] => {
                     let order = encoding == Some(Encoding::BigEndian);
@@ -107,7 +107,7 @@ impl PlyHeader {
                         let expected = "another name for each property";
                         return Err(bad(lines, Class::Duplicate, expected, &property.name).into());
                     }
-                    if properties.len() >= MOST {
+                    if properties.len() >= MAX_HEADER_ITEMS {
                         let expected = "at most 256 properties of an element";
                         return Err(
                             bad(lines, Class::LimitExceeded, expected, &property.name).into()
@@ -170,8 +170,8 @@ const TYPES: [(&[&str], DtypeKind, u64); 8] = [
     (&["float", "float32"],  DtypeKind::Float, 4), (&["double", "float64"], DtypeKind::Float, 8),
 ];
 /// Elements, and properties of each.
-const MOST: usize = 256;
+const MAX_HEADER_ITEMS: usize = 256;
 /// Words of a line that are looked at.
-const MOST_WORDS: usize = 6;
+const MAX_WORDS: usize = 6;
 /// Characters of a wrong line that a message shows.
 const SHOWN: usize = 60;

@@ -13,7 +13,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use self::body::Body;
-use self::header::{Element, PlyHeader, Property};
+use self::header::{PlyElement, PlyHeader, Property};
 use super::input::Bytes;
 use super::lines::Lines;
 use super::polygon::Corners;
@@ -102,8 +102,8 @@ fn record_field(property: &Property) -> Option<RecordField> {
     list.is_none().then(|| RecordField { name: name.clone(), dtype: *dtype, width: 1 })
 }
 
-fn left_out(elements: &[Element], joined: Option<&Joined>) -> Vec<String> {
-    let used = |at: usize, element: &Element| {
+fn left_out(elements: &[PlyElement], joined: Option<&Joined>) -> Vec<String> {
+    let used = |at: usize, element: &PlyElement| {
         element.name == "vertex" || joined.is_some_and(|joined| joined.at == at)
     };
     let others = elements
@@ -130,7 +130,7 @@ enum Ends {
 }
 
 impl Joined {
-    fn faces(elements: &[Element], at: usize) -> Option<Self> {
+    fn faces(elements: &[PlyElement], at: usize) -> Option<Self> {
         let element = elements.get(at).filter(|element| element.count > 0)?;
         let named = |property: &Property| {
             property.list.is_some()
@@ -141,7 +141,7 @@ impl Joined {
         Some(Self::new(element, at, Ends::List(list)))
     }
 
-    fn edges(elements: &[Element], at: usize) -> Option<Self> {
+    fn edges(elements: &[PlyElement], at: usize) -> Option<Self> {
         let element = elements.get(at).filter(|element| element.count > 0)?;
         let end = |name: &str| {
             let whole = |property: &Property| {
@@ -154,7 +154,7 @@ impl Joined {
         Some(Self::new(element, at, Ends::Pair([end("vertex1")?, end("vertex2")?])))
     }
 
-    fn new(element: &Element, at: usize, corners: Ends) -> Self {
+    fn new(element: &PlyElement, at: usize, corners: Ends) -> Self {
         let mut fields = Vec::new();
         for (place, property) in element.properties.iter().enumerate() {
             let end = match corners {
@@ -179,7 +179,7 @@ impl Joined {
             (Ends::List(_), Polygons::Triangles, _) => Ok(Some(3)),
             (Ends::List(_), Polygons::Same, None) => Ok(None),
             (Ends::List(_), Polygons::Same, Some(path)) => {
-                let mut stream = Bytes::of(path)?;
+                let mut stream = Bytes::open(path)?;
                 stream.is(super::Format::Ply);
                 // A stream has no path, so this does not come here again.
                 first_width(open(stream.without_path(), options)?)
@@ -201,7 +201,7 @@ pub(super) fn first_width(reader: Reader) -> Result<Option<u32>, ConvertError> {
 /// A file in the course of being read.
 struct Pieces {
     body: Body,
-    elements: Vec<Element>,
+    elements: Vec<PlyElement>,
     at: usize, // the element that is being read
     done: u64, // of them
     table: RecordTable,
@@ -270,7 +270,7 @@ impl Pieces {
                             |class, expected| body.bad(class, name, expected, length.to_string());
                         self.corners.face(length).map_err(|refusal| refusal.at(bad))?;
                         for _ in 0..length {
-                            let vertex = body.whole(*dtype, name)?;
+                            let vertex = body.read_integer(*dtype, name)?;
                             self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
                                 refusal.at(|class, wanted| {
                                     body.bad(class, name, wanted, vertex.to_string())
@@ -279,10 +279,10 @@ impl Pieces {
                         }
                     }
                     (Ends::Pair([first, _]), None) if first == at => {
-                        ends[0] = body.whole(*dtype, name)?
+                        ends[0] = body.read_integer(*dtype, name)?
                     }
                     (Ends::Pair([_, second]), None) if second == at => {
-                        ends[1] = body.whole(*dtype, name)?
+                        ends[1] = body.read_integer(*dtype, name)?
                     }
                     (_, Some(_)) => body.pass(property)?,
                     (_, None) => body.value(property, &mut values)?,

@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
-use crate::read::tests::{told, told_file};
+use crate::read::tests::{dump, told_file};
 use crate::read::{Format, Polygons, ReadOptions};
 use crate::write_ply;
 
@@ -44,19 +44,19 @@ fn every_encoding_says_the_same() {
             )
         );
         assert_eq!(
-            told(Format::Ply, &file, &fans).unwrap(),
+            dump(Format::Ply, &file, &fans).unwrap(),
             format!(
                 "mesh of int16, c uint8, elements of Some(3)\n{vertices}\
                 v0,v1,v2,w\n0,1,2,500\n0,2,3,500\n3,2,1,600\n3,1,0,600\n"
             )
         );
         assert_eq!(
-            told(Format::Ply, &file, &small).unwrap(),
+            dump(Format::Ply, &file, &small).unwrap(),
             "mesh of int16, c uint8, elements of None\nx,y,c\n1,0,9\n3,2,8\n5,4,7\nx,y,c\n7,6,6\n\
              v0,v1,v2,v3,w\n0,1,2,3,500\n3,2,1,0,600\n"
         );
         assert_eq!(
-            told(Format::Ply, &file, &bare).unwrap(),
+            dump(Format::Ply, &file, &bare).unwrap(),
             format!("point_cloud of int16, c uint8, not 2 face elements\n{vertices}")
         );
     }
@@ -74,13 +74,13 @@ fn edges_and_what_else_there_is() {
         0,1,200\n";
     let wanted = wanted.replace("float32, w uint8, elements", "float32, elements");
     assert_eq!(
-        told(Format::Ply, &file("ascii", header, text), &ReadOptions::default()).unwrap(),
+        dump(Format::Ply, &file("ascii", header, text), &ReadOptions::default()).unwrap(),
         wanted
     );
     let binary = b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\x07\0\0\0\0\0\0\x40\x03abc\xff\xff\xff\xff\
         \x01\0\0\0\xc8\0\0\0\0\x05";
     let file = file("binary_little_endian", header, binary);
-    assert_eq!(told(Format::Ply, &file, &ReadOptions::default()).unwrap(), wanted);
+    assert_eq!(dump(Format::Ply, &file, &ReadOptions::default()).unwrap(), wanted);
 }
 
 #[test]
@@ -159,18 +159,18 @@ fn headers_that_are_none() {
              \"y\", \"z\", found \"a\"; say which fields are positions",
         ),
     ] {
-        let found = told(Format::Ply, text.as_bytes(), &ReadOptions::default());
+        let found = dump(Format::Ply, text.as_bytes(), &ReadOptions::default());
         assert_eq!(found.unwrap_err(), message, "{text}");
     }
     let many: String = (0..257).map(|n| format!("element e{n} 1\n")).collect();
-    let found = told(Format::Ply, format!("ply\n{many}").as_bytes(), &ReadOptions::default());
+    let found = dump(Format::Ply, format!("ply\n{many}").as_bytes(), &ReadOptions::default());
     assert_eq!(
         found.unwrap_err(),
         "LimitExceeded in PLY, line 258: expected at most 256 elements, found \"e256\""
     );
     let many: String = (0..257).map(|n| format!("property int p{n}\n")).collect();
     let found =
-        told(Format::Ply, format!("ply\nelement e 1\n{many}").as_bytes(), &ReadOptions::default());
+        dump(Format::Ply, format!("ply\nelement e 1\n{many}").as_bytes(), &ReadOptions::default());
     assert_eq!(
         found.unwrap_err(),
         "LimitExceeded in PLY, line 259: expected at most 256 properties of an element, found \"p256\""
@@ -178,7 +178,7 @@ fn headers_that_are_none() {
     let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
     let points = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n";
     assert_eq!(
-        told(Format::Ply, points.as_bytes(), &mesh).unwrap_err(),
+        dump(Format::Ply, points.as_bytes(), &mesh).unwrap_err(),
         "InvalidArgument in PLY, header: expected edges or faces of a mesh, found vertices only"
     );
 }
@@ -221,12 +221,12 @@ fn bodies_that_are_none() {
         ),
     ] {
         let file = file("ascii", header, text.as_bytes());
-        let found = told(Format::Ply, &file, &ReadOptions::default()).unwrap_err();
+        let found = dump(Format::Ply, &file, &ReadOptions::default()).unwrap_err();
         assert_eq!(found, message, "{text}");
     }
     let long = [b"1 ".as_slice(), &[b'2'; 2000]].concat();
     assert_eq!(
-        told(Format::Ply, &file("ascii", header, &long), &ReadOptions::default()).unwrap_err(),
+        dump(Format::Ply, &file("ascii", header, &long), &ReadOptions::default()).unwrap_err(),
         "LimitExceeded in PLY, line 8, column \"x\": expected a value of at most 1024 bytes, found a longer one"
     );
     for (bytes, message) in [
@@ -248,11 +248,11 @@ fn bodies_that_are_none() {
         ),
     ] {
         let file = file("binary_little_endian", header, bytes);
-        let found = told(Format::Ply, &file, &ReadOptions::default()).unwrap_err();
+        let found = dump(Format::Ply, &file, &ReadOptions::default()).unwrap_err();
         assert_eq!(found, message);
     }
     let claim = "element vertex 4000000000000000000\nproperty float x\nend_header\n";
     let found =
-        told(Format::Ply, &file("binary_little_endian", claim, b"1234"), &ReadOptions::default());
+        dump(Format::Ply, &file("binary_little_endian", claim, b"1234"), &ReadOptions::default());
     assert!(found.unwrap_err().starts_with("Truncated in PLY, byte"), "a claim reserves nothing");
 }

@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use crate::read::tests::told;
+use crate::read::tests::dump;
 use crate::read::{Format, ReadOptions};
 
 const FOREST: &[u8] =
@@ -34,9 +34,9 @@ fn every_tree_is_an_object() {
             ),
         ),
     ] {
-        assert_eq!(told(Format::Swc, FOREST, &options).unwrap(), wanted);
+        assert_eq!(dump(Format::Swc, FOREST, &options).unwrap(), wanted);
     }
-    let empty = told(Format::Swc, b"# nothing\n", &default()).unwrap();
+    let empty = dump(Format::Swc, b"# nothing\n", &default()).unwrap();
     assert_eq!(empty, format!("skeleton of float32, {said}, elements of Some(2)\n"));
 }
 
@@ -51,7 +51,7 @@ fn trees_are_never_cut() {
         .collect();
     let trees = |batch_rows| {
         let options = ReadOptions { batch_rows, ..ReadOptions::default() };
-        let told = told(Format::Swc, text.as_bytes(), &options).unwrap();
+        let told = dump(Format::Swc, text.as_bytes(), &options).unwrap();
         let batches = told.split("x,y,z,radius,type,object\n").skip(1);
         batches.map(|batch| batch.replace("0,0,0,1,0,", "").replace('\n', " ")).collect::<Vec<_>>()
     };
@@ -113,7 +113,7 @@ fn files_that_are_none() {
             "BadShape in SWC, line 2, column \"parent\": expected a way up to a root, found \"a circle\"",
         ),
     ] {
-        let found = told(Format::Swc, text.as_bytes(), &ReadOptions::default());
+        let found = dump(Format::Swc, text.as_bytes(), &ReadOptions::default());
         assert_eq!(found.unwrap_err(), message, "{text}");
     }
     for (options, message) in [
@@ -131,7 +131,7 @@ fn files_that_are_none() {
              allow more memory",
         ),
     ] {
-        assert_eq!(told(Format::Swc, FOREST, &options).unwrap_err(), message);
+        assert_eq!(dump(Format::Swc, FOREST, &options).unwrap_err(), message);
     }
 }
 
@@ -142,6 +142,6 @@ fn a_long_way_up_takes_time_in_proportion() {
     // The root is node 1, whose parent would be 0.
     let text: String = (1..=nodes).rev().map(|id| format!("{id} 3 0 0 0 1 {}\n", id - 1)).collect();
     let text = text.replace(" 1 0\n", " 1 -1\n");
-    let told = told(Format::Swc, text.as_bytes(), &ReadOptions::default()).unwrap();
+    let told = dump(Format::Swc, text.as_bytes(), &ReadOptions::default()).unwrap();
     assert_eq!(told.lines().filter(|line| line.ends_with(",0")).count(), nodes);
 }

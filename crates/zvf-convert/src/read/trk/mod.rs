@@ -35,7 +35,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         let expected = "streamline, polyline or point_cloud";
         return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
     }
-    let Some(world) = World::of(&said) else {
+    let Some(world) = World::from_header(&said) else {
         let place = Place::Named("vox_to_ras".to_owned());
         let expected = "a matrix with three directions";
         return Err(bytes.bad(Class::BadShape, place, expected, "a flat one").into());

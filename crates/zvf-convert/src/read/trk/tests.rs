@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use crate::read::tests::told;
+use crate::read::tests::dump;
 use crate::read::{Format, ReadOptions};
 
 /// A file whose header has these fields, each at its offset, and this body; in either byte order.
@@ -71,7 +71,7 @@ fn streamlines_of_both_byte_orders() {
         for count in [0, 3] {
             let file = good(big_endian, count);
             assert_eq!(
-                told(Format::Trk, &file, &small(100)).unwrap(),
+                dump(Format::Trk, &file, &small(100)).unwrap(),
                 format!(
                     "{said}x,y,z,fa,md,part,object\n0.5,1.5,2.5,0.5,7,0,0\n3.5,4.5,5.5,0.25,8,0,0\n\
                      -0.5,-0.5,-0.5,0.125,9,1,2\nid,pair_0,pair_1,length\n0,10,11,12\n1,13,14,15\n\
@@ -79,7 +79,7 @@ fn streamlines_of_both_byte_orders() {
                 )
             );
             let names = "x,y,z,fa,md,part,object\n";
-            let told = told(Format::Trk, &file, &small(1)).unwrap();
+            let told = dump(Format::Trk, &file, &small(1)).unwrap();
             assert!(
                 told.starts_with(&format!(
                     "{said}{names}0.5,1.5,2.5,0.5,7,0,0\n{names}3.5,4.5,5.5,0.25,8,0,0\n\
@@ -90,7 +90,7 @@ fn streamlines_of_both_byte_orders() {
         }
     }
     let points = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
-    let told = told(Format::Trk, &good(false, 3), &points).unwrap();
+    let told = dump(Format::Trk, &good(false, 3), &points).unwrap();
     assert!(told.contains("\nx,y,z,fa,md,object\n0.5,1.5,2.5,0.5,7,0\n"), "{told}");
 }
 
@@ -116,7 +116,7 @@ fn names_and_how_many_values_they_stand_for() {
         ),
     ] {
         assert_eq!(
-            told(Format::Trk, &file(false, &fields, &[]), &ReadOptions::default()).unwrap(),
+            dump(Format::Trk, &file(false, &fields, &[]), &ReadOptions::default()).unwrap(),
             wanted
         );
     }
@@ -185,17 +185,17 @@ fn files_that_are_none() {
         (two, "Trailing in TRK, byte 1072: expected the end after 2 streamlines, found more"),
         (four, "Truncated in TRK, byte 1108: expected 4 streamlines, found 3"),
     ] {
-        assert_eq!(told(Format::Trk, &file, &ReadOptions::default()).unwrap_err(), message);
+        assert_eq!(dump(Format::Trk, &file, &ReadOptions::default()).unwrap_err(), message);
     }
     let claim = file(false, &[], &[&[255, 255, 255, 127], &[0; 12]]);
-    let found = told(Format::Trk, &claim, &ReadOptions::default()).unwrap_err();
+    let found = dump(Format::Trk, &claim, &ReadOptions::default()).unwrap_err();
     assert!(
         found.contains("of the points of a streamline, found 12"),
         "a claim reserves nothing: {found}"
     );
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
-        told(Format::Trk, &good(false, 0), &graph).unwrap_err(),
+        dump(Format::Trk, &good(false, 0), &graph).unwrap_err(),
         "Unsupported in TRK, the file: expected streamline, polyline or point_cloud, found graph"
     );
 }

@@ -12,7 +12,7 @@ pub(super) struct World([[f64; 4]; 3]);
 
 impl World {
     /// The map of a file; nothing where its matrix does not tell which axis is which.
-    pub(super) fn of(header: &TrkHeader) -> Option<Self> {
+    pub(super) fn from_header(header: &TrkHeader) -> Option<Self> {
         let matrix = match header.vox_to_ras {
             Some(rows) => rows.map(|row| row.map(f64::from)),
             None => IDENTITY,
@@ -44,12 +44,12 @@ impl World {
     /// Where a point is in the world.
     pub(super) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
-        self.0.map(|[a, b, c, d]| narrow(a * x + b * y + c * z + d))
+        self.0.map(|[a, b, c, d]| to_f32(a * x + b * y + c * z + d))
     }
 }
 
 #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-const fn narrow(x: f64) -> f32 {
+const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 

@@ -13,7 +13,7 @@ type Rows = (Option<u64>, &'static [u64]);
 
 struct Golden {
     name: &'static str,
-    element: Element,
+    element: LinkInteger,
     body: Body,
     groups: &'static [&'static [Rows]],
     blob: &'static str,
@@ -28,40 +28,40 @@ fn record(perm: Option<u64>, rows: &[u64]) -> LinkRecord {
 
 #[rustfmt::skip]
 const GOLDEN: [Golden; 12] = [
-    Golden { name: "two bridges of one write", element: Element::I64, body: Body::Inline,
+    Golden { name: "two bridges of one write", element: LinkInteger::I64, body: Body::Inline,
         groups: &[&[(Some(0), &[2, 0]), (Some(1), &[3, 1])]],
         blob: "0100000000000000 0000000000000000
                0000000000000000 0200000000000000 0000000000000000
                0100000000000000 0300000000000000 0100000000000000" },
-    Golden { name: "edge inside a chunk", element: Element::I64, body: Body::Flat,
+    Golden { name: "edge inside a chunk", element: LinkInteger::I64, body: Body::Flat,
         groups: &[&[(None, &[0, 1])]],
         blob: "0000000000000000 0100000000000000" },
-    Golden { name: "face", element: Element::I64, body: Body::Inline,
+    Golden { name: "face", element: LinkInteger::I64, body: Body::Inline,
         groups: &[&[(Some(3), &[0, 1, 0])]],
         blob: "0100000000000000 0000000000000000
                0300000000000000 0000000000000000 0100000000000000 0000000000000000" },
-    Golden { name: "directed, two writes", element: Element::I64, body: Body::Inline,
+    Golden { name: "directed, two writes", element: LinkInteger::I64, body: Body::Inline,
         groups: &[&[(None, &[5, 6])], &[(None, &[9, 1])]],
         blob: "0200000000000000 0000000000000000 1000000000000000
                0500000000000000 0600000000000000 0900000000000000 0100000000000000" },
-    Golden { name: "self", element: Element::I64, body: Body::Inline,
+    Golden { name: "self", element: LinkInteger::I64, body: Body::Inline,
         groups: &[&[(None, &[2])]],
         blob: "0100000000000000 0000000000000000 0200000000000000" },
-    Golden { name: "self in a cell of 0.8", element: Element::I64, body: Body::Inline,
+    Golden { name: "self in a cell of 0.8", element: LinkInteger::I64, body: Body::Inline,
         groups: &[&[(Some(0), &[2])]],
         blob: "0100000000000000 0000000000000000 0000000000000000 0200000000000000" },
-    Golden { name: "no groups", element: Element::U8, body: Body::Inline,
+    Golden { name: "no groups", element: LinkInteger::U8, body: Body::Inline,
         groups: &[], blob: "0000000000000000" },
-    Golden { name: "i32", element: Element::I32, body: Body::Flat,
+    Golden { name: "i32", element: LinkInteger::I32, body: Body::Flat,
         groups: &[&[(None, &[0, 1]), (None, &[0x0102_0304, 0x7fff_ffff])]],
         blob: "00000000 01000000 04030201 ffffff7f" },
-    Golden { name: "u16", element: Element::U16, body: Body::Flat,
+    Golden { name: "u16", element: LinkInteger::U16, body: Body::Flat,
         groups: &[&[(Some(1), &[0xff00, 0xffff])]], blob: "0100 00ff ffff" },
-    Golden { name: "i8", element: Element::I8, body: Body::Flat,
+    Golden { name: "i8", element: LinkInteger::I8, body: Body::Flat,
         groups: &[&[(Some(5), &[0x7f, 0, 1])]], blob: "05 7f 00 01" },
-    Golden { name: "u64", element: Element::U64, body: Body::Flat,
+    Golden { name: "u64", element: LinkInteger::U64, body: Body::Flat,
         groups: &[&[(None, &[u64::MAX])]], blob: "ffffffffffffffff" },
-    Golden { name: "u32, eight endpoints reversed", element: Element::U32, body: Body::Flat,
+    Golden { name: "u32, eight endpoints reversed", element: LinkInteger::U32, body: Body::Flat,
         groups: &[&[(Some(40319), &[1, 2, 3, 4, 5, 6, 7, 0xffff_ffff])]],
         blob: "7f9d0000 01000000 02000000 03000000 04000000 05000000 06000000 07000000 ffffffff" },
 ];
@@ -108,7 +108,7 @@ fn a_cell_that_was_never_written_has_no_records() {
 }
 
 fn shape(itemsize: u8, width: usize, has_perm: bool) -> RowShape {
-    RowShape::new(Element::new(itemsize, true).unwrap(), width, has_perm).unwrap()
+    RowShape::new(LinkInteger::new(itemsize, true).unwrap(), width, has_perm).unwrap()
 }
 
 #[rustfmt::skip]
@@ -153,36 +153,36 @@ fn shapes_and_records_refused() {
         (9, "LimitExceeded in link cell, link_width at byte 0: expected 1 to 8, found 9"),
         (300, "LimitExceeded in link cell, link_width at byte 0: expected 1 to 8, found 300"),
     ] {
-        assert_eq!(RowShape::new(Element::I64, width, true).unwrap_err().to_string(), message);
+        assert_eq!(RowShape::new(LinkInteger::I64, width, true).unwrap_err().to_string(), message);
     }
-    assert_eq!(Element::new(3, true).unwrap_err().to_string(), "BadShape in link cell, itemsize at byte 0: expected 1, 2, 4 or 8, found 3");
+    assert_eq!(LinkInteger::new(3, true).unwrap_err().to_string(), "BadShape in link cell, itemsize at byte 0: expected 1, 2, 4 or 8, found 3");
     assert_eq!(LinkRecord::new(&[], None).unwrap_err().to_string(), "BadShape in link record, link_width at byte 0: expected 1 to 8, found 0");
     let two = Permutation::new(&[1, 0]);
     assert_eq!(LinkRecord::new(&[1, 2, 3], two).unwrap_err().to_string(), "CountMismatch in link record, perm_idx at byte 0: expected 3, found 2");
 
     let swapped = record(Some(1), &[200, 3]);
     for (shape, message) in [
-        (RowShape::new(Element::U8, 2, false), "InvalidArgument in link cell, has_perm at byte 0: expected 0, found 1"),
-        (RowShape::new(Element::U8, 3, true), "CountMismatch in link cell, link_width at byte 0: expected 3, found 2"),
-        (RowShape::new(Element::I8, 2, true), "Overflow in link cell, vi at byte 0: expected at most 127, found 200"),
+        (RowShape::new(LinkInteger::U8, 2, false), "InvalidArgument in link cell, has_perm at byte 0: expected 0, found 1"),
+        (RowShape::new(LinkInteger::U8, 3, true), "CountMismatch in link cell, link_width at byte 0: expected 3, found 2"),
+        (RowShape::new(LinkInteger::I8, 2, true), "Overflow in link cell, vi at byte 0: expected at most 127, found 200"),
     ] {
         assert_eq!(encode(&[&[swapped]], Body::Flat, shape.unwrap()).unwrap_err().to_string(), message);
     }
     let reversed = record(Some(40319), &[0; 8]);
-    let shape = RowShape::new(Element::I16, 8, true).unwrap();
+    let shape = RowShape::new(LinkInteger::I16, 8, true).unwrap();
     assert_eq!(encode(&[&[reversed]], Body::Flat, shape).unwrap_err().to_string(), "Overflow in link cell, perm_idx at byte 0: expected at most 32767, found 40319");
 }
 
 #[test]
 fn elements_by_size() {
     for (size, signed, unsigned, largest) in [
-        (1, Element::I8, Element::U8, i8::MAX as u64),
-        (2, Element::I16, Element::U16, i16::MAX as u64),
-        (4, Element::I32, Element::U32, i32::MAX as u64),
-        (8, Element::I64, Element::U64, i64::MAX as u64),
+        (1, LinkInteger::I8, LinkInteger::U8, i8::MAX as u64),
+        (2, LinkInteger::I16, LinkInteger::U16, i16::MAX as u64),
+        (4, LinkInteger::I32, LinkInteger::U32, i32::MAX as u64),
+        (8, LinkInteger::I64, LinkInteger::U64, i64::MAX as u64),
     ] {
-        assert_eq!(Element::new(size, true).unwrap(), signed);
-        assert_eq!(Element::new(size, false).unwrap(), unsigned);
+        assert_eq!(LinkInteger::new(size, true).unwrap(), signed);
+        assert_eq!(LinkInteger::new(size, false).unwrap(), unsigned);
         assert_eq!((signed.size(), unsigned.size()), (size, size));
         assert_eq!((signed.largest(), unsigned.largest()), (largest, largest * 2 + 1));
     }
@@ -270,11 +270,11 @@ fn partitioned_links() {
 
 fn any_shape() -> impl Strategy<Value = RowShape> {
     let element = prop_oneof![
-        Just(Element::I8),
-        Just(Element::U16),
-        Just(Element::I32),
-        Just(Element::U64),
-        Just(Element::I64)
+        Just(LinkInteger::I8),
+        Just(LinkInteger::U16),
+        Just(LinkInteger::I32),
+        Just(LinkInteger::U64),
+        Just(LinkInteger::I64)
     ];
     (element, 1..5_usize, any::<bool>())
         .prop_map(|(element, width, has_perm)| RowShape::new(element, width, has_perm).unwrap())

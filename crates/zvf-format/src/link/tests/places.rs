@@ -63,15 +63,15 @@ fn every_code_is_one_permutation_and_no_other() {
 
 struct Case {
     name: &'static str,
-    family: Family,
+    family: LinkPolicy,
     chunks: &'static [&'static str],
     rows: &'static [u64],
     /// Source, offsets, permutation and rows of each copy.
     copies: &'static [(&'static str, &'static str, Option<u16>, &'static [u64])],
 }
 
-fn family(width: usize, rank: usize) -> Family {
-    Family::new(width, rank).unwrap()
+fn family(width: usize, rank: usize) -> LinkPolicy {
+    LinkPolicy::new(width, rank).unwrap()
 }
 
 /// Chunks of 10 and 20 over a root of 10: one level up, in `rank` components.
@@ -179,7 +179,7 @@ fn families_refused() {
         (2, 0, "BadShape in link record, rank at byte 0: expected 1 to 16, found 0"),
         (2, 17, "LimitExceeded in link record, rank at byte 0: expected 1 to 16, found 17"),
     ] {
-        assert_eq!(Family::new(width, rank).unwrap_err().to_string(), message);
+        assert_eq!(LinkPolicy::new(width, rank).unwrap_err().to_string(), message);
     }
     let two = family(2, 2);
     assert_eq!(two.across(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
@@ -207,7 +207,7 @@ fn the_policy_decides_the_row() {
             family = family.directed();
         }
         assert_eq!((family.has_perm(intra), family.body(intra)), (has_perm, body));
-        let shape = family.row_shape(Element::I32, intra);
+        let shape = family.row_shape(LinkInteger::I32, intra);
         assert_eq!((shape.columns(), shape.has_perm()), (3 + u8::from(has_perm), has_perm));
         assert_eq!(
             (family.is_directed(), family.store(), family.delta()),
@@ -231,14 +231,14 @@ fn anchors_round_down() {
         (ratio(2.0, 3.0), ratio(4.0, 6.0), "9223372036854775807.-9223372036854775808", "4611686018427387903.-4611686018427387904"),
     ] {
         let between = Anchor::between(&source, &target, 2).unwrap();
-        assert_eq!(between.of(&key(chunk)).unwrap().to_string(), anchor);
+        assert_eq!(between.map_chunk(&key(chunk)).unwrap().to_string(), anchor);
         // The bin of an attribute in front is the same on both levels.
         let binned = Anchor::between(&source, &target, 3).unwrap();
-        assert_eq!(binned.of(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
+        assert_eq!(binned.map_chunk(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
     }
     let down = Anchor::between(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
-    assert_eq!(down.of(&key("0.5000000000000000000")).unwrap_err().to_string(), "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000");
-    assert_eq!(down.of(&key("0")).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
+    assert_eq!(down.map_chunk(&key("0.5000000000000000000")).unwrap_err().to_string(), "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000");
+    assert_eq!(down.map_chunk(&key("0")).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
     let line = ChunkShape::new(&[1.0]).unwrap();
     let line = line.ratio_to(&line).unwrap();
     assert_eq!(Anchor::between(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
@@ -274,7 +274,7 @@ fn any_record() -> impl Strategy<Value = (usize, Vec<ChunkKey>, Vec<u64>)> {
     })
 }
 
-fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> Family {
+fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> LinkPolicy {
     let (directed, duplicate, delta, source, target) = policy;
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: i8| ChunkShape::new(&[f64::from(n)]).unwrap().ratio_to(&root).unwrap();

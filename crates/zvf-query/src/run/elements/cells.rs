@@ -5,7 +5,7 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::LinkFamily;
 
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::run::Context;
 
 impl Context {
@@ -13,7 +13,7 @@ impl Context {
     pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
         let family = self.warm.level.links(Delta::SAME).await?;
         Ok(match (family, &self.reach) {
-            (Some(family), Some(_)) => Some(family.trying(&self.chunks)),
+            (Some(family), Some(_)) => Some(family.with_candidates(&self.chunks)),
             (family, _) => family,
         })
     }
@@ -24,7 +24,7 @@ impl Context {
         if !self.kind.has_links() {
             return Ok(true);
         }
-        Ok(self.family().await?.is_none_or(|family| family.enumerated()))
+        Ok(self.family().await?.is_none_or(|family| family.is_complete()))
     }
 
     /// The link cells that can matter: those whose chunks reach the region.
@@ -37,7 +37,7 @@ impl Context {
         for (number, segment) in family.segments().iter().enumerate() {
             let cells = match segment.cells().await {
                 // Cells that nothing names cannot be found; the answer says that it is not complete.
-                Err(error) if !family.enumerated() && error.class() == Class::Unsupported => {
+                Err(error) if !family.is_complete() && error.class() == Class::Unsupported => {
                     continue;
                 }
                 cells => cells?,
@@ -57,7 +57,8 @@ impl Context {
                 // are not to look at every cell of the level.
                 let some = self.reach.is_none() && chunks.len() < self.chunks.len();
                 let near: Vec<usize> = if some && segment.offsets().is_some() {
-                    let sources = chunks.iter().filter_map(|at| self.chunks.get(wide(*at)));
+                    let sources =
+                        chunks.iter().filter_map(|at| self.chunks.get(usize_from_u32(*at)));
                     sources.filter_map(|source| cells.find(&source)).collect()
                 } else {
                     (0..cells.len()).collect()
@@ -95,7 +96,7 @@ impl Context {
             return true;
         }
         let is_own = |key| {
-            let place = self.chunks.find(key).map(|place| narrow(to_u64(place)));
+            let place = self.chunks.find(key).map(|place| saturating_u32(to_u64(place)));
             place.is_some_and(|place| chunks.binary_search(&place).is_ok())
         };
         between.iter().all(is_own)

@@ -6,9 +6,9 @@ use zvf_store::Caching;
 use super::Part;
 use super::kept::Kept;
 use crate::error::{BadQuery, QueryError};
-use crate::num::wide;
+use crate::num::usize_from_u32;
 use crate::run::Context;
-use crate::run::beside::null;
+use crate::run::joined_columns::null;
 use crate::select::faces::blended;
 use crate::select::held::Held;
 
@@ -76,10 +76,11 @@ impl Context {
             let null = null(empty.dtype(), empty.width());
             let mut values = ColumnBuilder::like(&empty);
             for source in from {
-                let stored = source
-                    .and_then(|(part, record)| Some((columns.get(wide(part))?.as_ref()?, record)));
+                let stored = source.and_then(|(part, record)| {
+                    Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
+                });
                 match (stored, &null) {
-                    (Some((column, record)), _) => values.push_row(column, wide(record)),
+                    (Some((column, record)), _) => values.push_row(column, usize_from_u32(record)),
                     (None, Some(null)) => values.push_bytes(null),
                     (None, None) => {}
                 }

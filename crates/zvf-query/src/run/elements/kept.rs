@@ -8,7 +8,7 @@ use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 use super::marks::Marks;
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, wide};
+use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
@@ -39,7 +39,7 @@ impl Kept {
 
     /// The stored rows that cuts are made of.
     pub(super) fn sources(&self) -> impl Iterator<Item = Piece> + '_ {
-        let places = self.cuts.iter().flat_map(|cut| cut.of.iter());
+        let places = self.cuts.iter().flat_map(|cut| cut.weights.iter());
         places.map(|(Place { cell, row }, _)| Piece {
             cell: *cell,
             start: *row,
@@ -51,13 +51,14 @@ impl Kept {
     /// For each cut the stored row that has the largest share in it, and its fragment.
     pub(super) fn nearest(&self, chunks: &[Chunk]) -> Vec<Piece> {
         let fragment = |place: &Place| {
-            let runs = chunks.get(wide(place.cell)).map(|chunk| chunk.runs.list.as_slice());
+            let runs =
+                chunks.get(usize_from_u32(place.cell)).map(|chunk| chunk.runs.list.as_slice());
             let mut runs = runs.unwrap_or_default().iter();
             let run = runs.find(|run| (run.start..run.end()).contains(&place.row));
             run.map_or(0, |run| run.fragment)
         };
         let most = self.cuts.iter().filter_map(|cut| {
-            let (place, _) = cut.of.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+            let (place, _) = cut.weights.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
             Some(Piece { cell: place.cell, start: place.row, len: 1, fragment: fragment(place) })
         });
         most.collect()
@@ -65,16 +66,16 @@ impl Kept {
 
     /// Without the elements that touch the chunks that are `lost`.
     pub(super) fn without(&self, lost: &[bool]) -> Self {
-        let is_lost = |place: &Place| lost.get(wide(place.cell)) == Some(&true);
+        let is_lost = |place: &Place| lost.get(usize_from_u32(place.cell)) == Some(&true);
         let cut = |place: &Place| {
-            if place.cell == CUT { self.cuts.get(wide(place.row)) } else { None }
+            if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }
         };
         let (mut left, mut start) = (Self::default(), 0);
         for (stop, from) in self.stops.iter().zip(&self.from) {
             let ends = self.ends.get(start..*stop).unwrap_or_default();
             start = *stop;
             let gone = |end: &Place| match cut(end) {
-                Some(cut) => cut.of.iter().any(|(place, _)| is_lost(place)),
+                Some(cut) => cut.weights.iter().any(|(place, _)| is_lost(place)),
                 None => is_lost(end),
             };
             if ends.iter().any(gone) {
@@ -93,7 +94,7 @@ impl Kept {
     }
 
     fn add_cut(&mut self, cut: Blend) -> Place {
-        let row = narrow(to_u64(self.cuts.len()));
+        let row = saturating_u32(to_u64(self.cuts.len()));
         self.cuts.push(cut);
         Place { cell: CUT, row }
     }
@@ -134,7 +135,7 @@ impl Context {
                 }
                 ends.clear();
                 ends.extend(part.records.ends(i).filter_map(|(place, row)| {
-                    Some(Place { cell: *part.chunks.get(place)?, row: narrow(row) })
+                    Some(Place { cell: *part.chunks.get(place)?, row: saturating_u32(row) })
                 }));
                 if self.follows_rows() {
                     if directed {
@@ -144,7 +145,7 @@ impl Context {
                     }
                 }
                 if !told && part.dropped.get(i) != Some(&true) {
-                    test.element(&ends, Some((number, narrow(to_u64(i)))))?;
+                    test.element(&ends, Some((number, saturating_u32(to_u64(i)))))?;
                 }
             }
         }
@@ -259,7 +260,7 @@ impl Test<'_> {
 
     /// Whether a vertex is in the answer by itself, in this work or in other work.
     fn counts(&self, end: Place) -> Result<bool, QueryError> {
-        match (self.chunks.get(wide(end.cell)), self.region) {
+        match (self.chunks.get(usize_from_u32(end.cell)), self.region) {
             (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
                 let points = self.load(&[end])?;
@@ -307,9 +308,10 @@ impl Test<'_> {
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; WIDEST], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
-            let held = self.positions.get(wide(end.cell)).and_then(|held| held.column(end.row));
+            let held =
+                self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
             let found = held.and_then(|(column, first)| {
-                let row = wide(end.row.checked_sub(first)?);
+                let row = usize_from_u32(end.row.checked_sub(first)?);
                 let own = point.get_mut(..self.axes)?;
                 (row < column.len()).then(|| position(column, row, own))
             });

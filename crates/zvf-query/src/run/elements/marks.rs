@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::{CUT, Chunk};
-use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::region::Region;
 use crate::select::chain::Place;
 use crate::select::held::Held;
@@ -63,8 +63,8 @@ impl Marks {
             for row in piece.start..piece.end() {
                 let place = Place { cell: piece.cell, row };
                 if self.is_allowed(place)
-                    && let Some(rows) = self.inside.get_mut(wide(place.cell))
-                    && let Some(mark) = rows.get_mut(wide(row))
+                    && let Some(rows) = self.inside.get_mut(usize_from_u32(place.cell))
+                    && let Some(mark) = rows.get_mut(usize_from_u32(row))
                 {
                     *mark = true;
                 }
@@ -73,17 +73,17 @@ impl Marks {
     }
 
     pub(super) fn is_allowed(&self, place: Place) -> bool {
-        let known = self.absent.get(wide(place.cell)) == Some(&false);
+        let known = self.absent.get(usize_from_u32(place.cell)) == Some(&false);
         known
             && self.allowed.as_ref().is_none_or(|allowed| {
-                let rows = allowed.get(wide(place.cell));
-                rows.and_then(|rows| rows.get(wide(place.row))).copied().unwrap_or(false)
+                let rows = allowed.get(usize_from_u32(place.cell));
+                rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)
             })
     }
 
     pub(super) fn is_inside(&self, place: Place) -> bool {
-        let rows = self.inside.get(wide(place.cell));
-        rows.and_then(|rows| rows.get(wide(place.row))).copied().unwrap_or(false)
+        let rows = self.inside.get(usize_from_u32(place.cell));
+        rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)
     }
 
     /// Leaves out all rows of the chunks that are `lost`.
@@ -98,8 +98,8 @@ impl Marks {
     pub(super) fn numbered(&self, chunks: &[Chunk], kept: &Kept) -> (Pieces, Vec<Numbers>) {
         let mut marks = self.inside.clone();
         for end in kept.ends.iter().filter(|end| end.cell != CUT) {
-            let rows = marks.get_mut(wide(end.cell));
-            if let Some(mark) = rows.and_then(|rows| rows.get_mut(wide(end.row))) {
+            let rows = marks.get_mut(usize_from_u32(end.cell));
+            if let Some(mark) = rows.and_then(|rows| rows.get_mut(usize_from_u32(end.row))) {
                 *mark = true;
             }
         }
@@ -110,9 +110,9 @@ impl Marks {
             for run in &chunk.runs.list {
                 for row in run.start..run.end() {
                     if let (Some(true), Some(number @ &mut NONE)) =
-                        (marks.get(wide(row)), numbers.get_mut(wide(row)))
+                        (marks.get(usize_from_u32(row)), numbers.get_mut(usize_from_u32(row)))
                     {
-                        *number = narrow(to_u64(pieces.rows));
+                        *number = saturating_u32(to_u64(pieces.rows));
                         pieces.push(Piece { cell, start: row, len: 1, fragment: run.fragment });
                     }
                 }

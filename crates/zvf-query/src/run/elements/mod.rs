@@ -25,7 +25,7 @@ use super::Context;
 use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
-use crate::num::{narrow, to_u64, to_usize, wide};
+use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces, not_held};
 use crate::select::runs::{Runs, runs};
@@ -82,7 +82,7 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
     for record in 0..part.records.len() {
         for (place, row) in part.records.ends(record) {
             let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-            let Some(chunk) = chunks.get(wide(cell)).filter(|chunk| !chunk.absent) else {
+            let Some(chunk) = chunks.get(usize_from_u32(cell)).filter(|chunk| !chunk.absent) else {
                 continue;
             };
             if row >= chunk.rows {
@@ -157,7 +157,7 @@ impl Context {
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let allowed = self.allowed(&chunks, &keys).await?;
         let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
-        let allowed = self.passing(&chunks, &parts, known, allowed, caching).await?;
+        let allowed = self.filter_rows(&chunks, &parts, known, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept =
@@ -181,7 +181,7 @@ impl Context {
         let places = if with_places { self.places_of(&keys, &pieces)? } else { Vec::new() };
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
-        let batch = self.with_beside(batch, &keys, &all, None).await?;
+        let batch = self.join_columns(batch, &keys, &all, None).await?;
 
         let width = self.element_width;
         let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
@@ -191,7 +191,7 @@ impl Context {
         let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
         let keys = from.iter().map(|source| {
             let record = source.and_then(|(part, record)| {
-                let part = parts.get(wide(part))?;
+                let part = parts.get(usize_from_u32(part))?;
                 Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
             });
             record.unwrap_or((u64::MAX, 0, 0))
@@ -205,7 +205,7 @@ impl Context {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
             // A chunk that records name and the presence list does not comes with no place.
-            let place = keys.get(wide(piece.cell)).and_then(|key| self.chunks.find(key));
+            let place = keys.get(usize_from_u32(piece.cell)).and_then(|key| self.chunks.find(key));
             let place = place.ok_or_else(not_held)?;
             let first = to_u64(place) << 32 | u64::from(piece.start);
             places.extend(first..first + u64::from(piece.len));
@@ -261,7 +261,7 @@ impl Context {
         for part in parts.iter_mut().chain(told) {
             let number = |key: &ChunkKey| {
                 let found = keys.binary_search_by(|(one, _)| one.cmp_numeric(key));
-                found.map_or(CUT, |number| narrow(to_u64(number)))
+                found.map_or(CUT, |number| saturating_u32(to_u64(number)))
             };
             part.chunks = part.records.chunks().iter().map(number).collect();
         }
@@ -297,8 +297,8 @@ impl Context {
             let mut allowed = vec![false; to_usize(chunk.rows)];
             for run in &chunk.runs.list {
                 let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
-                let end = wide(run.end()).min(allowed.len()); // no end of a record is behind it
-                let rows = allowed.get_mut(wide(run.start)..end);
+                let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
+                let rows = allowed.get_mut(usize_from_u32(run.start)..end);
                 if let (Ok(_), Some(rows)) = (own, rows) {
                     rows.fill(true);
                 }
@@ -309,7 +309,7 @@ impl Context {
     }
 
     /// As `allowed`, without the rows for which the conditions on rows do not hold.
-    async fn passing(
+    async fn filter_rows(
         &self,
         chunks: &[Chunk],
         parts: &[Part],
@@ -327,10 +327,10 @@ impl Context {
         let empty = |rows: &u64| vec![false; to_usize(*rows)];
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
         for piece in test.of_pieces(&all)?.list {
-            let rows = passing.get_mut(wide(piece.cell));
-            if let Some(rows) =
-                rows.and_then(|rows| rows.get_mut(wide(piece.start)..wide(piece.end())))
-            {
+            let rows = passing.get_mut(usize_from_u32(piece.cell));
+            if let Some(rows) = rows.and_then(|rows| {
+                rows.get_mut(usize_from_u32(piece.start)..usize_from_u32(piece.end()))
+            }) {
                 rows.fill(true);
             }
         }
@@ -349,7 +349,8 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let end = ends.get_mut(wide(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
+                let end =
+                    ends.get_mut(usize_from_u32(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
                 if let Some(end) = end {
                     *end = true;
                 }
@@ -360,10 +361,10 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
         for run in &chunk.runs.list {
             let mut start = run.start;
-            let end = wide(run.end()).min(ends.len()); // no end of a record is behind it
-            let rows = ends.get(wide(run.start)..end).unwrap_or_default();
+            let end = usize_from_u32(run.end()).min(ends.len()); // no end of a record is behind it
+            let rows = ends.get(usize_from_u32(run.start)..end).unwrap_or_default();
             for same in rows.chunk_by(|a, b| a == b) {
-                let len = narrow(to_u64(same.len()));
+                let len = saturating_u32(to_u64(same.len()));
                 if same.first() == Some(&true) {
                     all.push_apart(Piece { cell, start, len, fragment: run.fragment });
                 }
@@ -378,7 +379,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
 fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
-        let cell = wide(piece.cell);
+        let cell = usize_from_u32(piece.cell);
         let missing = columns.iter().any(|column| matches!(column.get(cell), Some(Held::Nothing)));
         if let (true, Some(lost)) = (missing, lost.get_mut(cell)) {
             *lost = true;
@@ -396,10 +397,10 @@ fn numbered(
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
     let number = |end: &crate::select::chain::Place| {
         if end.cell == CUT {
-            return stored.checked_add(wide(end.row));
+            return stored.checked_add(usize_from_u32(end.row));
         }
-        let number = numbers.get(wide(end.cell))?.get(wide(end.row)).copied();
-        number.filter(|n| *n != NONE).map(wide)
+        let number = numbers.get(usize_from_u32(end.cell))?.get(usize_from_u32(end.row)).copied();
+        number.filter(|n| *n != NONE).map(usize_from_u32)
     };
     let (mut rows, mut from) = (Vec::with_capacity(kept.ends.len()), Vec::new());
     for (ends, source) in kept.ends.chunks(width.max(1)).zip(&kept.from) {
@@ -432,12 +433,12 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let foreign = chunks.get(wide(cell)).is_some_and(|chunk| !chunk.own);
-                if foreign && let Some(ends) = ends.get_mut(wide(cell)) {
+                let foreign = chunks.get(usize_from_u32(cell)).is_some_and(|chunk| !chunk.own);
+                if foreign && let Some(ends) = ends.get_mut(usize_from_u32(cell)) {
                     // A row that 32 bits do not hold is there in no chunk: reading this one shows that.
                     ends.push(Piece {
                         cell,
-                        start: narrow(row).min(u32::MAX - 1),
+                        start: saturating_u32(row).min(u32::MAX - 1),
                         len: 1,
                         fragment: 0,
                     });

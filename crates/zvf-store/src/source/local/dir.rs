@@ -42,7 +42,7 @@ impl File {
     }
 
     pub(super) fn version(&self) -> Version {
-        Version::of_file(self.size(), Stamp::of(&self.about))
+        Version::of_file(self.size(), Stamp::from_metadata(&self.about))
     }
 
     /// The same open file once more.
@@ -66,7 +66,7 @@ impl Stamp {
     }
 
     #[cfg(unix)]
-    fn of(about: &Metadata) -> Self {
+    fn from_metadata(about: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         Self {
             place: (about.dev(), about.ino()),
@@ -76,7 +76,7 @@ impl Stamp {
     }
 
     #[cfg(not(unix))]
-    fn of(about: &Metadata) -> Self {
+    fn from_metadata(about: &Metadata) -> Self {
         let since =
             about.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let modified = since.map_or((0, 0), |since| {

@@ -50,7 +50,7 @@ impl Maps {
 
     /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
-        if file.size() < WORTH_A_MAP || self.files().len() >= MOST_MAPS {
+        if file.size() < WORTH_A_MAP || self.files().len() >= MAX_MAPS {
             return Ok(None);
         }
         // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
@@ -87,4 +87,4 @@ impl Mapped {
 const WORTH_A_MAP: u64 = 128 << 10;
 /// Maps that one handle may hold. Each keeps its file open, to be looked at again, and a process may often
 /// have no more than 1024 files open.
-const MOST_MAPS: usize = 256;
+const MAX_MAPS: usize = 256;

@@ -59,7 +59,7 @@ struct Shared {
     #[cfg(all(unix, feature = "map"))]
     maps: Option<maps::Maps>,
     #[cfg(unix)]
-    spares: Option<Arc<spares::Spares>>,
+    spares: Option<Arc<spares::BufferPool>>,
     folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
@@ -96,7 +96,7 @@ impl Local {
     }
 
     /// The same for files whose bytes are let go of soon: some memory is kept for the next reads.
-    pub(crate) fn passing(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+    pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
             spares: Some(Arc::default()),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 /// Buffers at rest.
 #[derive(Debug, Default)]
-pub(super) struct Spares(Mutex<Kept>);
+pub(super) struct BufferPool(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -21,10 +21,10 @@ struct Kept {
 /// A buffer that goes back to rest when nobody reads it any more.
 pub(super) struct Spare {
     bytes: Vec<u8>, // all of them written before
-    home: Arc<Spares>,
+    home: Arc<BufferPool>,
 }
 
-impl Spares {
+impl BufferPool {
     /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not worth it.
     pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
         if !(SMALLEST..=LARGEST).contains(&wanted) {
@@ -69,7 +69,7 @@ impl Drop for Spare {
         let bytes = std::mem::take(&mut self.bytes);
         let mut kept = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
         let more = kept.bytes.saturating_add(bytes.len());
-        if more <= MOST {
+        if more <= MAX_SPARE_BYTES {
             kept.bytes = more;
             kept.buffers.push(bytes);
         }
@@ -83,7 +83,7 @@ const LARGEST: usize = 4 << 20;
 /// Reads of nearly the same size shall fit the same buffers.
 const ROUNDED: usize = 4 << 10;
 /// What is kept for one file at most.
-const MOST: usize = 16 << 20;
+const MAX_SPARE_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_was_let_go_of_is_read_into_again() {
-        let spares = Arc::new(Spares::default());
+        let spares = Arc::new(BufferPool::default());
         for small_or_large in [SMALLEST - 1, LARGEST + 1] {
             assert!(spares.take(small_or_large).is_none());
         }
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_allowed() {
-        let spares = Arc::new(Spares::default());
+        let spares = Arc::new(BufferPool::default());
         let many: Vec<Spare> = (0..6).map(|_| spares.take(LARGEST).unwrap()).collect();
         drop(many);
         let kept = spares.0.lock().unwrap();
-        assert_eq!((kept.buffers.len(), kept.bytes), (MOST / LARGEST, MOST));
+        assert_eq!((kept.buffers.len(), kept.bytes), (MAX_SPARE_BYTES / LARGEST, MAX_SPARE_BYTES));
     }
 }

@@ -87,7 +87,7 @@ impl Remote {
             lists,
             budget,
             at_once: options.requests_in_flight.max(1),
-            retry: Retry::new(Policy::of(options.timeouts), seed),
+            retry: Retry::new(Policy::for_timeouts(options.timeouts), seed),
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
             no_conditions: AtomicBool::new(false),

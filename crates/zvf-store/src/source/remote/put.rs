@@ -109,7 +109,7 @@ impl Remote {
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
             };
-            is_open |= miss.passing();
+            is_open |= miss.is_transient();
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl Remote {
                 Err(miss) => miss,
             };
             let there = matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged));
-            if !there && !miss.passing() {
+            if !there && !miss.is_transient() {
                 return Err(miss.judge(Op::Publish).0);
             }
             open |= !there;
@@ -279,9 +279,9 @@ impl Shared {
 
 impl Miss {
     /// Whether the same request may succeed later.
-    fn passing(&self) -> bool {
+    fn is_transient(&self) -> bool {
         match self {
-            Self::Fault(error) => Verdict::of(error).again,
+            Self::Fault(error) => Verdict::classify(error).again,
             Self::Late { .. } | Self::Length { .. } => true,
             Self::Final(_) => false,
         }

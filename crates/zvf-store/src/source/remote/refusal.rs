@@ -24,7 +24,7 @@ pub(in crate::source) struct Refusal {
 impl Refusal {
     /// The refusal that a reply is, if it is one that the sender may repeat or that has no body to tell
     /// more.
-    fn of(status: u16, headers: &HeaderMap) -> Option<Self> {
+    fn from_response(status: u16, headers: &HeaderMap) -> Option<Self> {
         let after = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         matches!(status, 408 | 416 | 429 | 500..)
             .then(|| Self { status, after: after.map(Duration::from_secs) })
@@ -56,7 +56,7 @@ struct Listening(HttpClient);
 impl HttpService for Listening {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let response = self.0.execute(request).await?;
-        match Refusal::of(response.status().as_u16(), response.headers()) {
+        match Refusal::from_response(response.status().as_u16(), response.headers()) {
             Some(refusal) => Err(HttpError::new(HttpErrorKind::Unknown, refusal)),
             None => Ok(response),
         }
@@ -90,7 +90,7 @@ mod tests {
                 status,
                 after: after.map(Duration::from_secs),
             });
-            assert_eq!(Refusal::of(status, &headers), kept, "{status} {header:?}");
+            assert_eq!(Refusal::from_response(status, &headers), kept, "{status} {header:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::source) struct Policy {
 }
 
 impl Policy {
-    pub(in crate::source) const fn of(timeouts: Timeouts) -> Self {
+    pub(in crate::source) const fn for_timeouts(timeouts: Timeouts) -> Self {
         match timeouts {
             Timeouts::Interactive => Self {
                 connect: Duration::from_secs(5),
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn retry(timeouts: Timeouts) -> Retry {
-        Retry::new(Policy::of(timeouts), 7)
+        Retry::new(Policy::for_timeouts(timeouts), 7)
     }
 
     fn late() -> Instant {
@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn bodies_get_time_by_their_length() {
-        let (interactive, batch) = (Policy::of(Timeouts::Interactive), Policy::of(Timeouts::Batch));
+        let (interactive, batch) =
+            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
         for (policy, len, seconds) in [
             (interactive, 0, 10),
             (interactive, (4 << 20) - 1, 10),
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let (interactive, batch) = (Policy::of(Timeouts::Interactive), Policy::of(Timeouts::Batch));
+        let (interactive, batch) =
+            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
         for (tried, quick, slow) in [
             (1, 100, 100),
             (2, 200, 200),

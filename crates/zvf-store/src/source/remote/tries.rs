@@ -237,7 +237,7 @@ impl Miss {
     /// The class of the backend's fault, if it is one.
     pub(super) fn class(&self) -> Option<Class> {
         match self {
-            Self::Fault(error) => Some(Verdict::of(error).class),
+            Self::Fault(error) => Some(Verdict::classify(error).class),
             Self::Late { .. } | Self::Length { .. } | Self::Final(_) => None,
         }
     }
@@ -251,7 +251,7 @@ impl Miss {
     pub(super) fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {
-                let Verdict { class, said, again, after } = Verdict::of(&error);
+                let Verdict { class, said, again, after } = Verdict::classify(&error);
                 (StoreError::backend(class, op, said, error), again, after)
             }
             Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),

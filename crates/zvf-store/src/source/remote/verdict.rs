@@ -34,9 +34,9 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(error: &StoreFault) -> Self {
+    pub(super) fn classify(error: &StoreFault) -> Self {
         if is_missing_bucket(error) {
-            return Self::final_(Class::NotFound, Said::NoBucket);
+            return Self::permanent(Class::NotFound, Said::NoBucket);
         }
         let known = if matches!(error, StoreFault::NotFound { .. }) {
             Class::NotFound
@@ -61,7 +61,7 @@ impl Verdict {
         } else {
             return Self::of_cause(error);
         };
-        Self::final_(known, Said::Refusal)
+        Self::permanent(known, Said::Refusal)
     }
 
     /// The verdict on an error that its backend did not classify: by the causes it carries.
@@ -86,44 +86,44 @@ impl Verdict {
         }
         match status_in(error) {
             Some(status) => Self::of_status(status),
-            None => Self::passing(Class::Io, Said::Other),
+            None => Self::transient(Class::Io, Said::Other),
         }
     }
 
     fn of_status(status: u16) -> Self {
         let said = Said::Status(status);
         match status {
-            401 | 407 => Self::final_(Class::Unauthenticated, said),
-            403 => Self::final_(Class::PermissionDenied, said),
-            404 | 410 => Self::final_(Class::NotFound, said),
-            412 => Self::final_(Class::FileChanged, said),
-            416 => Self::final_(Class::OutOfBounds, said),
-            408 | 504 => Self::passing(Class::Timeout, said),
-            429 => Self::passing(Class::Throttled, said),
-            501 | 505 => Self::final_(Class::Unsupported, said),
-            507 => Self::final_(Class::NoSpace, said),
-            500..=599 => Self::passing(Class::Unavailable, said),
-            _ => Self::final_(Class::InvalidArgument, said),
+            401 | 407 => Self::permanent(Class::Unauthenticated, said),
+            403 => Self::permanent(Class::PermissionDenied, said),
+            404 | 410 => Self::permanent(Class::NotFound, said),
+            412 => Self::permanent(Class::FileChanged, said),
+            416 => Self::permanent(Class::OutOfBounds, said),
+            408 | 504 => Self::transient(Class::Timeout, said),
+            429 => Self::transient(Class::Throttled, said),
+            501 | 505 => Self::permanent(Class::Unsupported, said),
+            507 => Self::permanent(Class::NoSpace, said),
+            500..=599 => Self::transient(Class::Unavailable, said),
+            _ => Self::permanent(Class::InvalidArgument, said),
         }
     }
 
     #[cfg(feature = "net")]
     fn of_transport(kind: object_store::client::HttpErrorKind) -> Self {
         if matches!(kind, object_store::client::HttpErrorKind::Timeout) {
-            Self::passing(Class::Timeout, Said::Connection)
+            Self::transient(Class::Timeout, Said::Connection)
         } else {
-            Self::passing(Class::Unavailable, Said::Connection)
+            Self::transient(Class::Unavailable, Said::Connection)
         }
     }
 
     fn of_io(error: &io::Error) -> Self {
         let kind = error.kind();
         if matches!(kind, ErrorKind::NotFound) {
-            Self::final_(Class::NotFound, Said::Refusal)
+            Self::permanent(Class::NotFound, Said::Refusal)
         } else if matches!(kind, ErrorKind::PermissionDenied) {
-            Self::final_(Class::PermissionDenied, Said::Refusal)
+            Self::permanent(Class::PermissionDenied, Said::Refusal)
         } else if matches!(kind, ErrorKind::TimedOut) {
-            Self::passing(Class::Timeout, Said::Connection)
+            Self::transient(Class::Timeout, Said::Connection)
         } else if matches!(
             kind,
             ErrorKind::ConnectionReset
@@ -133,17 +133,17 @@ impl Verdict {
                 | ErrorKind::BrokenPipe
                 | ErrorKind::UnexpectedEof
         ) {
-            Self::passing(Class::Unavailable, Said::Connection)
+            Self::transient(Class::Unavailable, Said::Connection)
         } else {
-            Self::passing(Class::Io, Said::Other)
+            Self::transient(Class::Io, Said::Other)
         }
     }
 
-    fn passing(class: Class, said: Said) -> Self {
+    fn transient(class: Class, said: Said) -> Self {
         Self { class, said, again: true, after: None }
     }
 
-    fn final_(class: Class, said: Said) -> Self {
+    fn permanent(class: Class, said: Said) -> Self {
         Self { class, said, again: false, after: None }
     }
 }
@@ -196,7 +196,7 @@ mod tests {
             (302, Class::InvalidArgument, false),
         ] {
             let text = format!("Server returned non-2xx status code: {status} Word: body");
-            let verdict = Verdict::of(&generic(text));
+            let verdict = Verdict::classify(&generic(text));
             assert_eq!((verdict.class, verdict.again), (class, again), "{status}");
             assert_eq!(verdict.said.to_string(), format!("the store answered {status}"));
         }
@@ -215,7 +215,7 @@ mod tests {
             ("<Code>NoSuchKey</Code>", "the store refuses"),
             ("", "the store refuses"),
         ] {
-            let verdict = Verdict::of(&missing(body));
+            let verdict = Verdict::classify(&missing(body));
             assert_eq!((verdict.class, verdict.again), (Class::NotFound, false), "{body}");
             assert_eq!(verdict.said.to_string(), said, "{body}");
         }
@@ -264,7 +264,7 @@ mod tests {
             (generic("something"), Class::Io, true),
             (generic("status code: no number"), Class::Io, true),
         ] {
-            let verdict = Verdict::of(&error);
+            let verdict = Verdict::classify(&error);
             assert_eq!((verdict.class, verdict.again), (class, again), "{error}");
         }
     }

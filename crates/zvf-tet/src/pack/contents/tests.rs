@@ -5,15 +5,15 @@ use std::vec::Vec;
 
 use super::*;
 use crate::pack::{CellTable, Documents, cells_geometry, encode_cells, encode_documents};
-use crate::{Codec, DatasetSpec, File, Layout, MemoryBudget};
+use crate::{DatasetSpec, File, Layout, MemoryBudget, TensorCodec};
 
 /// A file with these datasets, one raw chunk each.
-fn file(datasets: &[(&str, Geometry, &[u8])]) -> Vec<u8> {
+fn file(datasets: &[(&str, TileGeometry, &[u8])]) -> Vec<u8> {
     let specs: Vec<_> = datasets.iter().map(|(name, g, _)| DatasetSpec::new(name, *g)).collect();
     let mut layout = Layout::new(&specs, MemoryBudget::DEFAULT).unwrap();
     let mut bytes = std::vec![0; usize::try_from(layout.prefix_len()).unwrap()];
     for (_, _, payload) in datasets {
-        let offset = layout.place(Codec::Raw, num::to_u64(payload.len())).unwrap();
+        let offset = layout.place(TensorCodec::Raw, num::to_u64(payload.len())).unwrap();
         bytes.resize(usize::try_from(offset).unwrap(), 0);
         bytes.extend_from_slice(payload);
     }
@@ -22,8 +22,8 @@ fn file(datasets: &[(&str, Geometry, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-fn geometry(element: Element, shape: &[u64]) -> Geometry {
-    Geometry::new(element, shape, shape).unwrap()
+fn geometry(element: TensorDtype, shape: &[u64]) -> TileGeometry {
+    TileGeometry::new(element, shape, shape).unwrap()
 }
 
 #[test]
@@ -32,10 +32,10 @@ fn a_cell_is_a_search_and_a_slice() {
     let table = encode_cells(2, [([0, 1], 1), ([3, 0], 2)]).unwrap();
     let vertices: Vec<u8> = (0..9_u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
     let bytes = file(&[
-        (DOCUMENTS, geometry(Element::U8, &[num::to_u64(documents.len())]), &documents),
-        ("0/vertices", geometry(Element::F32, &[3, 3]), &vertices),
+        (DOCUMENTS, geometry(TensorDtype::U8, &[num::to_u64(documents.len())]), &documents),
+        ("0/vertices", geometry(TensorDtype::F32, &[3, 3]), &vertices),
         ("0/vertices/cells", cells_geometry(2, 2).unwrap(), &table),
-        ("0/names", geometry(Element::U8, &[4]), b"mask"),
+        ("0/names", geometry(TensorDtype::U8, &[4]), b"mask"),
     ]);
     let file = File::parse_strict(&bytes).unwrap();
     let whole = |id| {
@@ -67,18 +67,18 @@ fn a_cell_is_a_search_and_a_slice() {
 
 #[test]
 fn every_refusal_in_full() {
-    let u8s = geometry(Element::U8, &[2]);
+    let u8s = geometry(TensorDtype::U8, &[2]);
     let json = (DOCUMENTS, u8s, &b"{}"[..]);
     #[rustfmt::skip]
     let table = [
         (Vec::from([("a", u8s, &b"{}"[..])]), "BadTag in pack, documents at byte 0: expected a dataset zvf/store.json, found a file that is no pack"),
-        (Vec::from([(DOCUMENTS, geometry(Element::U16, &[1]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
-        (Vec::from([(DOCUMENTS, geometry(Element::U8, &[1, 2]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
+        (Vec::from([(DOCUMENTS, geometry(TensorDtype::U16, &[1]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
+        (Vec::from([(DOCUMENTS, geometry(TensorDtype::U8, &[1, 2]), &b"{}"[..])]), "BadShape in pack, documents at byte 0: expected u8 with one axis, found another type or rank"),
         (Vec::from([json, ("a/cells", cells_geometry(1, 1).unwrap(), &[0; 24])]), "CountMismatch in pack, cells at byte 0: expected values beside a table of cells, found none"),
-        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::U64, &[1, 3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
-        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[1, 2]), &[0; 16])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
-        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
-        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(Element::I64, &[1, 3, 1]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(TensorDtype::U64, &[1, 3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(TensorDtype::I64, &[1, 2]), &[0; 16])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(TensorDtype::I64, &[3]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
+        (Vec::from([json, ("a", u8s, b"{}"), ("a/cells", geometry(TensorDtype::I64, &[1, 3, 1]), &[0; 24])]), "BadShape in pack, cells at byte 0: expected i64 with three columns or more, found another type or shape"),
     ];
     for (datasets, message) in table {
         let bytes = file(&datasets);

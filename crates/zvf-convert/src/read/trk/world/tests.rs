@@ -49,7 +49,7 @@ fn points_get_to_where_they_are() {
         ),
         ("RAS", None, [2.0; 3], small, [[-0.5, -0.5, -0.5], [0.5, 1.0, 1.5]]),
     ] {
-        let world = World::of(&header(order, matrix, size, dim)).unwrap();
+        let world = World::from_header(&header(order, matrix, size, dim)).unwrap();
         for (point, wanted) in [[0.0, 0.0, 0.0], [2.0, 3.0, 4.0]].into_iter().zip(wanted) {
             let found = world.apply(point);
             let near = found.iter().zip(wanted).all(|(a, b): (&f32, f32)| (a - b).abs() < 1e-5);
@@ -65,6 +65,6 @@ fn a_flat_matrix_is_none() {
         [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
         [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]],
     ] {
-        assert_eq!(World::of(&header("RAS", Some(matrix), [1.0; 3], [1; 3])), None);
+        assert_eq!(World::from_header(&header("RAS", Some(matrix), [1.0; 3], [1; 3])), None);
     }
 }

@@ -17,7 +17,7 @@ use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, Offsets};
 use zvf_format::vlen::encode_cell;
-use zvf_metadata::{ArrayDoc, Codec, Node, Ome};
+use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
 use zvf_store::{Cells, Store, StoreError};
 use zvf_validate::Finding;
 
@@ -36,7 +36,7 @@ pub(crate) enum Mended {
 }
 
 /// Mends one finding, as far as that is no guess.
-pub(crate) async fn mend(
+pub(crate) async fn repair_finding(
     store: &Store,
     name: &str,
     finding: &Finding,
@@ -269,7 +269,7 @@ fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, B
     let mut index = FragmentIndexBuilder::new();
     index.range(0, rows).ok()?;
     let cell = encode_cell(&index.encode()).ok()?;
-    Some((ChunkPath::of(key, origin).ok()?, cell.into()))
+    Some((ChunkPath::from_key(key, origin).ok()?, cell.into()))
 }
 
 fn origin(doc: &ArrayDoc) -> Vec<i64> {
@@ -285,7 +285,7 @@ fn index_document(links: &ArrayDoc, keys: &[ChunkKey]) -> ArrayDoc {
         vec![1; links.shape.len()],
         zvf_metadata::DataType::variable_length_bytes(),
     );
-    doc.codecs = vec![Codec::vlen_bytes()];
+    doc.codecs = vec![CodecSpec::vlen_bytes()];
     doc.fill_value = zvf_metadata::FillValue::empty();
     let mut sorted = keys.to_vec();
     sorted.sort_unstable_by(ChunkKey::cmp_string);

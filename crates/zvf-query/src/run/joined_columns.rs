@@ -11,15 +11,15 @@ use zvf_store::Caching;
 
 use super::Context;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{narrow, to_u64, to_usize, wide};
-use crate::query::PLACES;
+use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
+use crate::query::LOCATION_FIELD;
 use crate::select::pieces::Piece;
 
 impl Context {
     /// The batch, whose vertices are those of `pieces`, with what they have from their fragments and
     /// objects. `rows` says of each piece which row of the object index it belongs to, where that is
     /// known.
-    pub(super) async fn with_beside(
+    pub(super) async fn join_columns(
         &self,
         mut batch: Batch,
         keys: &[ChunkKey],
@@ -37,8 +37,8 @@ impl Context {
                 held.push(self.sift(values)?.flatten());
             }
             let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
-                let values = held.get(wide(piece.cell))?.as_ref()?;
-                let row = wide(piece.fragment);
+                let values = held.get(usize_from_u32(piece.cell))?.as_ref()?;
+                let row = usize_from_u32(piece.fragment);
                 (row < values.len()).then_some((values, row))
             })?;
             let field = attribute.field(column);
@@ -78,7 +78,7 @@ impl Context {
         let mut of = Vec::with_capacity(batch.len());
         for (at, piece) in pieces.iter().enumerate() {
             let id = place(at).and_then(|row| ids.get(row).copied());
-            of.extend(std::iter::repeat_n(id, wide(piece.len)));
+            of.extend(std::iter::repeat_n(id, usize_from_u32(piece.len)));
         }
         Ok(batch.with_vertex_objects(of)?)
     }
@@ -86,12 +86,12 @@ impl Context {
     /// Where the vertices of `pieces` are stored.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
         let known = self.warm.level.chunks().await?;
-        let chunk = |key| known.find(key).map_or(u32::MAX, |at| narrow(to_u64(at)));
+        let chunk = |key| known.find(key).map_or(u32::MAX, |at| saturating_u32(to_u64(at)));
         let chunks: Vec<u32> = keys.iter().map(chunk).collect();
-        let rows: usize = pieces.iter().map(|piece| wide(piece.len)).sum();
+        let rows: usize = pieces.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let mut bytes = Vec::with_capacity(rows.saturating_mul(8));
         for piece in pieces {
-            let chunk = chunks.get(wide(piece.cell)).copied().unwrap_or(u32::MAX);
+            let chunk = chunks.get(usize_from_u32(piece.cell)).copied().unwrap_or(u32::MAX);
             let first = u64::from(chunk) << 32 | u64::from(piece.start);
             for place in first..first.saturating_add(piece.len.into()) {
                 bytes.extend(place.to_le_bytes());
@@ -101,7 +101,7 @@ impl Context {
     }
 
     /// Whether pieces must say which fragment they are of, so that this can be told.
-    pub(super) fn tells_fragments(&self) -> bool {
+    pub(super) fn needs_fragments(&self) -> bool {
         self.query.owners
             || self.chosen.need_fragments()
             || self.conditions.need_fragments()
@@ -122,20 +122,20 @@ impl Context {
         let first = |piece: &Piece| {
             let fragment = piece.fragment;
             if let Some(asked) = &asked {
-                let own = asked.get(wide(piece.cell))?;
+                let own = asked.get(usize_from_u32(piece.cell))?;
                 let at = own.partition_point(|owner| owner.fragment < fragment);
                 return own
                     .get(at)
                     .filter(|owner| owner.fragment == fragment)
                     .map(|o| o.row.into());
             }
-            owners.as_ref()?.get(wide(piece.cell))?.of_fragment(fragment.into()).next()
+            owners.as_ref()?.get(usize_from_u32(piece.cell))?.of_fragment(fragment.into()).next()
         };
         Ok(pieces.iter().map(first).collect())
     }
 
     /// The columns beside those of the vertices, without rows.
-    pub(super) fn beside_of_nothing(&self, mut batch: Batch) -> Result<Batch, QueryError> {
+    pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch, QueryError> {
         if self.query.places {
             batch = batch.with_field(places(Vec::new())?)?;
         }
@@ -157,7 +157,7 @@ impl Context {
 fn places(bytes: Vec<u8>) -> Result<Field, QueryError> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let column = Column::new(dtype, 1, bytes.into()).map_err(QueryError::column)?;
-    Ok(Field::new(PLACES, column))
+    Ok(Field::new(LOCATION_FIELD, column))
 }
 
 /// One row for each vertex of `pieces`: the same for those of one piece.
@@ -170,7 +170,9 @@ fn spread<'a>(
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut all = ColumnBuilder::like(&empty);
-    all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(wide(piece.len))));
+    all.reserve(
+        pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len))),
+    );
     let null = null(empty.dtype(), width);
     for piece in pieces {
         match (row_of(piece), &null) {
@@ -218,7 +220,7 @@ mod tests {
         let codes = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![7, 8, 9].into()).unwrap();
         let piece = |fragment, len| Piece { cell: 0, start: 5, len, fragment };
         let pieces = [piece(2, 2), piece(0, 1), piece(1, 0)];
-        let row = |piece: &Piece| Some((&codes, wide(piece.fragment)));
+        let row = |piece: &Piece| Some((&codes, usize_from_u32(piece.fragment)));
         let column = spread("a", codes.dtype(), 1, &pieces, row).unwrap();
         assert_eq!(column.bytes()[..], [9, 9, 7]);
         assert_eq!(

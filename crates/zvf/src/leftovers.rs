@@ -25,9 +25,9 @@ use crate::Error;
 /// let scratch = dir.join(".a.zarrvectors.zvf-build-0123456789abcdef");
 /// std::fs::create_dir(&scratch)?;
 /// let store = dir.join("a.zarrvectors").to_str().unwrap().to_owned();
-/// let left = zvf::left::beside(&store)?;
+/// let left = zvf::leftovers::list(&store)?;
 /// assert_eq!((left.len(), &left[0].folder, left[0].goes_on), (1, &scratch, false));
-/// assert_eq!(zvf::left::clear(&store)?, [scratch]);
+/// assert_eq!(zvf::leftovers::clear(&store)?, [scratch]);
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -59,8 +59,8 @@ impl fmt::Display for Left {
 /// # Errors
 ///
 /// When the folder above the store cannot be listed.
-pub fn beside(address: &str) -> Result<Vec<Left>, Error> {
-    let scratch = Build::left_beside(address)?.into_iter();
+pub fn list(address: &str) -> Result<Vec<Left>, Error> {
+    let scratch = Build::list_abandoned(address)?.into_iter();
     let mut left: Vec<Left> = scratch.map(|folder| Left { folder, goes_on: false }).collect();
     if let Some(folder) = crate::ingest::folder(address)
         && folder.is_dir()
@@ -79,8 +79,8 @@ pub fn beside(address: &str) -> Result<Vec<Left>, Error> {
 ///
 /// When the folder above the store cannot be listed, or something in it not be removed.
 pub fn clear(address: &str) -> Result<Vec<PathBuf>, Error> {
-    let mut removed = Build::clear_beside(address)?;
-    for left in beside(address)?.into_iter().filter(|left| !left.goes_on) {
+    let mut removed = Build::remove_leftovers(address)?;
+    for left in list(address)?.into_iter().filter(|left| !left.goes_on) {
         TaskPlan::remove(&left.folder)?;
         removed.push(left.folder);
     }
@@ -126,7 +126,7 @@ mod tests {
         let files = [here.join("a.csv")];
         Planned::make(&files, &store, &work, &recipe, None, go).await.unwrap();
         let goes_on = Left { folder: work.clone(), goes_on: true };
-        assert_eq!(beside(&store).unwrap(), std::slice::from_ref(&goes_on));
+        assert_eq!(list(&store).unwrap(), std::slice::from_ref(&goes_on));
         assert!(goes_on.to_string().ends_with("or remove the folder"));
         assert!(clear(&store).unwrap().is_empty());
 
@@ -142,11 +142,11 @@ mod tests {
         fs::write(work.join("plan.json"), plan).unwrap();
         fs::write(work.join("store.id"), &published).unwrap();
         fs::create_dir(here.join(".a.zarrvectors.zvf-build-1")).unwrap();
-        let left = beside(&store).unwrap();
+        let left = list(&store).unwrap();
         assert_eq!(left.iter().map(|left| left.goes_on).collect::<Vec<_>>(), [false, false]);
         let held = File::create(work.join("lock")).unwrap();
         held.lock().unwrap();
-        assert_eq!(beside(&store).unwrap().len(), 1, "somebody is at work");
+        assert_eq!(list(&store).unwrap().len(), 1, "somebody is at work");
         drop(held);
         assert_eq!(clear(&store).unwrap().len(), 2);
         // What a kill after the plan was removed leaves.

@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
-use zvf_metadata::Level as Document;
-use zvf_model::{Kind, Level, LevelReader};
+use zvf_metadata::LevelDoc as Document;
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
@@ -53,8 +53,8 @@ impl Aside {
         store: &Store,
         options: &Options,
     ) -> Result<Option<Self>, PyramidError> {
-        let Some(folder) = Build::beside(address, WORD)? else { return Ok(None) };
-        let chain = LevelReader::chain(store, Level(0)).await?;
+        let Some(folder) = Build::sibling_work_dir(address, WORD)? else { return Ok(None) };
+        let chain = LevelReader::chain(store, LevelId(0)).await?;
         // Whoever cannot write here is told so by the build.
         let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
         let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address))
@@ -104,7 +104,7 @@ impl Aside {
                 parents.push((*kind, Pairs::open(&self.pairs(level, *kind))?));
             }
         }
-        build.adopt(&folder, &level.to_string()).await?;
+        build.hard_link_from(&folder, &level.to_string()).await?;
         Ok(Taken::Level(MadeLevel { report, documents, parents }))
     }
 
@@ -119,11 +119,11 @@ impl Aside {
         for (kind, parents) in parents {
             parents.save(&self.pairs(level, *kind))?;
         }
-        build.lend(&level.to_string(), &self.folder.join(level.to_string())).await?;
+        build.hard_link_to(&level.to_string(), &self.folder.join(level.to_string())).await?;
         let record = || {
             let files: Vec<Json> =
                 self.files(level)?.iter().map(|(name, sum)| json!([name, sum.0, sum.1])).collect();
-            let record = json!({ "report": told(report), "files": files });
+            let record = json!({ "report": report_to_json(report), "files": files });
             self.write(&self.file(level, "json"), &record.to_string())
         };
         Ok(record().map_err(WriteError::Scratch)?)
@@ -143,7 +143,7 @@ impl Aside {
         let known = record.as_ref().and_then(|record| {
             let files = record.get("files")?.as_array()?.iter().map(sum);
             let files = files.collect::<Option<BTreeMap<String, (u64, u64)>>>()?;
-            Some((heard(level, record.get("report")?)?, files))
+            Some((report_from_json(level, record.get("report")?)?, files))
         });
         Ok(match known {
             Some((report, files)) if files == self.files(level)? => Saved::Sound(report),
@@ -238,10 +238,12 @@ enum Saved {
 }
 
 /// What is told of a level. Told in bits, an error is the same afterwards.
-fn told(report: &LevelReport) -> Json {
+fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
-    let kinds: Vec<Json> =
-        kinds.iter().map(|(kind, own)| json!({"kind": kind.token(), "own": told(own)})).collect();
+    let kinds: Vec<Json> = kinds
+        .iter()
+        .map(|(kind, own)| json!({"kind": kind.token(), "own": report_to_json(own)}))
+        .collect();
     json!({
         "vertices": vertices,
         "objects": objects,
@@ -253,11 +255,11 @@ fn told(report: &LevelReport) -> Json {
 }
 
 /// The same, heard again.
-fn heard(level: u32, told: &Json) -> Option<LevelReport> {
+fn report_from_json(level: u32, told: &Json) -> Option<LevelReport> {
     let number = |name: &str| told.get(name).and_then(Json::as_u64);
     let kind = |one: &Json| {
         let kind = one.get("kind")?.as_str()?.parse::<Kind>().ok()?;
-        Some((kind, heard(level, one.get("own")?)?))
+        Some((kind, report_from_json(level, one.get("own")?)?))
     };
     Some(LevelReport {
         level,
@@ -302,7 +304,7 @@ fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::i
         }
     }
     files.sort();
-    let mut root = Root::of(store); // without what is said of other levels
+    let mut root = Root::from_store(store); // without what is said of other levels
     root.without_links();
     let mut sum = DefaultHasher::new();
     (files, root.finish().print()).hash(&mut sum);

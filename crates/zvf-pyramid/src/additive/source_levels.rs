@@ -55,7 +55,7 @@ pub(super) fn one_kind(levels: &[LevelReader], kind: Kind) -> Result<(), Pyramid
         Err(PyramidError::unsupported("kinds of geometry", expected, found))
     };
     for level in levels {
-        if let Some(beside) = level.kinds_beside().next() {
+        if let Some(beside) = level.extra_kinds().next() {
             return refused("one, to be spread over levels", beside.to_string());
         }
         if level.kinds() != [kind] {

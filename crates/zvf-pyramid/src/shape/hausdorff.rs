@@ -16,8 +16,8 @@ use crate::num::to_u64;
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
-pub(super) fn most(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
-    let first = Piece { face: Face::of(triangle), halved: 0, crowd: usize::MAX };
+pub(super) fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
+    let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = Look { surface, most: 0.0, floor, room: WORK, open: vec![first] };
     while let Some(piece) = look.open.pop() {
         look.at(&piece);
@@ -49,7 +49,7 @@ impl Look<'_> {
             self.most = self.most.max(self.surface.around(face));
             return;
         }
-        let limit = self.floor * CLOSE;
+        let limit = self.floor * BOUND_RATIO_SQ;
         let near = self.surface.near(&bounds(face.corners()), limit.sqrt());
         let crowd = near.len();
         if piece.crowd == usize::MAX {
@@ -62,7 +62,7 @@ impl Look<'_> {
         }
         let plates: Vec<Plate> = near.into_iter().map(Plate::new).collect();
         for face in self.cut(face, &plates, limit) {
-            let farther = |most: f64, at: &[f64; 3]| most.max(self.surface.off(*at));
+            let farther = |most: f64, at: &[f64; 3]| most.max(self.surface.distance_sq(*at));
             self.floor = face.corners().iter().fold(self.floor, farther);
             let left = Piece { face, ..*piece };
             if self.floor > limit {
@@ -122,7 +122,7 @@ fn over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<
 }
 
 /// The square of how much too large the answer may be.
-const CLOSE: f64 = 1.1;
+const BOUND_RATIO_SQ: f64 = 1.1;
 /// A face with more triangles below it is halved at once.
 const CROWD: usize = 128;
 /// How often a face is halved.
