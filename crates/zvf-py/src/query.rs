@@ -60,7 +60,7 @@ impl Query {
                 }),
                 "allow_missing" if value.is_truthy()? => query.allow_missing(),
                 "object_ids" if value.is_truthy()? => query.with_owners(),
-                "increment_only" if value.is_truthy()? => query.own_level_only(),
+                "increment_only" if value.is_truthy()? => query.increment_only(),
                 "uncached" if value.is_truthy()? => query.uncached(),
                 "places" if value.is_truthy()? => query.with_places(),
                 "places" | "allow_missing" | "object_ids" | "increment_only" | "uncached" => query,

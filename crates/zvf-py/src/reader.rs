@@ -81,7 +81,7 @@ impl Reader {
     /// What the store is and holds, as JSON.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();
-        start(move |control| text(&control.wait(Summary::of(reader.store()))?))
+        start(move |control| text(&control.wait(Summary::read(reader.store()))?))
     }
 
     /// The root document, as JSON.
@@ -208,7 +208,7 @@ impl Reader {
         start(move |control| {
             let found = control.wait(async {
                 let level = reader.level(Level(level)).await?;
-                GroupView::of(&level, None, members).await
+                GroupView::read(&level, None, members).await
             })?;
             text(&found)
         })

@@ -42,7 +42,11 @@ def positions(value: Any, what: str = "positions", dtype: Any = None) -> np.ndar
         dtype = array.dtype if array.dtype.newbyteorder("=") in (np.float32, np.float64) else np.float64
         if array.dtype.kind == "f" and array.dtype.itemsize == 2:
             dtype = np.float32
-    return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("="))
+    found = np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("="))
+    if found.size and not np.isfinite(found).all():
+        row = int(np.argwhere(~np.isfinite(found))[0][0])
+        raise ValueError(f"{what}: expected finite coordinates, found {found[row].tolist()} in row {row}")
+    return found
 
 
 def given(array: np.ndarray) -> tuple[np.ndarray, str, int]:

@@ -6,8 +6,8 @@ Every fault has fields, so that a program need not read messages:
 >>> try:
 ...     zvf.open("/nowhere/at/all")
 ... except FileNotFoundError as error:
-...     print(type(error).__name__, error.class_name, error.key)
-NotFoundError NotFound zarr.json
+...     print(type(error).__name__, error.class_name, error.hint)
+NotFoundError NotFound give the folder of the store, the one with its zarr.json
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _make(
 ) -> Error:
     """Make the exception for a fault; called by the native half."""
     cls = _CLASSES.get(class_name, CorruptError)
-    if cls is ArgumentError and ("there is no vertex attribute" in message or "attribute" in message and "there is no" in message):
+    if cls is ArgumentError and op == "query" and "attribute" in message and "there is no" in message:
         cls = NameError_
     return cls(
         message,

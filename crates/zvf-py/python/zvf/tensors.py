@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from typing import Any
@@ -147,10 +148,30 @@ def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -
     """Write an array to a ``.tet`` or B2ND file, by the ending; words are options of ``zvf tensor convert``."""
     target, _ = address_of(at)
     values = np.ascontiguousarray(array)
-    if values.dtype.kind == "O":
-        raise TypeError("an array of Python objects cannot be stored")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"an array to be stored: expected numbers, found {values.dtype}")
     with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "array.npy")
-        np.save(file, values)
-        command("tensor", "convert", file, target, *(["--overwrite"] if overwrite else []), *_options(words))
+        source = os.path.join(folder, "array.zarr")
+        _write_zarr(source, values)
+        command("tensor", "convert", source, target, *(["--overwrite"] if overwrite else []), *_options(words))
     return Tensor(target, None, [])
+
+
+def _write_zarr(folder: str, array: np.ndarray) -> None:
+    """An array as a Zarr v3 array of one chunk."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(array.shape),
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(n, 1) for n in array.shape]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": False if array.dtype.kind == "b" else 0.0 if array.dtype.kind == "f" else 0,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {},
+    }
+    cell = os.path.join(folder, "c", *["0"] * array.ndim)
+    os.makedirs(os.path.dirname(cell), exist_ok=True)
+    with open(os.path.join(folder, "zarr.json"), "w") as file:
+        json.dump(document, file)
+    array.astype(array.dtype.newbyteorder("<")).tofile(cell)

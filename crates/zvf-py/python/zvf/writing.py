@@ -109,9 +109,6 @@ class Writer:
             columns_given = dict(attributes or {})
         if points.shape[1] != self._ndim:
             raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
-        if points.size and not np.isfinite(points).all():
-            row = int(np.argwhere(~np.isfinite(points))[0][0])
-            raise ValueError(f"positions: expected finite coordinates, found {points[row].tolist()} in row {row}")
         parts = None
         if offsets is not None:
             cuts = indices(offsets, "offsets", len(points) + 1)
