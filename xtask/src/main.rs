@@ -21,6 +21,7 @@ mod house;
 mod miri;
 mod mutate;
 mod no_std;
+mod python;
 mod test;
 mod tidy;
 mod torture;
@@ -97,6 +98,7 @@ const COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,
+    &python::COMMAND,
 ];
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Runtime;
 use zvf::store::{RetryHook, Retrying};
 use zvf::{OpenOptions, Timeouts};
 
@@ -181,13 +182,31 @@ impl Cli {
         self.common.json
     }
 
-    /// Does what was asked.
+    /// Does what was asked, and prints to standard output.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
-        let Self { common, command } = self;
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime()?;
+        self.run_on(runtime, &interrupt, BufWriter::new(io::stdout().lock()))
+    }
+
+    /// Does what was asked, and prints to `out`; only `interrupt` stops it.
+    pub(crate) fn run_in(
+        self,
+        interrupt: &Interrupt,
+        out: impl io::Write,
+    ) -> anyhow::Result<Outcome> {
+        self.run_on(Interrupt::silent_runtime()?, interrupt, out)
+    }
+
+    fn run_on(
+        self,
+        runtime: Runtime,
+        interrupt: &Interrupt,
+        out: impl io::Write,
+    ) -> anyhow::Result<Outcome> {
+        let Self { common, command } = self;
         let session = Session::new(common, interrupt.clone());
-        let mut out = Watched::new(BufWriter::new(io::stdout().lock()), interrupt.clone());
+        let mut out = Watched::new(out, interrupt.clone());
         let work = async {
             match command {
                 Command::Info(command) => command.run(&session, &mut out).await,

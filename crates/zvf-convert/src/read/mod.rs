@@ -35,7 +35,8 @@ pub(crate) mod jsonl;
 pub(crate) mod features;
 pub(crate) mod flatgeobuf;
 pub(crate) mod geojson;
-mod golden;
+#[cfg(test)]
+mod stock_files;
 #[cfg(feature = "h5ad")]
 pub(crate) mod h5ad;
 pub(crate) mod las;
