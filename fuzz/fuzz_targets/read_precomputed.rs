@@ -21,11 +21,13 @@ fuzz_target!(|blob: &[u8]| {
     zvf_fuzz::read(Input::path(&folder), Format::Precomputed);
 });
 
-const SKELETONS: &[u8] = br#"{"@type":"neuroglancer_skeletons","transform":[2,0,0,0,0,1,0,0,0,0,1,0],
+const SKELETONS: &[u8] =
+    br#"{"@type":"neuroglancer_skeletons","transform":[2,0,0,0,0,1,0,0,0,0,1,0],
     "vertex_attributes":[{"id":"radius","data_type":"float32","num_components":1}]}"#;
 const SHARDED: &[u8] = br#"{"@type":"neuroglancer_skeletons","vertex_attributes":[],
     "sharding":{"@type":"neuroglancer_uint64_sharded_v1","preshift_bits":0,"hash":"identity",
     "minishard_bits":1,"shard_bits":0,"data_encoding":"gzip"}}"#;
-const ANNOTATIONS: &[u8] = br#"{"@type":"neuroglancer_annotations_v1","dimensions":{"x":[1e-9,"m"],"y":[1e-9,"m"]},
+const ANNOTATIONS: &[u8] =
+    br#"{"@type":"neuroglancer_annotations_v1","dimensions":{"x":[1e-9,"m"],"y":[1e-9,"m"]},
     "annotation_type":"polyline","properties":[{"id":"a","type":"uint16"}],
     "relationships":[{"id":"r","key":"rel"}],"by_id":{"key":"by_id"},"spatial":[]}"#;

@@ -32,7 +32,11 @@ impl Facts {
     /// # Errors
     ///
     /// When it is refused.
-    pub fn read(path: &Path, format: Option<Format>, kind: Option<Kind>) -> Result<Self, ConvertError> {
+    pub fn read(
+        path: &Path,
+        format: Option<Format>,
+        kind: Option<Kind>,
+    ) -> Result<Self, ConvertError> {
         let options = ReadOptions { kind, ..ReadOptions::default() };
         let reader = read::open(Input::path(path), format, &options)?;
         let header = reader.header().clone();
@@ -84,7 +88,8 @@ impl Facts {
     #[must_use]
     pub fn links(&self) -> (Vec<i64>, usize) {
         let elements = self.batch.elements();
-        let rows = elements.map_or_else(Vec::new, |e| e.rows().iter().map(|row| *row as i64).collect());
+        let rows =
+            elements.map_or_else(Vec::new, |e| e.rows().iter().map(|row| *row as i64).collect());
         (rows, elements.map_or(0, zvf_model::Elements::width))
     }
 }

@@ -78,7 +78,10 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
         outcome.passed += 1;
         return;
     }
-    let tolerance = said.get("tolerance").and_then(Json::as_f64).unwrap_or(if said_rows.is_some() { 0.01 } else { 0.0 });
+    let tolerance = said
+        .get("tolerance")
+        .and_then(Json::as_f64)
+        .unwrap_or(if said_rows.is_some() { 0.01 } else { 0.0 });
     let rows = said_rows.or_else(|| said.get("rows")).and_then(Json::as_object);
     let mut wrong = Vec::new();
     for (row, place) in rows.into_iter().flatten() {
@@ -133,7 +136,9 @@ fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome)
     let lengths = facts.lengths();
     let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
     let found = lengths.len();
-    outcome.check(found as u64 == count, || format!("{name}: {count} objects expected, {found} found"));
+    outcome.check(found as u64 == count, || {
+        format!("{name}: {count} objects expected, {found} found")
+    });
     if let Some(wanted) = said.get("lengths_sha256").and_then(Json::as_str) {
         let shown: Vec<_> = lengths.iter().take(12).collect();
         outcome.check(hash_numbers(&lengths) == wanted, || {
@@ -146,8 +151,10 @@ fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome)
         let found: Vec<String> = column.map_or_else(Vec::new, |field| {
             (0..field.column.len()).map(|row| field.column.value(row, 0).to_string()).collect()
         });
-        let wanted: Vec<String> =
-            ids.iter().map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned)).collect();
+        let wanted: Vec<String> = ids
+            .iter()
+            .map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            .collect();
         outcome.check(found == wanted, || format!("{name}: ids are {found:?}, not {wanted:?}"));
     }
 }
@@ -236,15 +243,20 @@ fn check_again(
     let again = match Facts::read(&place, Some(format), kind) {
         Ok(again) => again,
         Err(error) => {
-            outcome.failures.push(format!("{name}: what was written as {format} is refused: {error}"));
+            outcome
+                .failures
+                .push(format!("{name}: what was written as {format} is refused: {error}"));
             return;
         }
     };
-    let lost = if losses.is_empty() { String::new() } else { format!(" (losses: {})", losses.join("; ")) };
+    let lost =
+        if losses.is_empty() { String::new() } else { format!(" (losses: {})", losses.join("; ")) };
     let (before, after) = (facts.positions(), again.positions());
     let close = before.len() == after.len()
         && before.iter().zip(&after).all(|(a, b)| {
-            a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
+            a == b
+                || a.is_nan() && b.is_nan()
+                || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
         });
     outcome.check(close, || format!("{name}: positions differ after writing{lost}"));
     outcome.check(facts.lengths() == again.lengths() || !losses.is_empty(), || {

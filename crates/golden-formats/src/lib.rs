@@ -101,7 +101,8 @@ pub(crate) fn read_format(path: &Path, folder: &str) -> Option<zvf_convert::Form
         "text_points" => "xyz",
         "freesurfer" => "freesurfer",
         "precomputed_annotations" | "precomputed_meshes" | "precomputed_skeletons" => "precomputed",
-        "tck" | "trx" | "stl" | "gltf" | "graphml" | "gifti" | "h5ad" | "geojson" | "flatgeobuf" => {
+        "tck" | "trx" | "stl" | "gltf" | "graphml" | "gifti" | "h5ad" | "geojson"
+        | "flatgeobuf" => {
             return if path.is_dir() { None } else { zvf_convert::Format::from_token(folder) };
         }
         _ => return None,

@@ -259,7 +259,7 @@ impl Journal {
                 && !self.is_of_journal(entry.key, now, head)?
             {
                 return Err(foreign(entry.key)
-                    .within(&format!("commit {} stands and is not applied", record.seq)));
+                    .with_place(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {
                 Some(span) => {

@@ -304,7 +304,7 @@ pub fn merge(
             .unwrap_or_default();
         target
             .take_in(&mut store, ids, by_source.then_some(name))
-            .map_err(|error| error.within(&source.to_string()))?;
+            .map_err(|error| error.with_place(&source.to_string()))?;
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];

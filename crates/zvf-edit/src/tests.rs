@@ -29,7 +29,8 @@ type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 /// The positions of every object, and of what has none; objects without order are sorted.
 fn positions(store: &Path) -> Positions {
     let mut transaction =
-        Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new(".")).unwrap();
+        Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
+            .unwrap();
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
     for v in geometry.everything().unwrap() {
@@ -124,7 +125,9 @@ fn columns_have_the_width_that_is_stored_where_another_is_declared() {
 }
 
 fn axes(store: &Path) -> usize {
-    Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new(".")).unwrap().kinds[0]
+    Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
+        .unwrap()
+        .kinds[0]
         .axes
 }
 

@@ -128,7 +128,11 @@ impl Words {
                 "raise" => Outside::Raise,
                 "ignore" => Outside::Ignore,
                 "expand" => Outside::Expand,
-                other => return Err(value_error(format!("outside: expected raise, ignore or expand, found {other:?}"))),
+                other => {
+                    return Err(value_error(format!(
+                        "outside: expected raise, ignore or expand, found {other:?}"
+                    )));
+                }
             },
             ..WriteOptions::default()
         };
@@ -146,13 +150,20 @@ fn of_json(py: Python<'_>, text: &str) -> PyResult<Codecs> {
     for step in steps {
         let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
         let setting = |key: &str| step.get("configuration").and_then(|c| c.get(key));
-        let level = setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
+        let level =
+            setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
         let word = |key: &str| setting(key).and_then(serde_json::Value::as_str);
         codecs = match name {
             "zstd" => Codecs::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
             "gzip" => Codecs::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
             "crc32c" => codecs.with_crc32c(),
-            "blosc" => blosc(level, word("cname"), word("shuffle"), setting("typesize").and_then(serde_json::Value::as_u64), setting("blocksize").and_then(serde_json::Value::as_u64))?,
+            "blosc" => blosc(
+                level,
+                word("cname"),
+                word("shuffle"),
+                setting("typesize").and_then(serde_json::Value::as_u64),
+                setting("blocksize").and_then(serde_json::Value::as_u64),
+            )?,
             "bytes" | "vlen-bytes" => codecs,
             other => {
                 let message = format!("this build does not write the codec {other:?}");

@@ -72,10 +72,11 @@ impl DracoPlan {
         if let Some(grid) = self.grid {
             encoder = encoder.with_quantization(grid).map_err(wrong)?;
             if let Ok(key) = <[i64; 3]>::try_from(key) {
-                let side = |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
+                let side =
+                    |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
-                encoder = encoder.within(low, high);
+                encoder = encoder.with_scratch(low, high);
             }
         }
         Ok(encoder.encode())

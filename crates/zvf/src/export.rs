@@ -99,8 +99,7 @@ impl Export {
     pub fn into_pieces(self) -> impl Iterator<Item = Piece> {
         let Self { batch, objects: ids, object_fields: fields, groups, group_fields, .. } = self;
         let objects = (!ids.is_empty()).then_some(Piece::Objects { ids, fields });
-        let groups =
-            (!groups.is_empty()).then_some(Piece::Groups { groups, fields: group_fields });
+        let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: group_fields });
         std::iter::once(Piece::Vertices(batch)).chain(objects).chain(groups)
     }
 }

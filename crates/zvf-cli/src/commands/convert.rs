@@ -88,7 +88,9 @@ impl Convert {
                 let Self { inputs, output, dry_run, how, .. } = self;
                 Create::new(inputs, output, dry_run, *how).run(session, out).await
             }
-            (To::Format(format), Some(store)) => self.from_store(session, &store, format, out).await,
+            (To::Format(format), Some(store)) => {
+                self.from_store(session, &store, format, out).await
+            }
             (To::Format(format), None) => {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
@@ -99,7 +101,8 @@ impl Convert {
     }
 
     fn job(&self) -> Job {
-        let names: Vec<String> = self.inputs.iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<String> =
+            self.inputs.iter().map(|path| path.display().to_string()).collect();
         Job {
             inputs: names.join(", "),
             output: self.output.clone(),
@@ -166,10 +169,12 @@ impl Convert {
                 Some(held) => held.files().iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],
             };
-            let options = read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
+            let options =
+                read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
             let reader = read::open_all(inputs, recipe.format, &options).map_err(zvf::Error::from);
-            reader.with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
+            reader
+                .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
         };
         let first = open(None)?;
         let mut notes: Vec<String> =
@@ -183,7 +188,9 @@ impl Convert {
         } else if !others.is_empty() {
             let others: Vec<&str> = others.into_iter().map(Kind::token).collect();
             let others = others.join(", ");
-            notes.push(format!("{others} of the input are left out: {format} holds one kind; ask with --kind"));
+            notes.push(format!(
+                "{others} of the input are left out: {format} holds one kind; ask with --kind"
+            ));
         }
         let sources = readers.into_iter().map(Source::from).collect();
         self.job().write(session, format, sources, notes, out)
@@ -223,7 +230,8 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
             Err(Usage::new(format!("{format} is read and not written")).with_hint(hint))
         }
         None => {
-            Err(Usage::new(format!("the name {output} stands for no output format")).with_hint(hint))
+            Err(Usage::new(format!("the name {output} stands for no output format"))
+                .with_hint(hint))
         }
     }
 }

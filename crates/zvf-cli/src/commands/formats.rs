@@ -30,8 +30,18 @@ impl Formats {
             return Ok(Outcome::Clean);
         }
         let names = [
-            "format", "names", "in", "out", "kinds", "vertex attributes", "object attributes",
-            "groups", "ids", "unit", "stream", "ranges",
+            "format",
+            "names",
+            "in",
+            "out",
+            "kinds",
+            "vertex attributes",
+            "object attributes",
+            "groups",
+            "ids",
+            "unit",
+            "stream",
+            "ranges",
         ];
         let mut table = Table::new(&names);
         for format in Format::ALL {
@@ -39,7 +49,10 @@ impl Formats {
             let yes = |is: bool| if is { "yes" } else { "-" }.to_owned();
             let extensions: Vec<String> =
                 format.extensions().iter().map(|end| format!(".{end}")).collect();
-            let stream = match (can.streams_in && format.is_read(), can.streams_out && format.is_written()) {
+            let stream = match (
+                can.streams_in && format.is_read(),
+                can.streams_out && format.is_written(),
+            ) {
                 (true, true) => "in, out",
                 (true, false) => "in",
                 (false, true) => "out",

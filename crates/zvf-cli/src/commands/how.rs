@@ -51,7 +51,13 @@ pub(crate) struct How {
     #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
     comment: Option<u8>,
     /// What stands for a missing number beside an empty value, NA and the like: -9999,missing.
-    #[arg(long = "missing", value_name = "TEXTS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Input")]
+    #[arg(
+        long = "missing",
+        value_name = "TEXTS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Input"
+    )]
     missing: Vec<String>,
     /// Leave out rows of a table of text that are none; how many and which is reported.
     #[arg(long, help_heading = "Input")]

@@ -111,7 +111,9 @@ impl Job {
             return Ok(());
         }
         let usage = Usage::new(format!("{format} does not hold everything: {}", lost.join("; ")));
-        Err(usage.with_hint("leave --strict out to write without it, or choose another format").into())
+        Err(usage
+            .with_hint("leave --strict out to write without it, or choose another format")
+            .into())
     }
 
     fn copy(
@@ -132,9 +134,9 @@ impl Job {
             writer.begin(&header).map_err(zvf::Error::from).with_context(place)?;
             let mut vertices = 0_u64;
             for piece in pieces.by_ref() {
-                let piece = piece.map_err(zvf::Error::from).with_context(|| {
-                    format!("cannot read {}", self.inputs)
-                })?;
+                let piece = piece
+                    .map_err(zvf::Error::from)
+                    .with_context(|| format!("cannot read {}", self.inputs))?;
                 if let Piece::Vertices(batch) = &piece {
                     vertices += u64::try_from(batch.len()).unwrap_or(0);
                 }
@@ -182,7 +184,12 @@ impl Job {
                 if report.elements > 0 {
                     words.push(table::counted(report.elements, "element"));
                 }
-                writeln!(out, "{} in {}", words.join(", ").replace("vertexs", "vertices"), self.output)?;
+                writeln!(
+                    out,
+                    "{} in {}",
+                    words.join(", ").replace("vertexs", "vertices"),
+                    self.output
+                )?;
             }
         }
         session.print_notices(out, late.into_iter().chain(notes))?;
@@ -246,4 +253,3 @@ fn print_losses(
     }
     Ok(Outcome::Clean)
 }
-

@@ -18,12 +18,12 @@ mod arrow_files;
 mod capabilities;
 mod csv;
 mod draco;
+mod flatgeobuf;
 mod freesurfer;
+mod geojson;
 mod gifti;
 mod gltf;
 mod graph;
-mod flatgeobuf;
-mod geojson;
 #[cfg(feature = "h5ad")]
 mod h5ad;
 mod jsonl;

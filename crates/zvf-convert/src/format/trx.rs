@@ -28,9 +28,10 @@ pub(super) const FOLDER: Spec = Spec {
 /// Whether a zip is one of these and not of NumPy: the name of its first member says so, or else its name.
 fn is_zip(start: &Start<'_>) -> bool {
     let first = start.bytes.get(30..).unwrap_or_default();
-    let named = start.path.and_then(|path| path.extension()).is_some_and(|end| {
-        end.to_str().is_some_and(|end| end.eq_ignore_ascii_case("trx"))
-    });
+    let named = start
+        .path
+        .and_then(|path| path.extension())
+        .is_some_and(|end| end.to_str().is_some_and(|end| end.eq_ignore_ascii_case("trx")));
     start.bytes.starts_with(b"PK\x03\x04") && (named || first.starts_with(b"header.json"))
 }
 

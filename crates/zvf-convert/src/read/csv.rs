@@ -45,7 +45,10 @@ pub(crate) fn open(
     let names: Vec<String> = (0..first.len())
         .map(|at| match text.has_header {
             true => first.value(at).trim().to_owned(),
-            false => AXES.get(at).filter(|_| at < 3).map_or_else(|| format!("c{at}"), |axis| (*axis).to_owned()),
+            false => AXES
+                .get(at)
+                .filter(|_| at < 3)
+                .map_or_else(|| format!("c{at}"), |axis| (*axis).to_owned()),
         })
         .collect();
     let roles = Roles::assign(&names, &records, options)?;
@@ -87,7 +90,8 @@ pub(crate) fn open(
     let exact = types.iter().map(|told| told.exact).collect();
     let batch_rows = options.batch_rows.max(1);
     let notes = Notes::default();
-    let skipped = text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
+    let skipped =
+        text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
     let missing = text.missing;
     Ok(Reader::new(
         header,
@@ -144,7 +148,8 @@ impl Skipped {
         }
         let (named, first) = (self.first.len() as u64, self.first.join("; "));
         let words = if rows == 1 { "row was" } else { "rows were" };
-        let more = if rows > named { format!("; and {} more", rows - named) } else { String::new() };
+        let more =
+            if rows > named { format!("; and {} more", rows - named) } else { String::new() };
         self.notes.push(format!("{rows} bad {words} skipped: {first}{more}"));
     }
 }
@@ -367,12 +372,15 @@ impl Inference<'_> {
             return inferred(sample.iter().map(|record| record.value(at)), &self.text.missing);
         }
         let rows = || sample.iter().filter(|record| record.len() == self.columns);
-        let values = || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
+        let values =
+            || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
         let is_number = |text: &&str| float(text.trim()).is_some();
         let numbers = values().filter(is_number).count();
         if numbers.saturating_mul(10) >= values().count().saturating_mul(9).max(1) {
             let is_known = |text: &&str| {
-                is_number(text) || text.trim().is_empty() || is_missing(text.trim(), &self.text.missing)
+                is_number(text)
+                    || text.trim().is_empty()
+                    || is_missing(text.trim(), &self.text.missing)
             };
             let values = rows().map(|record| record.value(at)).filter(is_known);
             return inferred(values, &self.text.missing);
@@ -394,7 +402,8 @@ fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String])
     }
     let (numbers, others): (Vec<&str>, Vec<&str>) =
         filled().map(str::trim).partition(|text| float(text).is_some());
-    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text, marks)) {
+    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text, marks))
+    {
         let mut missing: Vec<String> = others.into_iter().map(str::to_owned).collect();
         missing.sort();
         missing.dedup();

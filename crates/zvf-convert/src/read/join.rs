@@ -126,7 +126,8 @@ impl Joined {
             }
             Piece::Elements { rows, fields } => {
                 let numbers = rows.as_slice::<i64>().unwrap_or(&[]).iter();
-                let bytes: Vec<u8> = numbers.flat_map(|n| (n + self.vertices).to_le_bytes()).collect();
+                let bytes: Vec<u8> =
+                    numbers.flat_map(|n| (n + self.vertices).to_le_bytes()).collect();
                 let rows = Column::new(Dtype::INT64, rows.width(), bytes.into());
                 Piece::Elements { rows: rows.map_err(super::values::no_column)?, fields }
             }

@@ -54,12 +54,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         return Err(bad.with_hint("name the positions with --positions").into());
     }
     let is_attribute = |name: &&String| {
-        !RESERVED.contains(&name.as_str()) && !names.contains(name)
+        !RESERVED.contains(&name.as_str())
+            && !names.contains(name)
             && options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(name))
     };
     let fields = columns(&vertices, is_attribute, has_parts, options);
     let elements: Vec<&Map<String, Json>> = first_element.iter().collect();
-    let element_fields = columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
+    let element_fields =
+        columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let position_type = options.positions.unwrap_or(FLOAT64);
     let width = u32::try_from(width).unwrap_or(u32::MAX).max(1);
     let owned = has_objects || has_parts || kind.is_chain();
@@ -136,7 +138,8 @@ fn positions(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<Str
     }
     let usual: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
     let names = if wanted.is_empty() { &usual } else { wanted };
-    let names: Vec<String> = names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
+    let names: Vec<String> =
+        names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
     let width = names.len();
     (names, width)
 }
@@ -172,9 +175,12 @@ fn infer(values: &[&Json]) -> (Dtype, u32) {
     let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
     let scalars: Vec<&Json> = values
         .iter()
-        .flat_map(|value| value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect()))
+        .flat_map(|value| {
+            value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect())
+        })
         .collect();
-    let all = |is: &dyn Fn(&Json) -> bool| !scalars.is_empty() && scalars.iter().all(|value| is(value));
+    let all =
+        |is: &dyn Fn(&Json) -> bool| !scalars.is_empty() && scalars.iter().all(|value| is(value));
     let dtype = if all(&Json::is_boolean) {
         Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false }
     } else if all(&Json::is_i64) {
@@ -229,7 +235,8 @@ impl Objects {
             if line.trim().is_empty() {
                 continue;
             }
-            let (size, parsed) = (line.len() as u64, serde_json::from_str::<Map<String, Json>>(line));
+            let (size, parsed) =
+                (line.len() as u64, serde_json::from_str::<Map<String, Json>>(line));
             let number = self.lines.number();
             return match parsed {
                 Ok(object) => Ok(Some(((number, object), size))),
@@ -299,7 +306,8 @@ impl Pieces {
         }
         let width = u32::try_from(self.corners).unwrap_or(1);
         let bytes = std::mem::take(&mut self.elements);
-        let rows = Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::no_column)?;
+        let rows =
+            Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::no_column)?;
         let fields: Vec<Field> = take_all(&mut self.element_fields)?;
         Ok(Some(Piece::Elements { rows, fields }))
     }
@@ -333,7 +341,8 @@ impl Pieces {
             let place = object.get(POSITION).unwrap_or(&Json::Null);
             self.push_place(line, POSITION, place)?;
         } else {
-            let values = self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
+            let values =
+                self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
             let place = Json::Array(values.collect());
             self.push_place(line, "the positions", &place)?;
         }
@@ -462,12 +471,16 @@ mod tests {
         let text = "{\"vertex\":0,\"position\":[1,2.5],\"n\":1,\"w\":\"NaN\",\"c\":[1,2],\"t\":\"ab\"}\n\n\
             {\"vertex\":1,\"position\":[3,4],\"n\":-2,\"w\":0.5,\"c\":[3,4],\"t\":\"c\"}\n";
         let told = read(text).unwrap();
-        assert!(told.contains("x,y,n,w,c_0,c_1,t\n1,2.5,1,NaN,1,2,ab\n3,4,-2,0.5,3,4,c\n"), "{told}");
+        assert!(
+            told.contains("x,y,n,w,c_0,c_1,t\n1,2.5,1,NaN,1,2,ab\n3,4,-2,0.5,3,4,c\n"),
+            "{told}"
+        );
     }
 
     #[test]
     fn parts_and_elements() {
-        let told = read("{\"part\":0,\"object\":7,\"positions\":[[1,2],[3,4]],\"w\":[5,6]}\n").unwrap();
+        let told =
+            read("{\"part\":0,\"object\":7,\"positions\":[[1,2],[3,4]],\"w\":[5,6]}\n").unwrap();
         assert!(told.contains("1,2,5,0,7\n3,4,6,0,7\n"), "{told}");
         let mesh = "{\"position\":[0,0]}\n{\"position\":[1,0]}\n{\"position\":[0,1]}\n{\"vertices\":[2,1,0],\"a\":9}\n";
         let told = told_file(Format::Jsonl, mesh.as_bytes(), &ReadOptions::default()).unwrap();

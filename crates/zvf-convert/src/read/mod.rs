@@ -24,21 +24,19 @@ pub(crate) mod arrow;
 pub(crate) mod crs;
 pub(crate) mod csv;
 pub(crate) mod drc;
+pub(crate) mod features;
+pub(crate) mod flatgeobuf;
+pub(crate) mod geojson;
 mod geometry;
 pub(crate) mod gltf;
 #[cfg(test)]
 pub(crate) mod golden;
 pub(crate) mod graph;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
 mod input;
 mod join;
 pub(crate) mod jsonl;
-pub(crate) mod features;
-pub(crate) mod flatgeobuf;
-pub(crate) mod geojson;
-#[cfg(test)]
-mod stock_files;
-#[cfg(feature = "h5ad")]
-pub(crate) mod h5ad;
 pub(crate) mod las;
 mod lines;
 pub(crate) mod npy;
@@ -49,21 +47,23 @@ mod packed;
 mod piece;
 pub(crate) mod ply;
 mod polygon;
+pub(crate) mod precomputed;
 mod record;
 mod roles;
+pub(crate) mod source;
 pub(crate) mod stl;
+#[cfg(test)]
+mod stock_files;
 pub(crate) mod surface;
 pub(crate) mod swc;
-pub(crate) mod precomputed;
 pub(crate) mod tck;
-pub(crate) mod source;
 pub(crate) mod text_points;
 pub(crate) mod trk;
 pub(crate) mod trx;
 mod values;
-mod zip;
 pub(crate) mod vtk;
 mod xml;
+mod zip;
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -74,8 +74,8 @@ pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
-pub(crate) use packed::encode_base64;
 pub use options::{Bounds, ColumnRoles, Polygons, ReadOptions, TextOptions};
+pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
 pub(crate) use values::no_column;
 

@@ -28,9 +28,9 @@ pub(super) struct Member {
     pub(super) name: String,
     deflated: bool,
     checksum: u32,
-    stored: u64, // bytes in the file
+    stored: u64,          // bytes in the file
     pub(super) size: u64, // bytes of the member
-    header: u64, // where its local header is
+    header: u64,          // where its local header is
 }
 
 /// An archive.
@@ -115,7 +115,13 @@ struct Checked<R> {
 
 impl<R> Checked<R> {
     fn new(inner: R, member: &Member) -> Self {
-        Self { inner, left: member.size, sum: Crc::new(), wanted: member.checksum, name: member.name.clone() }
+        Self {
+            inner,
+            left: member.size,
+            sum: Crc::new(),
+            wanted: member.checksum,
+            name: member.name.clone(),
+        }
     }
 }
 

@@ -76,7 +76,8 @@ impl Chains {
     /// The loss of objects that came in several parts.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let split = (self.split > 0).then(|| {
-            let text = format!("objects of several parts are split: {} streamlines more", self.split);
+            let text =
+                format!("objects of several parts are split: {} streamlines more", self.split);
             Loss::new(text)
         });
         split.into_iter().collect()

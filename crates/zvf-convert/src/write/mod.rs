@@ -22,24 +22,24 @@
 
 #[cfg(feature = "arrow")]
 pub(crate) mod arrow;
-mod collect;
 mod chains;
+mod collect;
 pub(crate) mod csv;
 pub(crate) mod draco;
 pub(crate) mod edges;
-pub(crate) mod freesurfer;
-pub(crate) mod gifti;
-pub(crate) mod glb;
-pub(crate) mod graphml;
-pub(crate) mod jsonl;
-mod image;
 mod features;
 pub(crate) mod flatgeobuf;
+pub(crate) mod freesurfer;
 pub(crate) mod geojson;
 #[cfg(feature = "arrow")]
 pub(crate) mod geoparquet;
+pub(crate) mod gifti;
+pub(crate) mod glb;
+pub(crate) mod graphml;
 #[cfg(feature = "h5ad")]
 pub(crate) mod h5ad;
+mod image;
+pub(crate) mod jsonl;
 pub(crate) mod las;
 mod loss;
 pub(crate) mod npy;
@@ -50,17 +50,17 @@ pub(crate) mod ply;
 mod round_trips;
 mod rows;
 mod spool;
-mod target;
-pub(crate) mod tck;
-pub(crate) mod trk;
-pub(crate) mod trx;
-mod zip;
 pub(crate) mod stl;
 mod surfaces;
 pub(crate) mod swc;
+mod target;
+pub(crate) mod tck;
+pub(crate) mod text_points;
+pub(crate) mod trk;
+pub(crate) mod trx;
 pub(crate) mod vtp;
 mod whole;
-pub(crate) mod text_points;
+mod zip;
 
 pub use collect::Collected;
 pub use loss::{Loss, find_losses};

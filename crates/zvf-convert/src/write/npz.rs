@@ -129,12 +129,13 @@ const ALIGNMENT: usize = 64;
 mod tests {
     use crate::Format;
     use crate::read::{self, Input, ReadOptions};
-    use crate::write::{self, WriteOptions};
     use crate::write::Target;
+    use crate::write::{self, WriteOptions};
 
     #[test]
     fn a_mesh_comes_back() {
-        let text: &[u8] = b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
+        let text: &[u8] =
+            b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
             property uchar q\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
             0 1 7\n2 3 8\n4 5 9\n3 2 1 0\n";
         let reader = read::open(Input::reader(text), None, &ReadOptions::default()).unwrap();

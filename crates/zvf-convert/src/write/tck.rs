@@ -153,7 +153,8 @@ fn keys(header: &Header) -> Vec<(String, String)> {
         let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
         let (key, value) = (text(0)?, text(1)?);
         let own = ["count", "datatype", "file"].contains(&key.as_str());
-        (!own && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r'])).then_some((key, value))
+        (!own && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
+            .then_some((key, value))
     };
     keys.map_or_else(Vec::new, |keys| keys.iter().filter_map(pair).collect())
 }
@@ -191,17 +192,21 @@ mod tests {
 
     #[test]
     fn keeps_lengths_keys_and_empty_streamlines() {
-        let mut tracks = b"mrtrix tracks\ndatatype: Float32BE\nroi: a\nroi: b\nfile: . 80\nEND\n".to_vec();
+        let mut tracks =
+            b"mrtrix tracks\ndatatype: Float32BE\nroi: a\nroi: b\nfile: . 80\nEND\n".to_vec();
         tracks.resize(80, 0);
         let nan = [f32::NAN; 3];
-        let places = [[1.5, 2.0, 3.0], [4.0, 5.0, 6.0], nan, nan, [7.0; 3], nan, [f32::INFINITY; 3]];
+        let places =
+            [[1.5, 2.0, 3.0], [4.0, 5.0, 6.0], nan, nan, [7.0; 3], nan, [f32::INFINITY; 3]];
         for place in places {
             tracks.extend(place.iter().flat_map(|x| x.to_be_bytes()));
         }
         let (file, report) = convert(&tracks);
         assert_eq!((report.vertices, report.objects, report.losses.len()), (3, 3, 0));
         let text = String::from_utf8_lossy(&file);
-        assert!(text.starts_with("mrtrix tracks\ncount: 0000000003\ndatatype: Float32LE\nroi: a\nroi: b\nfile: . "));
+        assert!(text.starts_with(
+            "mrtrix tracks\ncount: 0000000003\ndatatype: Float32LE\nroi: a\nroi: b\nfile: . "
+        ));
         assert_eq!(convert(&file), (file.clone(), report));
     }
 }

@@ -233,7 +233,8 @@ impl Voxels {
             [a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt() as f32
         });
         let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
-        let order = directions.iter().map(|(axis, forwards)| letters[*axis][usize::from(*forwards)]);
+        let order =
+            directions.iter().map(|(axis, forwards)| letters[*axis][usize::from(*forwards)]);
         Ok(Self { matrix, inverse, size, order: order.collect(), dimensions: image.dimensions })
     }
 

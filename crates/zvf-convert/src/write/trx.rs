@@ -261,7 +261,8 @@ impl Writer for TrxWriter<'_> {
                 self.groups.extend(groups);
                 let numeric: Vec<_> = fields.iter().filter(|field| is_number(field)).collect();
                 if self.group_fields.is_empty() {
-                    self.group_fields = numeric.iter().map(|f| ((*f).clone(), Vec::new())).collect();
+                    self.group_fields =
+                        numeric.iter().map(|f| ((*f).clone(), Vec::new())).collect();
                 }
                 for ((_, bytes), field) in self.group_fields.iter_mut().zip(numeric) {
                     bytes.extend_from_slice(field.column.bytes());

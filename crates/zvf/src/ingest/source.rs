@@ -51,7 +51,8 @@ struct Text {
 
 impl Text {
     fn new(options: &TextOptions) -> Self {
-        let TextOptions { separator, has_header, comment, missing, skip_bad_rows } = options.clone();
+        let TextOptions { separator, has_header, comment, missing, skip_bad_rows } =
+            options.clone();
         Self { separator, has_header, comment, missing, skip_bad_rows }
     }
 

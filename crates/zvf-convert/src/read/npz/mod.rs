@@ -25,10 +25,10 @@ use super::roles::{
     AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, numeric_positions, owner,
 };
 use super::values::{NamedValues, Values, column};
+use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use super::zip::Archive;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path() else {

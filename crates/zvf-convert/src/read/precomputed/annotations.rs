@@ -150,7 +150,9 @@ fn layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError> {
         "polyline" => Shape::Polyline,
         _ => {
             let expected = "point, line, axis_aligned_bounding_box, ellipsoid or polyline";
-            return Err(bad(Class::BadTag, "info annotation_type", expected, format!("{said:?}")).into());
+            return Err(
+                bad(Class::BadTag, "info annotation_type", expected, format!("{said:?}")).into()
+            );
         }
     };
     let mut properties: Vec<Property> = Vec::new();
@@ -267,7 +269,8 @@ impl Layout {
         let floats: Vec<f32> =
             bytes[start..at].chunks_exact(4).map(|x| f32::from_bits(u32_at(x, 0))).collect();
         let has_extra = matches!(self.kind, Shape::Box | Shape::Ellipsoid);
-        let (places, extra) = if has_extra { floats.split_at(self.rank) } else { (&floats[..], &[][..]) };
+        let (places, extra) =
+            if has_extra { floats.split_at(self.rank) } else { (&floats[..], &[][..]) };
         let mut properties = vec![Vec::new(); self.properties.len()];
         for size in [4, 2, 1] {
             for (to, property) in properties.iter_mut().zip(&self.properties) {
@@ -282,10 +285,16 @@ impl Layout {
         let padding = bytes.get(at..end).ok_or_else(|| short(end))?;
         if padding.iter().any(|byte| *byte != 0) {
             let found = format!("{padding:02x?}");
-            return Err(bad(Class::CountMismatch, place, "zeros after the properties", found).into());
+            return Err(
+                bad(Class::CountMismatch, place, "zeros after the properties", found).into()
+            );
         }
-        let annotation =
-            Annotation { places: places.to_vec(), extra: extra.to_vec(), properties, related: Vec::new() };
+        let annotation = Annotation {
+            places: places.to_vec(),
+            extra: extra.to_vec(),
+            properties,
+            related: Vec::new(),
+        };
         Ok((annotation, end))
     }
 
@@ -300,7 +309,13 @@ impl Layout {
             let count = u32_at(bytes, at) as usize;
             if rest.len() / 8 < count {
                 let expected = format!("{count} ids");
-                return Err(bad(Class::Truncated, &place, expected, format!("{} bytes", rest.len())).into());
+                return Err(bad(
+                    Class::Truncated,
+                    &place,
+                    expected,
+                    format!("{} bytes", rest.len()),
+                )
+                .into());
             }
             annotation.related.push((0..count).map(|n| u64_at(rest, n * 8)).collect());
             at += 4 + count * 8;
@@ -313,15 +328,21 @@ impl Layout {
     }
 
     /// The records of a cell, and then their ids.
-    fn parse_list(&self, place: &str, bytes: &[u8]) -> Result<Vec<(u64, Annotation)>, ConvertError> {
+    fn parse_list(
+        &self,
+        place: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<(u64, Annotation)>, ConvertError> {
         if bytes.len() < 8 {
             let found = bytes.len().to_string();
             return Err(bad(Class::Truncated, place, "a count of 64 bits", found).into());
         }
         let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
         let least = self.numbers() * 4 + 8;
-        let Some(count) = usize::try_from(count).ok().filter(|n| *n <= rest.len() / least.max(8)) else {
-            let expected = format!("at most {} annotations in {} bytes", rest.len() / least, rest.len());
+        let Some(count) = usize::try_from(count).ok().filter(|n| *n <= rest.len() / least.max(8))
+        else {
+            let expected =
+                format!("at most {} annotations in {} bytes", rest.len() / least, rest.len());
             return Err(bad(Class::CountMismatch, place, expected, count.to_string()).into());
         };
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
@@ -330,7 +351,8 @@ impl Layout {
         let (mut records, ids) = rest.split_at(records_len);
         let mut all = Vec::with_capacity(count);
         for n in 0..count {
-            let (annotation, len) = self.parse_record(&format!("{place}, annotation {n}"), records)?;
+            let (annotation, len) =
+                self.parse_record(&format!("{place}, annotation {n}"), records)?;
             records = &records[len..];
             all.push((u64_at(ids, n * 8), annotation));
         }
@@ -367,8 +389,10 @@ impl Layout {
             fields.push(Field::new(name, column(Dtype::FLOAT32, rank(self), bytes)?));
         }
         for (at, property) in self.properties.iter().enumerate() {
-            let bytes = all.values().flat_map(|annotation| annotation.properties[at].clone()).collect();
-            let field = Field::new(property.name.as_str(), column(property.dtype, property.width, bytes)?);
+            let bytes =
+                all.values().flat_map(|annotation| annotation.properties[at].clone()).collect();
+            let field =
+                Field::new(property.name.as_str(), column(property.dtype, property.width, bytes)?);
             fields.push(match &property.categories {
                 Some(categories) => field.with_categories(categories.clone()),
                 None => field,
@@ -380,8 +404,7 @@ impl Layout {
         header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
         header.groups = !groups.is_empty();
         let objects = (0..all.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
-        let groups =
-            (!groups.is_empty()).then_some(Piece::Groups { groups, fields: Vec::new() });
+        let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: Vec::new() });
         Ok((Piece::Objects { ids: objects.collect(), fields }, groups))
     }
 
@@ -412,10 +435,11 @@ impl Layout {
                 header.left_out.push(format!("relationship {name:?}, which has {count} ids"));
                 continue;
             }
-            groups.extend(members.into_iter().map(|(id, members)| Group {
-                name: Some(format!("{name}:{id}")),
-                members,
-            }));
+            groups.extend(
+                members
+                    .into_iter()
+                    .map(|(id, members)| Group { name: Some(format!("{name}:{id}")), members }),
+            );
         }
         Ok(groups)
     }

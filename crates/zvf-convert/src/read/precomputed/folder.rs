@@ -56,7 +56,12 @@ impl Folder {
     }
 
     /// Some bytes of a file, which must be there.
-    pub(super) fn read_range(&self, key: &str, start: u64, size: u64) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_range(
+        &self,
+        key: &str,
+        start: u64,
+        size: u64,
+    ) -> Result<Vec<u8>, ConvertError> {
         let Some((mut file, len)) = self.open(key)? else {
             return Err(bad(Class::NotFound, key, "a file", "none").into());
         };
@@ -151,9 +156,9 @@ pub(super) fn parse_id(text: &str) -> Option<u64> {
 pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>, ConvertError> {
     let mut inflated = Vec::new();
     let mut decoder = MultiGzDecoder::new(bytes).take(max_bytes.saturating_add(1));
-    decoder.read_to_end(&mut inflated).map_err(|error| {
-        bad(Class::Codec, key, "a gzip stream", error.to_string())
-    })?;
+    decoder
+        .read_to_end(&mut inflated)
+        .map_err(|error| bad(Class::Codec, key, "a gzip stream", error.to_string()))?;
     if inflated.len() as u64 > max_bytes {
         let expected = format!("at most {max_bytes} bytes");
         return Err(bad(Class::LimitExceeded, key, expected, "more").into());

@@ -25,7 +25,9 @@ pub(super) fn open(
 ) -> Result<Reader, ConvertError> {
     let ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
-        return Err(bad(Class::NotFound, "the folder", "a file info, or files ID:0", "neither").into());
+        return Err(
+            bad(Class::NotFound, "the folder", "a file info, or files ID:0", "neither").into()
+        );
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
         return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
@@ -36,7 +38,15 @@ pub(super) fn open(
     record(&mut header, info);
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let folder = folder.clone();
-    let pieces = Pieces { folder, ids, next: 0, fragments: Vec::new(), vertices: 0, faces: None, last: Some(last) };
+    let pieces = Pieces {
+        folder,
+        ids,
+        next: 0,
+        fragments: Vec::new(),
+        vertices: 0,
+        faces: None,
+        last: Some(last),
+    };
     Ok(Reader::new(header, pieces))
 }
 
@@ -72,8 +82,9 @@ impl Pieces {
             let key = format!("{id}:0");
             let list = self.folder.json(&key)?.unwrap_or_default();
             let names = list.get("fragments").and_then(Json::as_array);
-            let names: Option<Vec<String>> = names
-                .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
+            let names: Option<Vec<String>> = names.and_then(|names| {
+                names.iter().map(|name| Some(name.as_str()?.to_owned())).collect()
+            });
             let Some(mut names) = names else {
                 let expected = "fragments, a list of names";
                 return Err(bad(Class::BadTag, &key, expected, "something else").into());
@@ -86,7 +97,9 @@ impl Pieces {
 
     fn fragment(&mut self, object: usize, name: &str) -> Result<Piece, ConvertError> {
         let Some(bytes) = self.folder.read(name)? else {
-            return Err(bad(Class::NotFound, name, "a fragment that the list names", "no file").into());
+            return Err(
+                bad(Class::NotFound, name, "a fragment that the list names", "no file").into()
+            );
         };
         let vertices = u64::from(u32_at(&bytes, 0));
         let wanted = vertices * 12 + 4;
@@ -112,9 +125,11 @@ impl Pieces {
         let positions = column(Dtype::FLOAT32, 3, positions.to_vec())?;
         let owner = ObjectId(i64::try_from(object).unwrap_or(i64::MAX));
         let owners = vec![Some(owner); positions.len()];
-        let batch = Batch::new(Kind::Mesh, positions).with_vertex_objects(owners).map_err(no_batch)?;
+        let batch =
+            Batch::new(Kind::Mesh, positions).with_vertex_objects(owners).map_err(no_batch)?;
         self.vertices += vertices;
-        self.faces = Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
+        self.faces =
+            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
         Ok(Piece::Vertices(batch))
     }
 }

@@ -31,7 +31,9 @@ use crate::ConvertError;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
-        return Err(bad(Class::Unsupported, "the input", "a folder with a file info", "a file").into());
+        return Err(
+            bad(Class::Unsupported, "the input", "a folder with a file info", "a file").into()
+        );
     };
     let root = Folder::new(path.to_owned(), options.memory);
     let Some(info) = root.json("info")? else {
@@ -44,7 +46,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         Some("neuroglancer_legacy_mesh") => legacy::open(&root, Some(&info), None, options),
         Some("neuroglancer_multilod_draco") => Err(multilod("info")),
         Some(other) => {
-            let expected = "annotations_v1, skeletons, legacy_mesh or multilod_draco of neuroglancer";
+            let expected =
+                "annotations_v1, skeletons, legacy_mesh or multilod_draco of neuroglancer";
             Err(bad(Class::BadTag, "info @type", expected, format!("{other:?}")).into())
         }
         None => open_volume(&root, &info, options),

@@ -42,7 +42,9 @@ pub(super) fn segment_fields(
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         if values.len() != own.len() {
             let expected = format!("{} values", own.len());
-            return Err(bad(Class::CountMismatch, &place, expected, values.len().to_string()).into());
+            return Err(
+                bad(Class::CountMismatch, &place, expected, values.len().to_string()).into()
+            );
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
@@ -50,14 +52,19 @@ pub(super) fn segment_fields(
                 let texts = rows.iter().map(|row| value(row).and_then(Json::as_str));
                 fields.push(text_field(id, texts)?);
             }
-            Some("number") => fields.push(number_field(id, property, rows.iter().map(value), &place)?),
+            Some("number") => {
+                fields.push(number_field(id, property, rows.iter().map(value), &place)?)
+            }
             Some("tags") => {
-                let tags = property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+                let tags =
+                    property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 for (number, tag) in tags.iter().enumerate() {
                     let name = format!("{id}:{}", tag.as_str().unwrap_or_default());
                     let has = |list: Option<&Json>| {
                         let list = list.and_then(Json::as_array);
-                        list.is_some_and(|list| list.iter().any(|n| n.as_u64() == Some(number as u64)))
+                        list.is_some_and(|list| {
+                            list.iter().any(|n| n.as_u64() == Some(number as u64))
+                        })
                     };
                     let bytes = rows.iter().map(|row| u8::from(has(value(row)))).collect();
                     let flag = Dtype { kind: DtypeKind::Bool, size: 1, ..Dtype::INT64 };

@@ -43,10 +43,17 @@ impl Sharding {
         let text = |key: &str| value.get(key).and_then(Json::as_str);
         let bits = |key: &str| {
             let bits = value.get(key).and_then(Json::as_u64);
-            bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(|| {
-                let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
-                ConvertError::from(bad(Class::OutOfBounds, &format!("{place}.{key}"), "0 to 64", found))
-            })
+            bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
+                || {
+                    let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
+                    ConvertError::from(bad(
+                        Class::OutOfBounds,
+                        &format!("{place}.{key}"),
+                        "0 to 64",
+                        found,
+                    ))
+                },
+            )
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
@@ -67,7 +74,12 @@ impl Sharding {
             Some("gzip") => Ok(true),
             Some(other) => {
                 let place = format!("{place}.{key}");
-                Err(ConvertError::from(bad(Class::BadTag, &place, "raw or gzip", format!("{other:?}"))))
+                Err(ConvertError::from(bad(
+                    Class::BadTag,
+                    &place,
+                    "raw or gzip",
+                    format!("{other:?}"),
+                )))
             }
         };
         let sharding = Self {
@@ -115,7 +127,9 @@ impl Sharding {
         }
         entries.sort_by_key(|entry: &Entry| entry.id);
         if let Some([_, twice]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
-            return Err(bad(Class::Duplicate, &twice.key, "each id once", twice.id.to_string()).into());
+            return Err(
+                bad(Class::Duplicate, &twice.key, "each id once", twice.id.to_string()).into()
+            );
         }
         Ok(entries)
     }
@@ -141,10 +155,13 @@ impl Sharding {
             }
             let place = format!("{name}, minishard {minishard}");
             let range = start.checked_add(table_size).zip(end.checked_sub(start));
-            let Some((at, len)) = range.filter(|(at, len)| at.checked_add(*len).is_some_and(|e| e <= size))
+            let Some((at, len)) =
+                range.filter(|(at, len)| at.checked_add(*len).is_some_and(|e| e <= size))
             else {
                 let expected = format!("an index within {size} bytes");
-                return Err(bad(Class::OutOfBounds, &place, expected, format!("{start} to {end}")).into());
+                return Err(
+                    bad(Class::OutOfBounds, &place, expected, format!("{start} to {end}")).into()
+                );
             };
             let mut index = folder.read_range(name, at, len)?;
             if self.index_is_gzip {
@@ -191,7 +208,8 @@ impl Sharding {
 /// The low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
 fn murmur(number: u64) -> u64 {
     let bytes = number.to_le_bytes();
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (c1, c2, c3) = (0x239b_961b_u32, 0xab0e_9789_u32, 0x38b3_4ae5_u32);
     let (mut h1, mut h2) = (0_u32, 0_u32);
     h2 ^= word(4).wrapping_mul(c2).rotate_left(16).wrapping_mul(c3);

@@ -61,11 +61,8 @@ pub(super) fn open(
         header.left_out.push("a transform: info has none, so there is none to apply".to_owned());
     }
     let [a, b, c] = shape.transform;
-    header.space = Some(Space {
-        name: None,
-        affine: Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]),
-        is_applied: true,
-    });
+    header.space =
+        Some(Space { name: None, affine: Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]), is_applied: true });
     record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
@@ -85,7 +82,8 @@ fn attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertError> 
             return Err(bad(Class::BadTag, &place, expected, format!("{said_type:?}")).into());
         };
         let width = said.get("num_components").and_then(Json::as_u64).unwrap_or(0);
-        let Some(width) = u32::try_from(width).ok().filter(|w| (1..=MAX_COMPONENTS).contains(w)) else {
+        let Some(width) = u32::try_from(width).ok().filter(|w| (1..=MAX_COMPONENTS).contains(w))
+        else {
             let expected = format!("1 to {MAX_COMPONENTS} components");
             return Err(bad(Class::LimitExceeded, &place, expected, width.to_string()).into());
         };
@@ -102,7 +100,8 @@ pub(super) fn transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]
     let Some(said) = info.get("transform").filter(|said| !said.is_null()) else { return Ok(None) };
     let numbers: Option<Vec<f64>> =
         said.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
-    let rows = numbers.filter(|numbers| numbers.len() == 12 && numbers.iter().all(|x| x.is_finite()));
+    let rows =
+        numbers.filter(|numbers| numbers.len() == 12 && numbers.iter().all(|x| x.is_finite()));
     let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
     rows.map(Some).ok_or_else(|| {
         let found: String = said.to_string().chars().take(60).collect();
@@ -136,7 +135,8 @@ impl Shape {
         let each = strides.clone().sum::<u64>() + 12;
         let wanted = u128::from(vertices) * u128::from(each) + u128::from(edges) * 8 + 8;
         if wanted != bytes.len() as u128 {
-            let class = if wanted > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
+            let class =
+                if wanted > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
             let expected = format!("{wanted} bytes for {vertices} vertices and {edges} edges");
             return Err(bad(class, name, expected, bytes.len().to_string()).into());
         }
@@ -192,7 +192,8 @@ impl Shape {
     /// How much longer lengths become.
     fn scale(&self) -> f64 {
         let [a, b, c] = self.transform;
-        let cross = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
+        let cross =
+            [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
         (a[0] * cross[0] + a[1] * cross[1] + a[2] * cross[2]).abs().cbrt()
     }
 }
@@ -258,7 +259,8 @@ impl Pieces {
             let skeleton = self.shape.parse(&name, &bytes)?;
             let turned = match self.kind {
                 Kind::Skeleton => parents(&skeleton).ok_or_else(|| {
-                    let found = format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
+                    let found =
+                        format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
                     let bad = bad(Class::Unsupported, &name, format!("one tree of {id}"), found);
                     bad.with_hint("read it with --kind graph")
                 })?,
@@ -306,5 +308,6 @@ impl Pieces {
     }
 }
 
-pub(super) const IDENTITY: [[f64; 4]; 3] = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+pub(super) const IDENTITY: [[f64; 4]; 3] =
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 const MAX_COMPONENTS: u32 = 4096;

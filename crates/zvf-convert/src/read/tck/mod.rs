@@ -140,7 +140,9 @@ impl Pieces {
             };
             let place = Place::Byte(start + (read - rest) as u64);
             let bad = self.bytes.bad(Class::Truncated, place, expected, found);
-            return Err(bad.with_hint("the program that wrote it was stopped; write it again").into());
+            return Err(bad
+                .with_hint("the program that wrote it was stopped; write it again")
+                .into());
         }
         Ok(())
     }

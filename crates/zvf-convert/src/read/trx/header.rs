@@ -24,7 +24,9 @@ impl TrxHeader {
         let place = |field: &str| Place::Named(format!("{HEADER}, {field}"));
         let Some(mut bytes) = members.read(HEADER)? else {
             let expected = "a member header.json";
-            return Err(bad(Class::NotFound, Place::Named("the file".into()), expected, "none").into());
+            return Err(
+                bad(Class::NotFound, Place::Named("the file".into()), expected, "none").into()
+            );
         };
         let text = bytes.read_all(MAX_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
@@ -33,7 +35,13 @@ impl TrxHeader {
             bad(Class::Encoding, at, "a JSON object", error.to_string())
         })?;
         let (mut header, mut counts) = (
-            Self { vertices: 0, streamlines: 0, affine: None, dimensions: None, others: Vec::new() },
+            Self {
+                vertices: 0,
+                streamlines: 0,
+                affine: None,
+                dimensions: None,
+                others: Vec::new(),
+            },
             [false; 2],
         );
         for (key, value) in json {
@@ -41,7 +49,9 @@ impl TrxHeader {
                 "NB_VERTICES" | "NB_STREAMLINES" => {
                     let Some(count) = value.as_u64() else {
                         let expected = "a whole number";
-                        return Err(bad(Class::Encoding, place(&key), expected, value.to_string()).into());
+                        return Err(
+                            bad(Class::Encoding, place(&key), expected, value.to_string()).into()
+                        );
                     };
                     let which = usize::from(key == "NB_STREAMLINES");
                     counts[which] = true;
@@ -59,7 +69,9 @@ impl TrxHeader {
                 _ => header.others.push((key, value)),
             }
         }
-        if let Some(missing) = ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(counts).find(|(_, is)| !is) {
+        if let Some(missing) =
+            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(counts).find(|(_, is)| !is)
+        {
             return Err(bad(Class::NotFound, place(missing.0), "a count", "none").into());
         }
         Ok(header)
@@ -78,7 +90,8 @@ impl TrxHeader {
 
 /// A matrix, nested or flat.
 fn matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
-    let flat = |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
+    let flat =
+        |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
     let rows: Vec<f64> = match flat(value) {
         Some(numbers) => numbers,
         None => value.as_array()?.iter().map(flat).collect::<Option<Vec<_>>>()?.concat(),

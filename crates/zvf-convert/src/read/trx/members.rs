@@ -111,10 +111,16 @@ impl Members {
             let parts: Vec<&str> = name.split('.').collect();
             let (name, width, dtype) = match parts.as_slice() {
                 [name, dtype] => (*name, Some(1), *dtype),
-                [name, width, dtype] => (*name, width.parse().ok().filter(|w| (1..=MAX_WIDTH).contains(w)), *dtype),
+                [name, width, dtype] => {
+                    (*name, width.parse().ok().filter(|w| (1..=MAX_WIDTH).contains(w)), *dtype)
+                }
                 _ => (name, None, ""),
             };
-            let known = if dtype == "bit" { Some("bool") } else { DTYPES.iter().copied().find(|d| *d == dtype) };
+            let known = if dtype == "bit" {
+                Some("bool")
+            } else {
+                DTYPES.iter().copied().find(|d| *d == dtype)
+            };
             let known = known.and_then(|name| Dtype::parse(name).ok());
             let (Some(width), Some(dtype), false) = (width, known, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
@@ -128,10 +134,17 @@ impl Members {
                 size,
                 path: path.clone(),
             };
-            let same = |other: &&ArrayMember| (&other.folder, &other.name) == (&array.folder, &array.name);
+            let same =
+                |other: &&ArrayMember| (&other.folder, &other.name) == (&array.folder, &array.name);
             if let Some(other) = arrays.iter().find(same) {
                 let expected = "each array once";
-                return Err(bad(Class::Duplicate, place(), expected, format!("also {}", other.path)).into());
+                return Err(bad(
+                    Class::Duplicate,
+                    place(),
+                    expected,
+                    format!("also {}", other.path),
+                )
+                .into());
             }
             arrays.push(if matches!(self, Self::Folder(..)) { array.or_nothing() } else { array });
         }
@@ -171,6 +184,6 @@ const MAX_DEPTH: u32 = 3;
 /// Values of a row, so that a batch of rows is never much larger than the file.
 const MAX_WIDTH: u32 = 4096;
 const DTYPES: [&str; 11] = [
-    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64",
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
+    "uint32", "uint64",
 ];

@@ -44,7 +44,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let said = TrxHeader::read(&members)?;
     let (arrays, others) = members.arrays()?;
     let notes = Notes::default();
-    let find = |name: &str| arrays.iter().find(|array| array.folder.is_empty() && array.name == name);
+    let find =
+        |name: &str| arrays.iter().find(|array| array.folder.is_empty() && array.name == name);
     let positions = match find("positions") {
         Some(array) => {
             if array.width != 3 || array.dtype.kind != DtypeKind::Float {
@@ -79,13 +80,15 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
     let mut header = Header::new(kind, axes(3), column(positions.dtype, 3, Vec::new())?);
     header = header.with_unit("millimeter");
-    header.space = Some(Space { name: Some("RASMM".into()), affine: said.affine, is_applied: false });
+    header.space =
+        Some(Space { name: Some("RASMM".into()), affine: said.affine, is_applied: false });
     header.records.push(("trx".to_owned(), record));
     header.fields = empty(&dpv)?;
     header.object_fields = empty(&dps)?;
     header.objects = true;
     header.groups = !groups.is_empty();
-    header.group_fields = group_fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
+    header.group_fields =
+        group_fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
     header.vertices = Some(said.vertices);
     header.left_out.extend(others.into_iter().map(|name| format!("the member {name}")));
     for array in arrays.iter().filter(|array| array.folder.is_empty()) {
@@ -155,11 +158,7 @@ fn whole(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u8>,
 }
 
 /// Whole numbers of an array of one column.
-fn numbers(
-    members: &Members,
-    array: &ArrayMember,
-    memory: u64,
-) -> Result<Vec<u64>, ConvertError> {
+fn numbers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>, ConvertError> {
     let place = || Place::Named(array.path.clone());
     let is_whole = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     if !is_whole || array.width != 1 {
@@ -203,8 +202,10 @@ fn offsets(
     if found == said.streamlines && found > 0 {
         offsets.push(said.vertices);
         notes.push(format!("{} lacks its last value: it is taken for NB_VERTICES", array.path));
-    } else if found != said.streamlines.saturating_add(1) && !(found == 0 && said.streamlines == 0) {
-        let expected = format!("{} values, one more than NB_STREAMLINES", said.streamlines.saturating_add(1));
+    } else if found != said.streamlines.saturating_add(1) && !(found == 0 && said.streamlines == 0)
+    {
+        let expected =
+            format!("{} values, one more than NB_STREAMLINES", said.streamlines.saturating_add(1));
         let named = Place::Named(array.path.clone());
         return Err(bad(Class::CountMismatch, named, expected, found.to_string()).into());
     }
@@ -218,17 +219,27 @@ fn offsets(
     for (row, pair) in offsets.windows(2).enumerate() {
         if pair[1] > said.vertices {
             let expected = format!("at most NB_VERTICES, {}", said.vertices);
-            return Err(bad(Class::OutOfBounds, place(row + 1), expected, pair[1].to_string()).into());
+            return Err(
+                bad(Class::OutOfBounds, place(row + 1), expected, pair[1].to_string()).into()
+            );
         }
         if pair[0] > pair[1] {
             let expected = format!("at least {}", pair[0]);
-            return Err(bad(Class::NotMonotonic, place(row + 1), expected, pair[1].to_string()).into());
+            return Err(
+                bad(Class::NotMonotonic, place(row + 1), expected, pair[1].to_string()).into()
+            );
         }
     }
     let last = offsets.last().copied().unwrap_or(0);
     if last != said.vertices {
         let expected = format!("NB_VERTICES, {}", said.vertices);
-        return Err(bad(Class::CountMismatch, place(offsets.len() - 1), expected, last.to_string()).into());
+        return Err(bad(
+            Class::CountMismatch,
+            place(offsets.len() - 1),
+            expected,
+            last.to_string(),
+        )
+        .into());
     }
     Ok(offsets)
 }
