@@ -1,3 +1,5 @@
+//! Tests of graphs read from JSON and GraphML.
+
 use serde_json::Value as Json;
 
 use super::*;
