@@ -297,6 +297,7 @@ impl DenseArray {
                 _ => {
                     let end = start.saturating_add(step).min(self.len()); // the last chunk may reach beyond 2^64
                     let bytes = self.rows(start..end).await?;
+                    self.check_len(&self.core.key, bytes.len(), (end - start) * row)?;
                     held = Some((start, bytes.clone()));
                     bytes
                 }
