@@ -103,7 +103,7 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         for (at, level) in (0_u32..).zip(self.levels) {
-            for ids in objects.of_level(at).chunks(OBJECTS_AT_ONCE) {
+            for ids in objects.of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::objects(ids.iter().copied().map(ObjectId)).order(Order::Objects);
                 let mut batches = self.reader.stream(asking(level, query, false));
                 while let Some(batch) = batches.next().await {
@@ -174,4 +174,4 @@ fn count_elements(batch: &Batch) -> u64 {
 }
 
 /// Objects that are asked for at once, where they come one after the other.
-const OBJECTS_AT_ONCE: usize = 1 << 20;
+const COUNT_BATCH_OBJECTS: usize = 1 << 20;

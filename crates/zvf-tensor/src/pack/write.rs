@@ -259,7 +259,7 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     let fits = |size: &u64| {
         let first = held == 0;
         held = held.saturating_add(*size);
-        first || held <= AT_ONCE_BYTES
+        first || held <= READ_BATCH_BYTES
     };
     sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)
 }
@@ -273,4 +273,4 @@ fn with_key(error: TensorError, key: &zvf_store::Key) -> TensorError {
 
 /// Payloads that are read at once, and what they may weigh together.
 const READ_BATCH_PAYLOADS: usize = 1024;
-const AT_ONCE_BYTES: u64 = 4 << 20;
+const READ_BATCH_BYTES: u64 = 4 << 20;

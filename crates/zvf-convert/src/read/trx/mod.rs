@@ -138,7 +138,11 @@ fn empty(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
 }
 
 /// All bytes of a small array.
-fn whole(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u8>, ConvertError> {
+fn read_member(
+    members: &Members,
+    array: &ArrayMember,
+    memory: u64,
+) -> Result<Vec<u8>, ConvertError> {
     let place = || Place::Named(array.path.clone());
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
@@ -169,7 +173,7 @@ fn numbers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u6
         let expected = format!("a multiple of {} bytes", array.dtype.size);
         return Err(bad(Class::Misaligned, place(), expected, array.size.to_string()).into());
     }
-    let column = column(array.dtype, 1, whole(members, array, memory)?)?;
+    let column = column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
@@ -292,7 +296,7 @@ fn groups(
             let name = group.name.as_deref().unwrap_or_default();
             let own = of_groups().find(|(of, array)| *of == name && array.name == key.name);
             match own {
-                Some((_, array)) => bytes.extend(whole(members, array, memory)?),
+                Some((_, array)) => bytes.extend(read_member(members, array, memory)?),
                 None => {
                     absent.push(serde_json::json!([name, key.name]));
                     let missing: &[u8] = match (key.dtype.kind, key.dtype.size) {
