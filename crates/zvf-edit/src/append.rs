@@ -59,7 +59,7 @@ pub(crate) fn to_json(value: &Value) -> Json {
 
 impl Transaction {
     pub(crate) fn append(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
         )?;

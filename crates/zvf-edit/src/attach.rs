@@ -48,7 +48,7 @@ pub fn attach(
         Ok(bytes) => String::from_utf8(bytes).map_err(|_bad| {
             EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", table.display()))
         })?,
-        Err(error) => return Err(EditError::from(error).within(&table.to_string_lossy())),
+        Err(error) => return Err(EditError::from(error).with_place(&table.to_string_lossy())),
     };
     let tabs = table.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
     let mut rows = parse(&text, if tabs { '\t' } else { ',' })?.into_iter();

@@ -54,7 +54,7 @@ impl DenseArray {
                     let plain = coding
                         .codecs
                         .unpack(stored, CELL_CAP)
-                        .map_err(|error| EditError::from(error).within(path))?;
+                        .map_err(|error| EditError::from(error).with_place(path))?;
                     if plain.len() != chunk * size {
                         return Err(EditError::new(
                             zvf_format::Class::CountMismatch,

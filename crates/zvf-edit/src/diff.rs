@@ -154,7 +154,7 @@ impl Content {
             if parent != NONE {
                 print.extend(geometry.print(parent, &shared[0]));
             }
-            self.of(ids(geometry.owner[*v as usize])).vertices.push(print);
+            self.entry(ids(geometry.owner[*v as usize])).vertices.push(print);
         }
         if !geometry.is_ordered() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
@@ -180,11 +180,11 @@ impl Content {
                     print.extend(value_bytes(&column.ty, row));
                 }
             }
-            self.of(owner).links.push(print);
+            self.entry(owner).links.push(print);
         }
     }
 
-    fn of(&mut self, id: Option<i64>) -> &mut Compared {
+    fn entry(&mut self, id: Option<i64>) -> &mut Compared {
         match id {
             Some(id) => self.objects.entry(id).or_default(),
             None => &mut self.rest,

@@ -69,7 +69,7 @@ impl EditError {
 
     /// The same fault, with the array or file it is in.
     #[must_use]
-    pub fn within(mut self, place: &str) -> Self {
+    pub fn with_place(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }

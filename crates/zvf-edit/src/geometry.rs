@@ -491,10 +491,10 @@ impl Geometry {
         let mut copies = Vec::new();
         if !blob.is_empty() {
             let index = FragmentIndex::parse(&blob)
-                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
             index
                 .check_rows(count as u64)
-                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
             for fragment in index.iter() {
                 let mut list = Vec::new();
                 for row in fragment.rows() {
@@ -626,7 +626,7 @@ impl Geometry {
         }
         let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| {
             EditError::from(error)
-                .within(&format!("{}/object_index/manifests row {row}", self.path))
+                .with_place(&format!("{}/object_index/manifests row {row}", self.path))
         })?;
         let mut list = Vec::new();
         for reference in manifest.references() {

@@ -217,7 +217,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["name", "members", "values"])?;
+        fields::refuse_unknown(fields, &["name", "members", "values"])?;
         let name = fields::text(fields, "name")?;
         if let Some(name) = &name {
             self.write_item(format!("group_name:{name}"));
@@ -240,7 +240,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "set", "add", "remove"])?;
+        fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let mut changed = 0;
         if let Some(set) = fields::ids(fields, "set")? {
@@ -277,7 +277,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "name"])?;
+        fields::refuse_unknown(fields, &["group", "name"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let name = fields::text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
@@ -295,7 +295,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "values"])?;
+        fields::refuse_unknown(fields, &["group", "values"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         self.write_item(format!("group:{group}"));
         let values = fields::map(fields, "values")?
@@ -305,7 +305,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group"])?;
+        fields::refuse_unknown(fields, &["group"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         self.write_item(format!("group:{group}"));
         let before = self.groups.list[group].clone();

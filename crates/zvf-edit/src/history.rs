@@ -81,7 +81,7 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
 ///
 /// When something is committed that cannot be applied.
 pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
-    let journal = Journal::of(&store.into())?;
+    let journal = Journal::open(&store.into())?;
     if journal.side.is_folder() && !journal.side.exists("log")? {
         return Ok(None);
     }
@@ -114,7 +114,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
 ///
 /// When something is committed that cannot be applied, by somebody who may only read for example.
 pub fn settle(place: &Place) -> Result<(u64, bool)> {
-    let journal = Journal::of(place)?;
+    let journal = Journal::open(place)?;
     let was_behind = !journal.pending()?.is_empty();
     Ok((journal.settle()?, was_behind))
 }
@@ -125,7 +125,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
 ///
 /// `FileChanged` when the store has another head.
 pub fn check_head(place: &Place, head: u64) -> Result<()> {
-    match Journal::of(place)?.has_record(head + 1)? {
+    match Journal::open(place)?.has_record(head + 1)? {
         false => Ok(()),
         true => Err(EditError::new(
             Class::FileChanged,
@@ -224,7 +224,7 @@ pub(crate) fn back_to(
         if record.body["report"]["irreversible"] == true || !journal.keeps(&record)? {
             return Err(gone());
         }
-        then.extend(journal.before(&record)?);
+        then.extend(journal.read_before(&record)?);
         written.extend(record.written());
         let report = &record.body["report"];
         let ids = |name: &str| -> BTreeSet<i64> {
@@ -298,7 +298,7 @@ const COUNTS: [(&str, &str); 7] = [
 /// The report of a command that failed.
 pub fn failure(store: impl Into<Place>, error: &EditError) -> Json {
     let place = store.into();
-    let Ok(journal) = Journal::of(&place) else {
+    let Ok(journal) = Journal::open(&place) else {
         return json!({"store": place.to_string(), "head": 0, "changed": false, "error": error.to_json()});
     };
     let head = journal.head().unwrap_or(0); // the fault that hides it is the one reported

@@ -61,15 +61,15 @@ pub struct Guard {
 
 impl Journal {
     /// The journal of the store at a place.
-    pub(crate) fn of(place: &Place) -> Result<Self> {
+    pub(crate) fn open(place: &Place) -> Result<Self> {
         let (store, side) = place.media()?;
         let place = place.clone();
         Ok(Self { place, store, side, accepts_foreign: false, epoch: OnceLock::new() })
     }
 
     /// The journal of the store in the folder `store`.
-    pub(crate) fn beside(store: &Path) -> Result<Self> {
-        Self::of(&Place::from(store))
+    pub(crate) fn open_beside(store: &Path) -> Result<Self> {
+        Self::open(&Place::from(store))
     }
 
     /// The number of the last record, 0 before the first.
@@ -259,7 +259,7 @@ impl Journal {
                 && !self.is_of_journal(entry.key, now, head)?
             {
                 return Err(foreign(entry.key)
-                    .within(&format!("commit {} stands and is not applied", record.seq)));
+                    .with_place(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {
                 Some(span) => {
@@ -306,7 +306,7 @@ impl Journal {
     }
 
     /// What the keys of a record held before it.
-    pub(crate) fn before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
+    pub(crate) fn read_before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
         let staged = format!("txn/{}/old", record.txid());
         let gone = || {
             EditError::unsupported(format!(

@@ -234,7 +234,7 @@ impl Transaction {
         };
         let (low, high) = extent(&rebuilt.chunks);
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
-            let mut family = family.across(delta, &geometry.shape, &other, &root_shape)?;
+            let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut vertex)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
@@ -242,7 +242,7 @@ impl Transaction {
         if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
-            let mut family = family.across(-delta, &other, &geometry.shape, &root_shape)?;
+            let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut vertex)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }

@@ -123,7 +123,8 @@ impl Family {
                 || json!({"dtype": "float32"}),
                 |array: &CellArray| array.doc["attributes"].clone(),
             );
-            let width = widths::declared_of_links(&attrs).map_err(|error| error.within(&inner))?;
+            let width =
+                widths::declared_of_links(&attrs).map_err(|error| error.with_place(&inner))?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
@@ -150,16 +151,19 @@ impl Family {
     }
 
     /// The family of another level, whose chunks have another size.
-    pub(crate) fn across(
+    pub(crate) fn move_across(
         mut self,
         delta: i32,
         own: &ChunkShape,
         other: &ChunkShape,
         root: &ChunkShape,
     ) -> Result<Self> {
-        let anchor =
-            Anchor::between(&own.ratio_to(root)?, &other.ratio_to(root)?, self.family.sid_ndim())?;
-        self.family = self.family.across(Delta(delta), anchor)?;
+        let anchor = Anchor::between_levels(
+            &own.ratio_to(root)?,
+            &other.ratio_to(root)?,
+            self.family.sid_ndim(),
+        )?;
+        self.family = self.family.with_delta(Delta(delta), anchor)?;
         Ok(self)
     }
 
@@ -222,7 +226,7 @@ impl Family {
             shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
         }
         let records = LinkCell::parse(&bytes, body, shape)
-            .map_err(|error| EditError::from(error).within(&array.path))?;
+            .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
         let anchor = self.family.anchor().map_chunk(&key)?;
         let place_chunk = |place: usize| -> Chunk {

@@ -120,7 +120,7 @@ impl Editor {
         let Some(own) = line.as_object() else { return Ok(Json::Null) };
         match line["op"].as_str() {
             Some("begin") => {
-                fields::only(own, &["message", "if_head", "bounds"])?;
+                fields::refuse_unknown(own, &["message", "if_head", "bounds"])?;
                 if self.explicit == Some(false) {
                     return Err(EditError::invalid(
                         "operations came before the first begin; put them into a transaction",
@@ -150,7 +150,7 @@ impl Editor {
                 Ok(json!({"head": head}))
             }
             Some("commit") => {
-                fields::only(own, &[])?;
+                fields::refuse_unknown(own, &[])?;
                 if self.open.is_none() || self.explicit != Some(true) {
                     return Err(EditError::invalid("there is no transaction to commit"));
                 }
@@ -301,7 +301,7 @@ pub(crate) fn commit(
         std::thread::sleep(Duration::from_millis(
             u64::from(attempt) * 3 + u64::from(std::process::id() % 7),
         ));
-        transaction = again(journal, &transaction, options, &folder)?;
+        transaction = repeat_after_conflict(journal, &transaction, options, &folder)?;
     }
     Err(EditError::conflict(
         format!("other writers were faster {TRIES} times; try again"),
@@ -334,7 +334,7 @@ fn write(
 
 /// The journal of a store that is there.
 pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc<Journal>> {
-    let mut journal = Journal::of(place)?;
+    let mut journal = Journal::open(place)?;
     if !journal.store.exists("zarr.json")? {
         return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
     }
@@ -431,7 +431,7 @@ fn fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<Fa
 }
 
 /// The same operations on the head as it is now, when nothing they need was changed meanwhile.
-fn again(
+fn repeat_after_conflict(
     journal: &Arc<Journal>,
     old: &Transaction,
     options: &CommitOptions,

@@ -26,7 +26,7 @@ impl Transaction {
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
             )));
         };
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &[
                 "object", "objects", "groups", "index", "box", "ball", "where", "nearest",
@@ -462,7 +462,7 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     match (index.as_array(), index.as_object()) {
         (Some(items), _) => items.iter().map(one).collect(),
         (None, Some(range)) => {
-            fields::only(range, &["from", "to"])?;
+            fields::refuse_unknown(range, &["from", "to"])?;
             let end = |name: &str, missing: i64| -> Result<i64> {
                 let i = fields::int(range, name)?.unwrap_or(missing);
                 let at = if i < 0 { i + length } else { i };

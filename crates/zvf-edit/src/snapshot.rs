@@ -168,7 +168,7 @@ impl Snapshot {
             return Ok(false);
         }
         let Some(record) = self.journal.record(next)? else { return Ok(false) };
-        let before = self.journal.before(&record)?;
+        let before = self.journal.read_before(&record)?;
         let mut later = self.later.borrow_mut();
         later.seen = next;
         for (key, bytes) in before {

@@ -44,7 +44,7 @@ fn copy_store(from: &Journal, to: &Path) -> Result<()> {
 
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
 fn forget_journal(store: &Path) -> Result<()> {
-    let journal = Journal::beside(store)?;
+    let journal = Journal::open_beside(store)?;
     let text = journal
         .store
         .get("zarr.json")?
@@ -75,7 +75,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     }
     let (changes, _, _) = back_to(&own, &snap, head)?;
     copy_store(&own, out)?;
-    let copy = Journal::beside(out)?;
+    let copy = Journal::open_beside(out)?;
     for (key, bytes) in &changes {
         match bytes {
             Some(bytes) => copy.store.put(key, bytes)?,
@@ -181,7 +181,7 @@ pub fn split(
         if !dry_run {
             copy_store(&own, &target)?;
             forget_journal(&target)?;
-            let copy = Arc::new(Journal::beside(&target)?);
+            let copy = Arc::new(Journal::open_beside(&target)?);
             let mut part = Transaction::begin(&copy, Path::new("."))?;
             part.keep_only(keep, half_open)?;
             commit(&copy, part, &CommitOptions::default())?;
@@ -304,7 +304,7 @@ pub fn merge(
             .unwrap_or_default();
         target
             .take_in(&mut store, ids, by_source.then_some(name))
-            .map_err(|error| error.within(&source.to_string()))?;
+            .map_err(|error| error.with_place(&source.to_string()))?;
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];

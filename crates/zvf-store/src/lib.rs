@@ -49,7 +49,6 @@ mod lone;
 pub mod map;
 mod node;
 mod notice;
-mod num;
 mod objects;
 mod open;
 mod options;

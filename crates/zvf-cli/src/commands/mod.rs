@@ -7,6 +7,8 @@ pub(crate) mod clean;
 pub(crate) mod coding;
 pub(crate) mod completions;
 #[cfg(feature = "write")]
+pub(crate) mod convert;
+#[cfg(feature = "write")]
 pub(crate) mod create;
 #[cfg(feature = "write")]
 pub(crate) mod demo;
@@ -14,6 +16,7 @@ pub(crate) mod demo;
 pub(crate) mod diff;
 #[cfg(feature = "edit")]
 pub(crate) mod edit;
+pub(crate) mod formats;
 pub(crate) mod group;
 #[cfg(feature = "edit")]
 pub(crate) mod history;
@@ -25,10 +28,13 @@ pub(crate) mod info;
 pub(crate) mod ingest;
 #[cfg(feature = "write")]
 pub(crate) mod inputs;
+pub(crate) mod job;
 pub(crate) mod lineage;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;
+#[cfg(feature = "write")]
+pub(crate) mod narrow;
 pub(crate) mod nested;
 pub(crate) mod object;
 pub(crate) mod pack;

@@ -325,10 +325,10 @@ impl Pyramid {
     /// What is asked for one kind.
     fn kinds(&self) -> Vec<(Kind, OfKind)> {
         let none = OfKind::default();
-        let methods = own(&self.methods, |method| OfKind { method, ..none });
-        let sizes = own(&self.sizes, |size| OfKind { size, ..none });
-        let keeps = own(&self.keeps, |keep| OfKind { keep, ..none });
-        let sparsity = own(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
+        let methods = last_value(&self.methods, |method| OfKind { method, ..none });
+        let sizes = last_value(&self.sizes, |size| OfKind { size, ..none });
+        let keeps = last_value(&self.keeps, |keep| OfKind { keep, ..none });
+        let sparsity = last_value(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
         methods.chain(sizes).chain(keeps).chain(sparsity).collect()
     }
 
@@ -402,7 +402,7 @@ fn of_all<T: Copy>(said: &[OfOne<T>]) -> Option<T> {
 }
 
 /// What is said of one kind, the last first.
-fn own<T: Copy>(
+fn last_value<T: Copy>(
     said: &[OfOne<T>],
     as_own: impl Fn(Option<T>) -> OfKind,
 ) -> impl Iterator<Item = (Kind, OfKind)> {
