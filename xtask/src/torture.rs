@@ -50,18 +50,12 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 13] = [
+const BOUNDED: [&[&str]; 7] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "3", "--then-random", "300"],
     &["cancel", "--every", "2"],
-    &["powerloss", "--edits", "--states", "4000"],
-    &["race", "--writers", "8", "--commits", "400"],
-    &["edit-model", "--n", "5000"],
-    &["edit-script", "testdata/edits"],
     &["kill9", "--what", "edit", "--loops", "20"],
     &["kill9", "--what", "gc", "--loops", "10"],
-    &["kill9", "--what", "undo", "--loops", "10"],
-    &["kill9", "--what", "refresh", "--loops", "10"],
     &["rerun", "--loops", "2"],
     &["memory", "--size", "300000"],
 ];
