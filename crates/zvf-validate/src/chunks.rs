@@ -167,7 +167,7 @@ impl ChunkTable {
         let rest = ends.get(..after)?;
         // Empty fragments begin where the next does.
         let (at, found) = rest.iter().enumerate().rev().find(|(_, ends)| ends.count > 0)?;
-        (found.is_range && row <= found.last.into()).then_some(at)
+        (found.is_range && row <= u64::from(found.last)).then_some(at)
     }
 
     /// All rows that are known.

@@ -233,7 +233,7 @@ fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, bet
         return;
     }
     let depth = run.store.root().zarr_vectors.cross_level_depth();
-    let kept = depth < 0 || depth >= between.delta.into();
+    let kept = depth < 0 || depth >= i64::from(between.delta);
     if let Some(orphans) = between.orphans.filter(|orphans| *orphans > 0 && kept) {
         let finding = Finding::new(&P6, level.path(&format!("links/+{}", between.delta)));
         let expected = format!("a parent at level +{} for each row", between.delta);

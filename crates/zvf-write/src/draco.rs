@@ -76,7 +76,7 @@ impl DracoPlan {
                     |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
-                encoder = encoder.with_scratch(low, high);
+                encoder = encoder.within(low, high);
             }
         }
         Ok(encoder.encode())

@@ -115,7 +115,7 @@ impl LevelReader {
         let node = store.level(level.0).await?;
         let kinds = store.root().zarr_vectors.geometry_types.iter().map(Token::as_str);
         let mut kinds: Vec<Kind> = kinds.filter_map(|token| token.parse().ok()).collect();
-        let further = if kinds.len() > 1 { further(store, &node).await? } else { Vec::new() };
+        let further = if kinds.len() > 1 { read_further(store, &node).await? } else { Vec::new() };
         kinds.retain(|kind| further.iter().all(|(other, _)| other != kind));
         Self::from_node(store, level, (node.clone(), node), (kinds, further), index_bytes).await
     }
@@ -167,7 +167,7 @@ impl LevelReader {
         store: &Store,
         level: LevelId,
         (node, whole): (LevelNode, LevelNode),
-        (kinds, read_further): (Vec<Kind>, Further),
+        (kinds, further): (Vec<Kind>, Further),
         index_bytes: u64,
     ) -> Result<Self, ModelError> {
         let root = store.root();
@@ -191,7 +191,7 @@ impl LevelReader {
             node,
             whole,
             kinds,
-            read_further,
+            further,
             chunk_shape,
             bins,
             vertices,

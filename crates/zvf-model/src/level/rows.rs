@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
@@ -121,7 +121,7 @@ impl LevelReader {
                         ModelError::refused(Class::OutOfBounds, "end of rows", expected, range.end);
                     return Err(place(error));
                 }
-                Ok(column.slice(to_usize(range.start)..to_usize(range.end)))
+                Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
             };
             ranges.iter().map(slice).collect()
         });

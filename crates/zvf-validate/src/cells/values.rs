@@ -228,7 +228,7 @@ pub(crate) fn bad_code(
 ) -> Option<(u64, i128)> {
     let size = saturating_usize(dtype.size).max(1);
     let good = |code: i128| {
-        (code >= 0 && code < categories.into())
+        (code >= 0 && code < i128::from(categories))
             || missing.is_some_and(|missing| i128::from(missing) == code)
     };
     let codes = bytes.chunks_exact(size).map(|code| match dtype.kind {

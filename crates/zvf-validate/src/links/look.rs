@@ -363,7 +363,7 @@ impl LinkLooked {
                     return self.found.add(finding().with_details("link", "in one group", row));
                 }
                 let span = self.spans.get(at).zip(inside).filter(|((low, high), ends)| {
-                    *low < ends.first.into() || *high > ends.last.into() || ends.count == 0
+                    *low < u64::from(ends.first) || *high > u64::from(ends.last) || ends.count == 0
                 });
                 if span.is_some() {
                     let expected = format!("rows of fragment {k}");

@@ -227,7 +227,7 @@ impl RowsLooked {
             *last = None;
             return;
         };
-        if let Some(over) = over(fragments, count) {
+        if let Some(over) = first_missing_fragment(fragments, count) {
             let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
             self.found.add(finding.with_details(
                 "fragment",
