@@ -118,7 +118,7 @@ impl Plan {
             plan.levels.iter().map(|level| level.reader.level().to_string()).collect();
         for name in store.children("").await?.names {
             if !levels.contains(&name) {
-                plan.beside.extend(beside(store, &name).await?);
+                plan.beside.extend(plan_extra_kinds(store, &name).await?);
             }
         }
         Ok(plan)

@@ -112,7 +112,7 @@ pub fn open(
     let mut bytes = input.begin()?;
     let known = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
-    let Some(format) = format.merge_defaults(known).or_else(by_name) else {
+    let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
     bytes.is(format);

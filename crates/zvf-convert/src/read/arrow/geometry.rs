@@ -117,7 +117,7 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
     let extension = |field: &Field| {
         let name = field.metadata().get("ARROW:extension:name")?;
         name.strip_prefix("geoarrow.")
-            .merge_defaults((name == "ogc.wkb").then_some("wkb"))
+            .or((name == "ogc.wkb").then_some("wkb"))
             .map(str::to_owned)
     };
     let places: Vec<usize> = (0..fields.len())

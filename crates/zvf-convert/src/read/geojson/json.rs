@@ -345,7 +345,7 @@ fn is_number(text: &[u8]) -> bool {
     }
     if let [b'e' | b'E', after @ ..] = rest {
         let after =
-            after.strip_prefix(b"+").merge_defaults(after.strip_prefix(b"-")).unwrap_or(after);
+            after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
         return !after.is_empty() && digits(after) == after.len();
     }
     rest.is_empty()
