@@ -31,6 +31,7 @@ mod loss;
 pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod ply;
+pub(crate) mod precomputed;
 mod rows;
 mod spool;
 mod target;
