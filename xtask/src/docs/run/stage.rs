@@ -53,7 +53,7 @@ fn precomputed(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Streamlines of other programs, and what the documentation calls them.
-const TRACTS: [(&str, &str); 2] = [("tck/plain.tck", "tracts.tck"), ("trx/full.trx", "full.trx")];
+const TRACTS: [(&str, &str); 2] = [("tck/plain.tck", "fibers.tck"), ("trx/full.trx", "full.trx")];
 
 /// The home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {
