@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use zvf_convert::read::{self, Header, Input, ReadOptions};
+use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
 use zvf_convert::write::Collected;
 use zvf_convert::{ConvertError, Format};
 use zvf_metadata::DtypeKind;
@@ -35,9 +35,9 @@ impl Facts {
     pub fn read(
         path: &Path,
         format: Option<Format>,
-        kind: Option<Kind>,
+        (kind, polygons): (Option<Kind>, Polygons),
     ) -> Result<Self, ConvertError> {
-        let options = ReadOptions { kind, ..ReadOptions::default() };
+        let options = ReadOptions { kind, polygons, ..ReadOptions::default() };
         let reader = read::open(Input::path(path), format, &options)?;
         let header = reader.header().clone();
         let mut all = Collected::new(&header, u64::MAX, "the test");

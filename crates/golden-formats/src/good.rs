@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_convert::Format;
-use zvf_convert::read::{self, Input, ReadOptions};
+use zvf_convert::read::{self, Input, Polygons, ReadOptions};
 use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_model::{Field, Kind};
 
@@ -15,8 +15,12 @@ use crate::{Outcome, read_format};
 pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
     let mut outcome = Outcome::default();
     let kind = kind(entry);
+    // Faces of several lengths are described as they are, and read as triangles.
+    let is_mixed = entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
+    let polygons = if is_mixed { Polygons::Triangles } else { Polygons::Same };
+    let asked = (kind, polygons);
     let format = read_format(path, folder);
-    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, kind)));
+    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, asked)));
     let facts = match read {
         Err(_) => {
             outcome.failures.push(format!("{name}: reading it panics"));
@@ -48,7 +52,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
         }
     }
     check_groups(name, &facts, entry, &mut outcome);
-    check_again(name, path, format, kind, &facts, &mut outcome);
+    check_again(name, path, format, asked, &facts, &mut outcome);
     outcome
 }
 
@@ -206,7 +210,7 @@ fn check_again(
     name: &str,
     path: &Path,
     format: Option<Format>,
-    kind: Option<Kind>,
+    (kind, polygons): (Option<Kind>, Polygons),
     facts: &Facts,
     outcome: &mut Outcome,
 ) {
@@ -217,7 +221,7 @@ fn check_again(
     let place = folder.path().join(format!("again.{end}"));
     let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
         let losses = write::find_losses(&facts.header, format)?;
-        let options = ReadOptions { kind, ..ReadOptions::default() };
+        let options = ReadOptions { kind, polygons, ..ReadOptions::default() };
         let reader = read::open(Input::path(path), Some(format), &options)?;
         let report = if format.capabilities().is_folder {
             std::fs::create_dir(&place)?;
@@ -240,7 +244,7 @@ fn check_again(
         }
         Ok(Ok(losses)) => losses,
     };
-    let again = match Facts::read(&place, Some(format), kind) {
+    let again = match Facts::read(&place, Some(format), (kind, polygons)) {
         Ok(again) => again,
         Err(error) => {
             outcome
