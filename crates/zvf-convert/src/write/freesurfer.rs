@@ -90,7 +90,8 @@ fn write_labels(whole: &Whole, out: &mut Target<'_>) -> Result<Vec<Loss>, Conver
         owners.iter().enumerate().filter_map(|(row, id)| Some(((*id)?, row))).collect();
     let value = whole.batch.field("value");
     let write = |group: &Group, out: &mut dyn Write| -> Result<(), ConvertError> {
-        let rows: Vec<usize> = group.members.iter().filter_map(|id| rows.get(id).copied()).collect();
+        let rows: Vec<usize> =
+            group.members.iter().filter_map(|id| rows.get(id).copied()).collect();
         writeln!(out, "#!ascii label\n{}", rows.len())?;
         for row in rows {
             let id = owners.get(row).copied().flatten().map_or(0, |id| id.0);
