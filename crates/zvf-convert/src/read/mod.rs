@@ -7,6 +7,11 @@
 //! obj        vertices, faces or lines
 //! swc        trees: a line a node, with its radius, type and parent
 //! trk        streamlines with scalars and properties, to world coordinates in mm
+//! las, laz   points of laser scanners, with extra bytes; copc: those in a box, to a spacing
+//! geojson    features, as one collection or a line each; fgb: with an index over their boxes
+//! arrow      record batches and Parquet: tables of vertices, features of GeoArrow and GeoParquet
+//! xyz, pts   lines of coordinates
+//! h5ad       cells with their places
 //! ```
 //!
 //! [`open`] reads as much as it takes to know the columns; the [`Reader`] then yields [`Piece`]s:
@@ -91,7 +96,7 @@ pub fn open(
     let mut bytes = input.begin()?;
     let known = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
-    let Some(format) = format.merge_defaults(known).or_else(by_name) else {
+    let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
     bytes.is(format);

@@ -50,7 +50,9 @@ impl Corners {
                 let expected = format!("from 3 to {MAX_OF_A_POLYGON} corners");
                 refusal(Class::BadShape, expected, None)
             }
-            Polygons::Same | Polygons::Rings if !(3..=u64::from(MAX_CORNERS)).contains(&corners) => {
+            Polygons::Same | Polygons::Rings
+                if !(3..=u64::from(MAX_CORNERS)).contains(&corners) =>
+            {
                 let expected = format!("from 3 to {MAX_CORNERS} corners");
                 refusal(Class::BadShape, expected, Some(TRIANGULATE))
             }

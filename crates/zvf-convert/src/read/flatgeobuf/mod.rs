@@ -122,7 +122,7 @@ impl FgbHeader {
         if let Some(said) = root.table(10)? {
             let (org, code) = (said.text(0)?, said.i32(1)?);
             let text = said.text(5)?.filter(|text| !text.is_empty());
-            let code = text.merge_defaults((code != 0).then(|| code.to_string()));
+            let code = text.or((code != 0).then(|| code.to_string()));
             wkt = said.text(4)?.filter(|text| !text.is_empty());
             let org = org.unwrap_or_else(|| "EPSG".to_owned());
             crs = code.map(|code| format!("{org}:{code}")).or_else(|| wkt.clone()).map(Json::from);
