@@ -7,7 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, test, tidy, torture,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, python, test, tidy,
+    torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -60,7 +61,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -70,6 +71,7 @@ const STEPS: [Step; 13] = [
             house.cargo(&["test", "--quiet"]).args(&programs).run()
         },
     },
+    Step { name: "python", run: |house| python::run(house, Args::default()) },
     Step {
         name: "fmt",
         run: |house| {

@@ -83,7 +83,10 @@ fn build_wheel(house: &House, python: &std::path::Path) -> anyhow::Result<()> {
     let build = ["-m", "maturin", "build", "--release", "--manifest-path", &manifest];
     house.program(python).args(&build).args(&["--out", &out, "--sdist"]).run()?;
     let wheel = newest(&out, "whl")?;
-    house.program(python).args(&["-m", "auditwheel", "show", &wheel.display().to_string()]).run()?;
+    house
+        .program(python)
+        .args(&["-m", "auditwheel", "show", &wheel.display().to_string()])
+        .run()?;
     ensure!(newest(&out, "gz")?.exists(), "no source archive in {out}");
     let fresh = environment(house, "python-fresh")?;
     install(house, &fresh, &wheel)?;

@@ -46,7 +46,9 @@ impl Buffer {
         let bytes: Vec<u8> = if cfg!(target_pointer_width = "64") {
             rows.iter().flat_map(|row| row.to_ne_bytes()).collect()
         } else {
-            rows.iter().flat_map(|row| u64::try_from(*row).unwrap_or(u64::MAX).to_ne_bytes()).collect()
+            rows.iter()
+                .flat_map(|row| u64::try_from(*row).unwrap_or(u64::MAX).to_ne_bytes())
+                .collect()
         };
         Self::new(bytes.into(), "i8", shape)
     }
@@ -164,9 +166,18 @@ pub(crate) fn read_arrow(
                 DataType::FixedSizeList(_, size) => {
                     let list = array.as_fixed_size_list();
                     let each = usize::try_from(*size).map_err(value_error)?;
-                    (list.values().slice(list.value_offset(0).try_into().map_err(value_error)?, array.len() * each), each)
+                    (
+                        list.values().slice(
+                            list.value_offset(0).try_into().map_err(value_error)?,
+                            array.len() * each,
+                        ),
+                        each,
+                    )
                 }
-                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(_, _) => {
+                DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+                | DataType::Dictionary(_, _) => {
                     let text = arrow_array::cast::AsArray::as_string_opt::<i32>(array);
                     let large = arrow_array::cast::AsArray::as_string_opt::<i64>(array);
                     let own = categories.get_or_insert_default();
@@ -183,8 +194,12 @@ pub(crate) fn read_arrow(
                             values
                                 .as_string_opt::<i32>()
                                 .map(|v| v.value(i).to_owned())
-                                .or_else(|| values.as_string_opt::<i64>().map(|v| v.value(i).to_owned()))
-                                .or_else(|| values.as_string_view_opt().map(|v| v.value(i).to_owned()))
+                                .or_else(|| {
+                                    values.as_string_opt::<i64>().map(|v| v.value(i).to_owned())
+                                })
+                                .or_else(|| {
+                                    values.as_string_view_opt().map(|v| v.value(i).to_owned())
+                                })
                         };
                         own.extend(keys.into_iter().map(word));
                     }
@@ -195,7 +210,10 @@ pub(crate) fn read_arrow(
             width = list;
             let (name, size) = primitive(values.data_type()).ok_or_else(|| {
                 let found = values.data_type();
-                value_error(format!("column {:?} is of the type {found}, which is not one of numbers or text", field.name()))
+                value_error(format!(
+                    "column {:?} is of the type {found}, which is not one of numbers or text",
+                    field.name()
+                ))
             })?;
             name.clone_into(&mut code);
             if name == "b1" {
@@ -203,7 +221,8 @@ pub(crate) fn read_arrow(
                 bytes.extend((0..values.len()).map(|i| u8::from(values.value(i))));
             } else {
                 let data = values.to_data();
-                let buffer = data.buffers().first().ok_or_else(|| value_error("a column without values"))?;
+                let buffer =
+                    data.buffers().first().ok_or_else(|| value_error("a column without values"))?;
                 let start = data.offset() * size;
                 bytes.extend_from_slice(&buffer[start..start + data.len() * size]);
             }
@@ -221,7 +240,10 @@ pub(crate) fn read_arrow(
 
 fn primitive(data_type: &arrow_schema::DataType) -> Option<(&'static str, usize)> {
     use arrow_schema::DataType as D;
-    #[expect(clippy::wildcard_enum_match_arm, reason = "types of numbers are listed, nothing else is one")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "types of numbers are listed, nothing else is one"
+    )]
     Some(match data_type {
         D::Boolean => ("b1", 1),
         D::Int8 => ("i1", 1),

@@ -17,7 +17,8 @@ pub(crate) fn call(args: Vec<String>) -> PyResult<Job> {
         control.on_stop(move || own.stop());
         control.check()?;
         // The command has a runtime of its own, which a thread of this one must not wait for.
-        let line = std::iter::once(OsString::from("zvf")).chain(args.into_iter().map(OsString::from));
+        let line =
+            std::iter::once(OsString::from("zvf")).chain(args.into_iter().map(OsString::from));
         let line: Vec<OsString> = line.collect();
         let done = std::thread::spawn(move || zvf_cli::call(line, &stop)).join();
         let reply = done.map_err(|_panic| Fault::Panic)?;

@@ -36,8 +36,17 @@ impl Fault {
             }
             Self::Plain(class, message) => {
                 let none: Option<&str> = None;
-                let fields =
-                    (class.to_string(), "command", none, None, none, none, none, message.as_str(), None);
+                let fields = (
+                    class.to_string(),
+                    "command",
+                    none,
+                    None,
+                    none,
+                    none,
+                    none,
+                    message.as_str(),
+                    None,
+                );
                 make(py, fields)
             }
             Self::Panic => PyRuntimeError::new_err("zvf failed inside: please report this"),

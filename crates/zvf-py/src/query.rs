@@ -3,7 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zvf::query::region::{HalfSpace, Region};
-use zvf::{Bounds, Columns, Level, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds};
+use zvf::{
+    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds,
+};
 
 use crate::error::{refused, value_error};
 
@@ -40,7 +42,9 @@ impl Query {
                 "groups" => query.in_groups(value.extract::<Vec<u64>>()?),
                 "where" => {
                     let text: String = value.extract()?;
-                    query.filter(text.parse::<zvf::predicate::Predicate>().map_err(|e| refused(py, e))?)
+                    query.filter(
+                        text.parse::<zvf::predicate::Predicate>().map_err(|e| refused(py, e))?,
+                    )
                 }
                 "attributes" => query.columns(match value.extract::<Vec<String>>()? {
                     names if names.is_empty() => Columns::None,
@@ -50,13 +54,18 @@ impl Query {
                 "limit" => query.limit(value.extract()?),
                 "level" => query.level(level(&value)?),
                 "kind" => query.of_kind(
-                    value.extract::<String>()?.parse().map_err(|e: zvf::model::UnknownKind| refused(py, e))?,
+                    value
+                        .extract::<String>()?
+                        .parse()
+                        .map_err(|e: zvf::model::UnknownKind| refused(py, e))?,
                 ),
                 "unknown_objects" => query.unknown_ids(match &*value.extract::<String>()? {
                     "report" => UnknownIds::Report,
                     "skip" => UnknownIds::Skip,
                     "error" => UnknownIds::Error,
-                    other => return Err(not_one_of("unknown_objects", other, "report, skip, error")),
+                    other => {
+                        return Err(not_one_of("unknown_objects", other, "report, skip, error"));
+                    }
                 }),
                 "allow_missing" if value.is_truthy()? => query.allow_missing(),
                 "object_ids" if value.is_truthy()? => query.with_owners(),
@@ -107,10 +116,14 @@ fn order(word: &str) -> PyResult<Order> {
 /// A number, or the name of a rule and its number.
 fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
     let Ok((rule, limit)) = value.extract::<(String, f64)>() else {
-        return Ok(LevelRule::Number(Level(value.extract()?)));
+        return Ok(LevelRule::Number(LevelId(value.extract()?)));
     };
     let whole = || match limit {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked to be in range"
+        )]
         limit if (0.0..=9_007_199_254_740_992.0).contains(&limit) => Ok(limit as u64),
         limit => Err(value_error(format!("{limit} is no number of {rule}"))),
     };
@@ -118,7 +131,13 @@ fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
         "max_vertices" => LevelRule::MaxVertices(whole()?),
         "max_bytes" => LevelRule::MaxBytes(whole()?),
         "max_error" => LevelRule::Error(limit),
-        other => return Err(not_one_of("the rule of a level", other, "max_vertices, max_bytes, max_error")),
+        other => {
+            return Err(not_one_of(
+                "the rule of a level",
+                other,
+                "max_vertices, max_bytes, max_error",
+            ));
+        }
     })
 }
 

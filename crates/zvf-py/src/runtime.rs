@@ -188,12 +188,7 @@ impl Job {
             else {
                 return false;
             };
-            slot = self
-                .slot
-                .1
-                .wait_timeout(slot, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            slot = self.slot.1.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }

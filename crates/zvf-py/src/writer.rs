@@ -9,7 +9,7 @@ use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
 use zvf::metadata::{AttributeSpec, Axis};
 use zvf::model::{Elements, Members};
-use zvf::store::Codecs;
+use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
 use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
 
@@ -128,7 +128,11 @@ impl Words {
                 "raise" => Outside::Raise,
                 "ignore" => Outside::Ignore,
                 "expand" => Outside::Expand,
-                other => return Err(value_error(format!("outside: expected raise, ignore or expand, found {other:?}"))),
+                other => {
+                    return Err(value_error(format!(
+                        "outside: expected raise, ignore or expand, found {other:?}"
+                    )));
+                }
             },
             ..WriteOptions::default()
         };
@@ -139,20 +143,27 @@ impl Words {
     }
 }
 
-/// Codecs as a document has them: the name and configuration of each step.
-fn of_json(py: Python<'_>, text: &str) -> PyResult<Codecs> {
+/// CodecPipeline as a document has them: the name and configuration of each step.
+fn of_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
-    let mut codecs = Codecs::none();
+    let mut codecs = CodecPipeline::none();
     for step in steps {
         let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
         let setting = |key: &str| step.get("configuration").and_then(|c| c.get(key));
-        let level = setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
+        let level =
+            setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
         let word = |key: &str| setting(key).and_then(serde_json::Value::as_str);
         codecs = match name {
-            "zstd" => Codecs::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
-            "gzip" => Codecs::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
+            "zstd" => CodecPipeline::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
+            "gzip" => CodecPipeline::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
             "crc32c" => codecs.with_crc32c(),
-            "blosc" => blosc(level, word("cname"), word("shuffle"), setting("typesize").and_then(serde_json::Value::as_u64), setting("blocksize").and_then(serde_json::Value::as_u64))?,
+            "blosc" => blosc(
+                level,
+                word("cname"),
+                word("shuffle"),
+                setting("typesize").and_then(serde_json::Value::as_u64),
+                setting("blocksize").and_then(serde_json::Value::as_u64),
+            )?,
             "bytes" | "vlen-bytes" => codecs,
             other => {
                 let message = format!("this build does not write the codec {other:?}");
@@ -169,7 +180,7 @@ fn blosc(
     shuffle: Option<&str>,
     typesize: Option<u64>,
     block: Option<u64>,
-) -> PyResult<Codecs> {
+) -> PyResult<CodecPipeline> {
     use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle};
     let compressor = match compressor.unwrap_or("zstd") {
         "blosclz" => BloscCompressor::BloscLz,
@@ -185,7 +196,7 @@ fn blosc(
         "bitshuffle" => BloscShuffle::Bits,
         other => return Err(value_error(format!("blosc has no filter {other:?}"))),
     };
-    Ok(Codecs::blosc(BloscSettings {
+    Ok(CodecPipeline::blosc(BloscSettings {
         compressor,
         level: u8::try_from(level.unwrap_or(5)).map_err(value_error)?,
         filter,

@@ -241,7 +241,7 @@ class Level:
         if selection.limit is not None and int(selection.limit) < 0:
             raise ArrayError(f"limit: expected no negative number, found {selection.limit}")
         names = self._wanted(selection)
-        unknown = [n for n in names if n not in self.attribute_names("vertex") and n != self._metadata().chunk_attribute]
+        unknown = [n for n in names if n not in self.attribute_names("vertex") and n != self._metadata().chunk_attribute_name]
         if unknown:
             if config.unknown != "reference":
                 raise _UnknownAttribute(f"no attribute {unknown[0]!r}: there is {', '.join(self.attribute_names('vertex')) or 'none'}")
