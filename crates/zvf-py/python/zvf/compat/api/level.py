@@ -142,7 +142,7 @@ class Level:
             raise ValueError(f"unknown attribute family {kind!r}; expected one of {sorted(_ATTR_GROUPS)}")
         if kind not in self._names:
             node = self.store
-            if node.is_local and not node._shared.dataset().address.endswith(".tet") if self.vertex_count else node.is_local:
+            if node.is_local and not node._shared.address.endswith(".tet"):
                 family = _ATTR_GROUPS[kind]
                 found = node[family].children() if family in node else []
             else:

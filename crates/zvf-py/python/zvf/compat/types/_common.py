@@ -18,8 +18,8 @@ from ..api.dataset import Dataset
 from ..api.result import ReadResult
 from ..constants import VALID_OOB_POLICIES
 from ..core.group import Group, shared_for
-from ..core.store import read_level_metadata, read_root_metadata
-from ..exceptions import ArrayError, MetadataError, translating
+from ..core.store import read_root_metadata
+from ..exceptions import ArrayError, MetadataError
 
 
 def renamed(function: str, old: str, new: str, value: Any, current: Any) -> Any:
@@ -269,5 +269,3 @@ def check_filter(level: Any, attribute_filter: Mapping[str, Any] | None) -> None
         if name != chunked:
             raise ArrayError(f"attribute_filter {name!r} does not match what the store is chunked by; it must name a key {chunked!r}")
 
-
-__all__ = ["Target", "read_level_metadata", "translating"]
