@@ -7,7 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, test, tidy,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
+    tidy,
     torture,
 };
 
@@ -71,6 +72,7 @@ const STEPS: [Step; 14] = [
             house.cargo(&["test", "--quiet"]).args(&programs).run()
         },
     },
+    Step { name: "python", run: |house| python::run(house, Args::default()) },
     Step {
         name: "fmt",
         run: |house| {

@@ -25,8 +25,17 @@ environment. Needs python3 of at least 3.10.",
 };
 
 /// What the environment holds besides the package.
-const TOOLS: [&str; 8] =
-    ["maturin>=1.8,<2", "numpy", "pytest", "hypothesis", "pyarrow", "polars", "mypy", "auditwheel"];
+const TOOLS: [&str; 9] = [
+    "maturin>=1.8,<2",
+    "numpy",
+    "pytest",
+    "hypothesis",
+    "pyarrow",
+    "polars",
+    "mypy",
+    "auditwheel",
+    "dask[distributed]",
+];
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
