@@ -62,7 +62,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
