@@ -27,7 +27,7 @@ pub(crate) struct Diskfull {
     /// From one to the next, in KiB.
     #[arg(long, default_value_t = 64)]
     step: u64,
-    /// Edits only.
+    /// Of edits, and nothing else.
     #[arg(long)]
     edits: bool,
     /// Disks for each command.
@@ -56,18 +56,17 @@ impl Diskfull {
         while size <= self.to && self.what.is_none() {
             let here = tempfile::tempdir()?;
             let disk = Mounted::at(here.path(), size)?;
-            let edited = crate::edits::diskfull::fill(here.path(), size);
-            if let Ok((refused, done)) = edited {
-                full += refused;
-                whole += done;
-            }
-            report.count(edited.map(drop));
-            drop(disk);
-            if !self.edits {
-                let disk = Mounted::at(here.path(), size)?;
+            if self.edits {
+                let edited = crate::edits::diskfull::fill(here.path(), size);
+                if let Ok((refused, done)) = edited {
+                    full += refused;
+                    whole += done;
+                }
+                report.count(edited.map(drop));
+            } else {
                 report.count(runtime.block_on(replaced(here.path(), size, &mut full, &mut whole)));
-                drop(disk);
             }
+            drop(disk);
             size += self.step.max(1);
         }
         let is_shown = self.what.is_some() || (full > 0 && whole > 0);

@@ -35,7 +35,7 @@ pub(crate) struct Powerloss {
     /// How many states are looked at.
     #[arg(long, default_value_t = 100_000)]
     states: u64,
-    /// Edits only.
+    /// Of edits, and nothing else.
     #[arg(long)]
     edits: bool,
     /// The same seed makes the same states.
@@ -48,8 +48,8 @@ impl Powerloss {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut report = Report { name: "powerloss", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
-        crate::edits::powerloss::run(self.states / 20, &mut random, &mut report)?;
         if self.edits {
+            crate::edits::powerloss::run(self.states / 5, &mut random, &mut report)?;
             return Ok(report);
         }
         let mut scripts = Vec::new();

@@ -8,7 +8,7 @@ use serde_json::json;
 use zvf_edit::{Place, log};
 use zvf_format::Class;
 
-use super::{NAME, edit, settle, unpack};
+use super::{NAME, edit, settle, tree, unpack};
 
 /// Edits a store on the disk at `dir` until it is full; how many edits were refused and done.
 pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
@@ -19,7 +19,7 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
     let place = Place::from(store.as_path());
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
-        let old = archives::tree(&store);
+        let old = tree(&store);
         let head = log(&place, None)
             .map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?
             .len();
@@ -31,7 +31,7 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
                 refused += 1;
                 // What was refused left nothing in the store, and can be settled without room.
                 settle(&place).map_err(|error| format!("{size} KiB: {error}"))?;
-                if archives::tree(&store) != old {
+                if tree(&store) != old {
                     return Err(format!("{size} KiB: refused, and the store is another"));
                 }
                 if log(&place, None).map_or(0, |list| list.len()) != head {

@@ -19,7 +19,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use zvf_edit::{Place, log};
 
-use super::{Files, NAME, edit, settle, unpack};
+use super::{Files, NAME, edit, settle, tree, unpack};
 use crate::Report;
 use crate::random::Random;
 
@@ -141,7 +141,7 @@ impl<'a> Arena<'a> {
         if self.what != What::Edit {
             self.grow()?;
         }
-        let before = archives::tree(&self.store);
+        let before = tree(&self.store);
         let head = self.head()?;
         let mut command = Command::new(self.zvf);
         let started =
@@ -170,7 +170,7 @@ impl<'a> Arena<'a> {
         if now < acknowledged {
             return Err(format!("commit {acknowledged} was acknowledged, the head is {now}"));
         }
-        let after = archives::tree(&self.store);
+        let after = tree(&self.store);
         let allowed = match self.what {
             What::Edit => now <= acknowledged + 1,
             What::Gc => now == head && after == *before,

@@ -58,7 +58,7 @@ impl Subject {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
         unpack(id, &store)?;
-        let before = archives::tree(&store);
+        let before = tree(&store);
         let axes = axes(&before)?;
         // Far away, so that the grid grows in both directions; and a column, so that documents come and go.
         let all = json!({"all": true});
@@ -69,7 +69,7 @@ impl Subject {
         let more = vec![json!({"op": "vertex.set", "vertices": all, "values": {"torture": 8}})];
         let place = Place::from(store.as_path());
         edit(&place, &lines).map_err(|error| anyhow::anyhow!("{id}: {error}"))?;
-        let after = archives::tree(&store);
+        let after = tree(&store);
         anyhow::ensure!(before != after, "{id}: the edit changes nothing");
         Ok(Self { id, before, after, lines, more })
     }
@@ -155,7 +155,7 @@ pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
 /// An object store with these files.
 pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
-    archives::inline(async {
+    inline(async {
         for (name, bytes) in files {
             backend.insert(&format!("{PREFIX}/{name}"), bytes).await;
         }
@@ -171,7 +171,7 @@ pub(crate) fn place(backend: &Arc<FaultStore>) -> Place {
 
 /// The files of the store in it.
 pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
-    archives::inline(async {
+    inline(async {
         let mut files = Files::new();
         let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;
         for meta in listed {
@@ -183,6 +183,23 @@ pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
         }
         Ok(files)
     })
+}
+
+/// Waits for what may take several turns, on this thread.
+///
+/// # Panics
+///
+/// When the system gives no runtime.
+pub(crate) fn inline<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+/// The files of the store in a folder, but for those of writers that are dead, which no reader sees.
+pub(crate) fn tree(store: &Path) -> Files {
+    let mut files = archives::tree(store);
+    files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
+    files
 }
 
 /// The store in a folder.

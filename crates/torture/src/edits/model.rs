@@ -148,11 +148,13 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
         let done = commit(&place, transaction, &mut state, &mut lines);
         let told = |error: String| format!("transaction {number}, {}: {error}", json!(lines));
         match done {
-            Ok(new) => head = new.unwrap_or(head),
+            Ok(Some(new)) => head = new,
+            // What was not committed gave no ids.
+            Ok(None) => state.forget_ids_since(&history[&head]),
             Err(error) => return Ok(Err(told(error))),
         }
         if transaction.drops {
-            state = history[&head].clone().with_ids_of(&state);
+            state = history[&head].clone().after(&state);
         }
         history.insert(head, state.clone());
         if transaction.undoes > 0 && head >= transaction.undoes {
@@ -162,7 +164,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
                 Err(error) => return Ok(Err(told(format!("undo: {error}")))),
             };
             let then = history[&(head - transaction.undoes)].clone();
-            state = then.with_ids_of(&state);
+            state = then.after(&state);
             head = report["head"].as_u64().unwrap_or(head);
             history.insert(head, state.clone());
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use zvf_edit::Place;
 use zvf_publish::{Call, Disk};
 
-use super::{NAME, STORES, Subject, settle, unpack};
+use super::{NAME, STORES, Subject, settle, tree, unpack};
 use crate::Report;
 use crate::powerloss::model::{Change, Inode, Model, Op, ROOT};
 use crate::random::Random;
@@ -73,9 +73,9 @@ impl Script {
                 ops.push(Op { call: number, change });
             }
         }
-        let tree = ideal.tree().unwrap_or_default();
-        let same = tree.len() == subject.after.len()
-            && tree.iter().all(|(path, bytes)| {
+        let made = ideal.tree().unwrap_or_default();
+        let same = made.len() == subject.after.len()
+            && made.iter().all(|(path, bytes)| {
                 subject.after.get(&*path.to_string_lossy()).is_some_and(|one| one == bytes)
             });
         anyhow::ensure!(same, "{}: the model is not what happened", subject.id);
@@ -102,7 +102,7 @@ impl Script {
         let target = here.path().join(NAME);
         let place = Place::from(target.as_path()).on_disk(Disk::recording());
         settle(&place).map_err(told)?;
-        let found = archives::tree(&target);
+        let found = tree(&target);
         let acknowledged = crash >= self.returned;
         let heard = match acknowledged {
             true => Ok(serde_json::Value::Null),

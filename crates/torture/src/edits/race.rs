@@ -2,19 +2,20 @@
 //!
 //! Half of the commits add an object, which collides with nobody; half count up a column of one object, which collides
 //! with every other of that sort: read with `expect`, then set. Afterwards every acknowledged commit is in the log, the
-//! chain of records is whole, and both counts are exact. The control is a backend that takes conditions and ignores
-//! them, and writers that trust it: it must lose some.
+//! chain of records is whole, and both counts are exact. Then one writer overtakes another while one of its requests is
+//! answered as if nothing were there. The control is the same on a backend that takes conditions and ignores them, with
+//! writers that trust it: it must lose some.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fault_store::FaultStore;
+use fault_store::{Fault, FaultStore};
 use serde_json::{Value, json};
-use zvf_edit::{EditError, Place, Side, diff, log};
+use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
-use super::{NAME, backend, edit, place, unpack};
+use super::{Files, NAME, backend, edit, place, tree, unpack};
 use crate::Report;
 
 /// Races `writers` writers until `commits` were acknowledged.
@@ -22,7 +23,7 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
     let here = archives::scratch();
     let store = here.path().join(NAME);
     unpack(STORE, &store)?;
-    let files = archives::tree(&store);
+    let files = tree(&store);
     let before = here.path().join("before.zv");
     unpack(STORE, &before)?;
     let local = Place::from(store.as_path());
@@ -33,16 +34,44 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
     report.count(chain(&store));
     let (remote, fewer) = (backend(&files), commits.min(REMOTE_COMMITS));
     report.count(race(&place(&remote), &before, writers, fewer));
-    // The control: nobody is refused, and so commits are lost.
+    let [kept, lost] = [lose(&files, false), lose(&files, true)];
+    report.count(match kept? {
+        0 => Ok(()),
+        lost => Err(format!("{lost} acknowledged commits were lost")),
+    });
+    // The control: without conditions some must be.
+    let missed = || Err("without conditions nothing was lost".to_owned());
+    report.count(if lost? > 0 { Ok(()) } else { missed() });
     let blind: Arc<FaultStore> = backend(&files);
     blind.ignore_conditions(true);
-    let lost = race(&place(&blind).trusting_conditions(), &before, writers, fewer).is_err();
-    report.count(if lost { Ok(()) } else { Err("without conditions nothing was lost".to_owned()) });
     // Nobody has to trust it: it is found out.
     let refused = edit(&place(&blind), &[json!({"op": "group.add"})]);
     let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
     report.count(if is_refused { Ok(()) } else { Err(format!("a blind backend: {refused:?}")) });
     Ok(())
+}
+
+/// A writer whose commit overtakes another one, while one of its requests is answered as if nothing were there: how many
+/// commits of the other one, which were acknowledged, are gone.
+fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
+    let mut lost = 0;
+    for nth in 0..OVERTAKEN_REQUESTS {
+        let backend = backend(files);
+        backend.ignore_conditions(is_blind);
+        let at = place(&backend).trusting_conditions();
+        let mut slow = Editor::open(&at, Path::new("."), CommitOptions::default())?;
+        slow.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
+        let report = edit(&at, &[json!({"op": "group.add", "name": "fast"})])?;
+        backend.plan(nth, Fault::Missing);
+        let _ended = slow.finish(); // refused or done: the other one was acknowledged
+        backend.forget();
+        let head = report["head"].as_u64().unwrap_or(0);
+        let txid = &report["commits"][0]["txid"];
+        let is_there =
+            log(&at, None)?.iter().any(|entry| entry["head"] == head && entry["txid"] == *txid);
+        lost += u64::from(!is_there);
+    }
+    Ok(lost)
 }
 
 /// What was acknowledged.
@@ -161,6 +190,8 @@ fn chain(store: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Requests of the one that overtakes, each of which is answered wrongly once.
+const OVERTAKEN_REQUESTS: usize = 30;
 /// How a try ends that is worth another one.
 const AGAIN: [Class; 3] = [Class::Conflict, Class::ExpectationFailed, Class::Unavailable];
 /// Two axes, without columns of vertices that must be given.

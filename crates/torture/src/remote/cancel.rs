@@ -19,7 +19,7 @@ pub(crate) struct Cancel {
     /// Every so many of the points.
     #[arg(long, default_value_t = 1)]
     every: u64,
-    /// Edits only.
+    /// Of edits, and nothing else.
     #[arg(long)]
     edits: bool,
     /// Repeated in the report; nothing here is random.
@@ -30,8 +30,8 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "cancel", seed: self.seed, ..Report::default() };
-        crate::edits::cancel::run(self.every, &mut report)?;
         if self.edits {
+            crate::edits::cancel::run(self.every, &mut report)?;
             return Ok(report);
         }
         for writer in Writer::ALL {

@@ -21,7 +21,7 @@ pub(crate) struct Faults {
     /// Which writer; all of them without it.
     #[arg(long, value_enum)]
     writer: Option<Writer>,
-    /// Edits only.
+    /// Of edits, and nothing else.
     #[arg(long)]
     edits: bool,
     /// The same seed chooses the same faults.
@@ -33,8 +33,8 @@ impl Faults {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "faults", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
-        crate::edits::faults::run(self.every, self.then_random, &mut random, &mut report)?;
         if self.edits {
+            crate::edits::faults::run(self.every, self.then_random, &mut random, &mut report)?;
             return Ok(report);
         }
         let (kinds, bursts) = (faults(), 3);

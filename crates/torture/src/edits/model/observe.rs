@@ -11,6 +11,7 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use super::super::inline;
 use super::state::{Point, State};
 
 /// What a store holds: the vertices of each object in order, and links as lists of positions.
@@ -26,7 +27,7 @@ pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {
     let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
     let schema = Schema::new(state.kind, axes, ChunkShape::new(&[16.0; 2])?)?;
     let address = store.to_string_lossy().into_owned();
-    archives::inline(async {
+    inline(async {
         let mut writer = Writer::create(&address, schema, WriteOptions::default()).await?;
         writer.push(&batch(state)?)?;
         writer.finish().await?;
@@ -68,7 +69,7 @@ fn batch(state: &State) -> anyhow::Result<Batch> {
 /// Reads a store.
 pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
     let address = store.to_string_lossy().into_owned();
-    archives::inline(async {
+    inline(async {
         let store = Store::open(&address, OpenOptions::default()).await;
         let reader = Reader::new(store.map_err(|error| error.to_string())?);
         let answer = reader.run(&Query::all().with_owners()).await;
@@ -102,7 +103,7 @@ pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
 /// Validates a store at every depth.
 pub(crate) fn validate(store: &Path) -> Result<(), String> {
     let address = store.to_string_lossy().into_owned();
-    archives::inline(async {
+    inline(async {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::open(&address, OpenOptions::default()).await;
         let store = store.map_err(|error| told(&error))?;

@@ -77,8 +77,13 @@ impl State {
         }
     }
 
+    /// Takes back the ids that were given since.
+    pub(crate) fn forget_ids_since(&mut self, earlier: &Self) {
+        self.used.clone_from(&earlier.used);
+    }
+
     /// The model as it was, with what was ever used: ids and positions are not used again.
-    pub(crate) fn with_ids_of(mut self, later: &Self) -> Self {
+    pub(crate) fn after(mut self, later: &Self) -> Self {
         self.used.extend(&later.used);
         self.taken.extend(&later.taken);
         self.next = later.next;
