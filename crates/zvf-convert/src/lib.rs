@@ -22,6 +22,7 @@ mod draco;
 mod elements;
 mod error;
 pub mod format;
+mod isolate;
 pub mod read;
 mod table;
 pub mod write;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{GeometryType, Token};
 use zvf_store::LevelNode;
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
-use crate::num::to_usize;
 
 /// One level, and what was learned of it.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl ObjectsSeen {
     /// The id of row `row`, as far as ids are known.
     pub(crate) fn id(&self, row: u64) -> Option<i64> {
         match &self.ids {
-            Some(ids) => ids.get(to_usize(row)).copied(),
+            Some(ids) => ids.get(saturating_usize(row)).copied(),
             None if self.has_ids => None,
             None => i64::try_from(row).ok(),
         }

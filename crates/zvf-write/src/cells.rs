@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
+use zvf_format::num::{i64s_to_le, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
@@ -22,7 +23,6 @@ use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::elements::Places;
-use crate::num::{bytes_of, to_u64, usize_from_u32};
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
 
@@ -330,7 +330,7 @@ impl Arrays {
             Meaning::Runs(owners) => Some(owners(chunk).to_vec()),
         };
         if let (Some(sink), Some(owners)) = (&self.owners, owners) {
-            put(sink, bytes_of(&owners).into())?;
+            put(sink, i64s_to_le(&owners).into())?;
         }
         let mut fields = fields.into_iter();
         for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
@@ -340,8 +340,8 @@ impl Arrays {
         for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
             let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
             let firsts = groups.iter().flat_map(|group| {
-                let start = crate::num::to_usize(group.start.saturating_mul(stride));
-                let end = start.saturating_add(crate::num::to_usize(stride));
+                let start = zvf_format::num::saturating_usize(group.start.saturating_mul(stride));
+                let end = start.saturating_add(zvf_format::num::saturating_usize(stride));
                 values.get(start..end).unwrap_or(&[])
             });
             put(sink, written.cell(firsts.copied().collect()))?;

@@ -53,7 +53,7 @@ impl DracoPlan {
         if !(1..=30).contains(&bits) {
             return Err(WriteError::setting("bits of Draco streams", "1 to 30", bits));
         }
-        let corner = |n: i64, axis: usize| crate::num::signed_to_f64(n) * chunk[axis];
+        let corner = |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * chunk[axis];
         let origin = [0, 1, 2].map(|axis| round_down(corner(low[axis], axis)));
         let sides = [0, 1, 2]
             .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
@@ -72,7 +72,8 @@ impl DracoPlan {
         if let Some(grid) = self.grid {
             encoder = encoder.with_quantization(grid).map_err(wrong)?;
             if let Ok(key) = <[i64; 3]>::try_from(key) {
-                let side = |n: i64, axis: usize| crate::num::signed_to_f64(n) * self.chunk[axis];
+                let side =
+                    |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
                 encoder = encoder.within(low, high);
@@ -84,12 +85,12 @@ impl DracoPlan {
 
 /// The largest `float32` that is not above `x`.
 fn round_down(x: f64) -> f32 {
-    let near = crate::num::narrow_f32(x);
+    let near = zvf_format::num::nearest_f32(x);
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
 /// The smallest `float32` that is not below `x`.
 fn round_up(x: f64) -> f32 {
-    let near = crate::num::narrow_f32(x);
+    let near = zvf_format::num::nearest_f32(x);
     if f64::from(near) < x { near.next_up() } else { near }
 }

@@ -27,7 +27,6 @@ mod extent;
 mod ingest;
 mod kinds;
 mod link;
-mod num;
 mod objects;
 mod options;
 mod pairs;

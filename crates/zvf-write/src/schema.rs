@@ -288,7 +288,7 @@ impl Schema {
     }
 
     /// What is said of one of several kinds.
-    pub(crate) fn alone(&self, kind: Kind) -> Self {
+    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let mut alone = Self { kind, beside: Vec::new(), ..self.clone() };
         if !self.beside.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
             (alone.directed, alone.links) = (false, LinkStore::Canonical);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use zvf::Kind;
-use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
@@ -21,7 +21,7 @@ use crate::session::Session;
 #[derive(Args, Debug)]
 pub(crate) struct How {
     /// The format of the file [default: from its first bytes and its extension].
-    #[arg(long, value_parser = format, help_heading = "Input")]
+    #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
     format: Option<Format>,
     /// What the geometry is, where the file does not say.
     #[arg(long, help_heading = "Input")]
@@ -41,6 +41,27 @@ pub(crate) struct How {
     /// The type of positions that are text in the file: float32 or float64.
     #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
     dtype: Option<Dtype>,
+    /// What stands between values of tables of text: a character, tab or space [default: by the format].
+    #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    separator: Option<u8>,
+    /// The first line of a table of text is a row: columns are x, y, z, c3, c4 and so on.
+    #[arg(long, help_heading = "Input")]
+    no_header: bool,
+    /// What a line of a table of text begins with that is no row, such as #.
+    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    comment: Option<u8>,
+    /// What stands for a missing number beside an empty value, NA and the like: -9999,missing.
+    #[arg(
+        long = "missing",
+        value_name = "TEXTS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Input"
+    )]
+    missing: Vec<String>,
+    /// Leave out rows of a table of text that are none; how many and which is reported.
+    #[arg(long, help_heading = "Input")]
+    skip_bad_rows: bool,
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
@@ -87,14 +108,35 @@ pub(crate) struct How {
 }
 
 impl How {
+    /// The kind that was asked for.
+    pub(crate) const fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// The attributes that were asked for, where any were.
+    pub(crate) fn attributes(&self) -> Option<Vec<String>> {
+        self.columns.as_deref().and_then(|names| match names {
+            "none" | "" => Some(Vec::new()),
+            "all" => None,
+            names => Some(names.split(',').map(|name| name.trim().to_owned()).collect()),
+        })
+    }
+
+    /// Whether what is there is replaced.
+    pub(crate) const fn overwrite(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Where what does not fit in memory goes.
+    pub(crate) fn scratch(&self) -> Option<PathBuf> {
+        self.temp_dir.clone()
+    }
+
     /// How to make a store, and what stops the making at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
-        let fields = self.columns.as_deref().map(|names| match names {
-            "none" | "" => Vec::new(),
-            names => names.split(',').map(|name| name.trim().to_owned()).collect(),
-        });
+        let fields = self.attributes();
         let columns = ColumnRoles {
             positions: self.positions.clone(),
             object: self.object.clone(),
@@ -104,8 +146,16 @@ impl How {
         let usual = WriteOptions::default();
         let memory = session.memory_limit().unwrap_or(usual.memory);
         let polygons = if self.triangles { Polygons::Triangles } else { Polygons::Same };
+        let text = TextOptions {
+            separator: self.separator,
+            has_header: !self.no_header,
+            comment: self.comment,
+            missing: self.missing.clone(),
+            skip_bad_rows: self.skip_bad_rows,
+        };
         let read = ReadOptions {
             kind: self.kind,
+            text,
             columns,
             positions: self.dtype,
             polygons,
@@ -170,6 +220,17 @@ fn format(text: &str) -> Result<Format, String> {
         let names: Vec<&str> = known.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+fn separator(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        text => match text.as_bytes() {
+            [byte] if byte.is_ascii() && *byte != b'"' => Ok(*byte),
+            _ => Err("expected one character of ASCII, tab or space".to_owned()),
+        },
+    }
 }
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {

@@ -51,6 +51,8 @@ pub struct Capabilities {
     pub ranges: bool,
     /// Whether it is a folder of files.
     pub is_folder: bool,
+    /// The file by which such a folder is known; others are not replaced.
+    pub marker: &'static str,
 }
 
 /// The types that attributes may have.
@@ -148,6 +150,7 @@ pub(crate) const NOTHING: Capabilities = Capabilities {
     streams_out: true,
     ranges: false,
     is_folder: false,
+    marker: "",
 };
 
 /// A table of vertices: any columns, the object as one of them, elements in a file beside it.
@@ -157,5 +160,18 @@ pub(crate) const TABLE: Capabilities = Capabilities {
     positions: Attributes::Numbers,
     vertex_attributes: Attributes::All,
     ids: IdSupport::Bits(64),
+    ..NOTHING
+};
+
+/// Features: points or lines a row, all else columns.
+pub(crate) const FEATURES: Capabilities = Capabilities {
+    kinds: &[Kind::PointCloud, Kind::Polyline, Kind::Streamline, Kind::Line],
+    axes: (2, 3),
+    positions: Attributes::Types(&["float32", "float64"]),
+    vertex_attributes: Attributes::All,
+    object_attributes: Attributes::All,
+    ids: IdSupport::Bits(64),
+    units: UnitSupport::Any,
+    streams_in: false,
     ..NOTHING
 };

@@ -18,23 +18,32 @@ mod arrow_files;
 mod capabilities;
 mod csv;
 mod draco;
+mod flatgeobuf;
 mod freesurfer;
+mod geojson;
 mod gifti;
 mod gltf;
 mod graph;
+#[cfg(feature = "h5ad")]
+mod h5ad;
 mod jsonl;
+mod las;
 mod npy;
 mod obj;
 mod ply;
+mod precomputed;
 mod stl;
 mod swc;
+mod tck;
+mod text_points;
 mod trk;
+mod trx;
 mod vtk;
 
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, NOTHING, TABLE};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, NOTHING, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 
 use crate::ConvertError;
@@ -133,6 +142,10 @@ macro_rules! formats {
 
 formats! {
     Npy => npy::SPEC, "An array of NumPy.";
+    Tck => tck::SPEC, "Streamlines of `MRtrix`.";
+    Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
+    TrxFolder => trx::FOLDER, "The same as a folder.";
+    Precomputed => precomputed::SPEC, "Annotations, skeletons and meshes of Neuroglancer.";
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";
@@ -149,9 +162,20 @@ formats! {
     Swc => swc::SPEC, "Trees of neurons.";
     Csv => csv::SPEC, "Text with commas.";
     Tsv => csv::TSV, "Text with tabs.";
+    Copc => las::COPC, "Points of laser scanners in an octree.";
+    Laz => las::LAZ, "Points of laser scanners, compressed.";
+    Las => las::LAS, "Points of laser scanners.";
+    FlatGeobuf => flatgeobuf::SPEC, "Features with an index.";
+    Xyz => text_points::XYZ, "Lines of coordinates.";
+    Pts => text_points::PTS, "Lines of coordinates, counted.";
+    GeoJson => geojson::SPEC, "A collection of features.";
+    GeoJsonLines => geojson::LINES, "A feature a line.";
+    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
     Jsonl => jsonl::SPEC, "A JSON object a line.";
     #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
     #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoArrow => arrow_files::GEOARROW, "Features in a file of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoParquet => arrow_files::GEOPARQUET, "Features in a Parquet file.";
     #[cfg(feature = "arrow")] Parquet => arrow_files::PARQUET, "A Parquet file.";
 }
 
@@ -191,6 +215,14 @@ impl Format {
     #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
+    }
+
+    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let mut bytes = Bytes::open(path).ok()?;
+        let known = bytes.start().ok().and_then(|start| Self::detect(&start));
+        known.or_else(|| Self::from_extension(path))
     }
 
     pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {

@@ -18,8 +18,8 @@ use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
 use super::fragments::ChunkFragments;
-use crate::num::to_u64;
 use crate::{Column, ModelError};
+use zvf_format::num::to_u64;
 
 /// A chunk taken out of its stream.
 #[derive(Clone, Debug)]

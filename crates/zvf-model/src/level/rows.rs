@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
-use crate::num::{to_u64, to_usize};
 use crate::{Column, ModelError};
 
 impl LevelReader {
@@ -58,7 +58,7 @@ impl LevelReader {
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         match self.vertex_rows() {
             Ok(_) if self.is_draco() => self.draco_rows(asks).await,
-            Ok(rows) => rows.some(asks).await,
+            Ok(rows) => rows.read_ranges(asks).await,
             Err(error) => asks.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -121,7 +121,7 @@ impl LevelReader {
                         ModelError::refused(Class::OutOfBounds, "end of rows", expected, range.end);
                     return Err(place(error));
                 }
-                Ok(column.slice(to_usize(range.start)..to_usize(range.end)))
+                Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
             };
             ranges.iter().map(slice).collect()
         });
@@ -170,7 +170,7 @@ impl CellRows<'_> {
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
-    pub(crate) async fn some(
+    pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {

@@ -50,7 +50,7 @@ async fn with_streams(
     };
     if policy.link_width() != FACE_CORNERS {
         let expected = Expected::Exactly(3);
-        let found = crate::num::to_u64(policy.link_width());
+        let found = zvf_format::num::to_u64(policy.link_width());
         return Err(ModelError::refused(Class::BadShape, "corners of a face", expected, found));
     }
     let none = vec![0; policy.sid_ndim()];
@@ -116,7 +116,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
     let place = |error: ModelError| error.in_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
-    let width = crate::num::to_u64(policy.link_width());
+    let width = zvf_format::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
         let expected = Expected::Exactly(width.into());
         return Err(place(ModelError::refused(
@@ -151,7 +151,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         ),
         _ => None,
     };
-    let within = within(level, delta).await?;
+    let within = open_within(level, delta).await?;
     let width = within.as_ref().and_then(|(_, doc)| doc.link_width);
     let doc = match (between_doc, width) {
         (Some(doc), Some(width)) if doc.link_width != width => {
@@ -171,7 +171,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         }
     };
     let policy = policy(level, &doc, delta).await.map_err(place)?;
-    let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    let between = open_between(level, &name, &doc, policy).await.map_err(place)?;
     let (mut segments, mut doc) = (Vec::new(), doc);
     if let Some((cells, within_doc)) = within {
         // Their documents count the records between chunks alone: those within are known to the cells.
@@ -192,7 +192,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
 }
 
 /// The links within chunks, with their document.
-async fn within(
+async fn open_within(
     level: &LevelReader,
     delta: Delta,
 ) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
@@ -251,12 +251,12 @@ fn within_segment(
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
     let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
     // Both ends have the key of the cell, whatever the chunks of the other level measure.
-    let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+    let same = policy.with_delta(delta, Anchor::same_chunks(policy.sid_ndim())?)?;
     Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
 /// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
-async fn between(
+async fn open_between(
     level: &LevelReader,
     name: &str,
     doc: &LinksFamily,
@@ -335,7 +335,7 @@ async fn policy(
         Err(ModelError::refused(class, what, Expected::Exactly(want), found))
     };
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
-    let rank = crate::num::to_u64(level.key_rank());
+    let rank = zvf_format::num::to_u64(level.key_rank());
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
     let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
     let policy = LinkPolicy::new(width, level.key_rank())?;
@@ -351,7 +351,7 @@ async fn policy(
     if delta == Delta::SAME {
         return Ok(policy);
     }
-    Ok(policy.across(delta, anchor(level, delta).await?)?)
+    Ok(policy.with_delta(delta, anchor(level, delta).await?)?)
 }
 
 /// What leads from chunks of a level to those of the level `delta` away.
@@ -365,12 +365,12 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     let node = level.store().level(other).await?;
     let there = node.meta().effective_chunk_shape(root);
     if there == level.chunk_shape().sizes() {
-        return Ok(Anchor::same(level.key_rank())?);
+        return Ok(Anchor::same_chunks(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
     let (here, there) =
         (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
-    Ok(Anchor::between(&here, &there, level.key_rank())?)
+    Ok(Anchor::between_levels(&here, &there, level.key_rank())?)
 }
 
 /// The type of the numbers in a row.

@@ -285,7 +285,7 @@ impl LinkSegment {
         for row in rows.iter().flat_map(Clone::clone) {
             let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
             let Some(face) = face else {
-                let expected = Expected::AtMost(crate::num::to_u64(faces.len()).into());
+                let expected = Expected::AtMost(zvf_format::num::to_u64(faces.len()).into());
                 let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, row);
                 return Err(error.in_array(self.path()).in_chunk(chunk));
             };

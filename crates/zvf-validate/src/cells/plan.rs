@@ -79,7 +79,7 @@ impl Plan {
         let vertex_columns = level.vertex_columns.clone();
         let fragment_columns = level.fragment_columns.clone();
         Some(Self {
-            fresh: run.found.fresh(),
+            fresh: run.found.new_empty(),
             vertices: vertices.path.clone(),
             has_fragments: fragments.is_some(),
             fragments: fragments.unwrap_or_else(|| level.path("vertex_fragments")),
@@ -175,7 +175,7 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
         return None;
     };
     let categories =
-        doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
+        doc.dictionary.as_ref().map(|d| (zvf_format::num::to_u64(d.categories.len()), d.missing));
     Some(ColumnPlan {
         dtype,
         width,

@@ -71,7 +71,7 @@ impl Layouts {
         }
         let (mut each, mut next) = (Vec::with_capacity(kinds.len()), 0);
         for (_, files) in kinds {
-            let layout = Layout::after(&files, recipe, next, progress)?;
+            let layout = Layout::starting_at_id(&files, recipe, next, progress)?;
             next = layout.next;
             each.push((files, layout));
         }

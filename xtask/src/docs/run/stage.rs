@@ -43,6 +43,17 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A folder of one skeleton of two vertices.
+fn precomputed(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir(folder)?;
+    let info = r#"{"@type":"neuroglancer_skeletons","transform":[1,0,0,0,0,1,0,0,0,0,1,0],"vertex_attributes":[]}"#;
+    fs::write(folder.join("info"), info)?;
+    let counts = [2_u32, 1].map(u32::to_le_bytes).concat();
+    let places = [0_f32, 0.0, 0.0, 900.0, 40.0, 7.0].map(f32::to_le_bytes).concat();
+    let edge = [0_u32, 1].map(u32::to_le_bytes).concat();
+    Ok(fs::write(folder.join("7"), [counts, places, edge].concat())?)
+}
+
 /// The home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {
     for folder in [
@@ -77,6 +88,7 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     }
     fs::write(stage.join("survey.csv"), survey)?;
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
         ["a.swc", "b.swc", "neurons/one.swc", "neurons/two.swc"].iter().enumerate()
@@ -187,7 +199,15 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
 ];
 
 /// Files of other formats, and what pages call them.
-const FORMAT_FILES: [(&str, &str); 11] = [
+const FORMAT_FILES: [(&str, &str); 19] = [
+    ("las/f7.las", "scan.las"),
+    ("geojson/points.geojson", "places.geojson"),
+    ("geoparquet/points.parquet", "points.parquet"),
+    ("flatgeobuf/lines.fgb", "places.fgb"),
+    ("text_points/scan.pts", "scan.pts"),
+    ("h5ad/plain.h5ad", "cells.h5ad"),
+    ("tck/plain.tck", "tracts.tck"),
+    ("trx/full.trx", "full.trx"),
     ("existing/box.obj", "box.obj"),
     ("stl/several.stl", "part.stl"),
     ("gltf/scene.glb", "scene.glb"),

@@ -1,3 +1,5 @@
+//! Tests of glTF and GLB files.
+
 use super::*;
 use crate::read::golden;
 

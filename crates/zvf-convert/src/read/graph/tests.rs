@@ -1,3 +1,5 @@
+//! Tests of graphs read from GraphML and lists of edges.
+
 use serde_json::Value as Json;
 
 use super::*;
@@ -5,7 +7,7 @@ use crate::read::geometry::WholeFile;
 use crate::read::golden::{self, Gathered};
 use crate::read::{Bytes, Format};
 
-fn whole(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
+fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
     let mut bytes = Bytes::open(path)?;
     bytes.is(format);
     WholeFile::read(bytes, &ReadOptions::default())
@@ -35,7 +37,7 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
 fn golden_files_of_graphml() {
     let expected = golden::expected("graphml");
     let read = |path: &std::path::Path| {
-        let file = whole(path, Format::Graphml)?;
+        let file = read_file(path, Format::Graphml)?;
         let document = graphml::parse(&file)?;
         let rows = document.resolve(&file)?;
         Ok((document.graph, rows))
@@ -57,11 +59,11 @@ fn golden_files_of_graphml() {
 fn golden_files_of_edge_lists() {
     let expected = golden::expected("edgelist");
     let read = |path: &std::path::Path| {
-        let file = whole(path, Format::Edgelist)?;
+        let file = read_file(path, Format::Edgelist)?;
         let name = path.file_name().unwrap().to_str().unwrap();
-        let nodes = name
-            .strip_suffix(".edges.csv")
-            .map(|stem| whole(&path.with_file_name(format!("{stem}.nodes.csv")), Format::Edgelist));
+        let nodes = name.strip_suffix(".edges.csv").map(|stem| {
+            read_file(&path.with_file_name(format!("{stem}.nodes.csv")), Format::Edgelist)
+        });
         edges::parse(&file, nodes.transpose()?.as_ref())
     };
     for (name, facts) in expected["files"].as_object().unwrap() {

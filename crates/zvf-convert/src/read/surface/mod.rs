@@ -478,7 +478,7 @@ mod tests {
     use crate::read::golden::{self, Gathered};
     use crate::read::{Bytes, Format, ReadOptions};
 
-    fn whole(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
+    fn read_file(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
         let mut bytes = Bytes::open(path)?;
         bytes.is(format);
         WholeFile::read(bytes, &ReadOptions::default())
@@ -488,7 +488,7 @@ mod tests {
     fn golden_files_of_gifti() {
         golden::check("gifti");
         for (name, facts) in golden::expected("gifti")["files"].as_object().unwrap() {
-            let file = whole(&golden::folder("gifti").join(name), Format::Gifti).unwrap();
+            let file = read_file(&golden::folder("gifti").join(name), Format::Gifti).unwrap();
             let parsed = gifti::parse(&file).unwrap();
             let arrays = facts["gifti"]["arrays"].as_array().unwrap();
             assert_eq!(parsed.arrays.len(), arrays.len(), "{name}");
@@ -503,7 +503,7 @@ mod tests {
     fn golden_files_of_freesurfer() {
         let expected = golden::expected("freesurfer");
         golden::check_good("freesurfer", &expected);
-        let read = |path: &Path| freesurfer::parse(&whole(path, Format::Freesurfer)?);
+        let read = |path: &Path| freesurfer::parse(&read_file(path, Format::Freesurfer)?);
         for (name, facts) in expected["files"].as_object().unwrap() {
             let file = read(&golden::folder("freesurfer").join(name)).unwrap();
             for column in facts["vertex_attributes"].as_array().into_iter().flatten() {

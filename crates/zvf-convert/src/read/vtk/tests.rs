@@ -1,3 +1,5 @@
+//! Tests of VTK files.
+
 use serde_json::Value as Json;
 
 use super::*;

@@ -531,13 +531,13 @@ fn read_cells(
     let (Some(offsets), Some(ids)) = (find("offsets"), find("connectivity")) else {
         return Ok(()); // the count of cells is compared later
     };
-    let ends = whole(&form.read(offsets, Some(count))?);
+    let ends = as_integers(&form.read(offsets, Some(count))?);
     if !ends.is_sorted() || ends.first().is_some_and(|first| *first < 0) {
         let expected = "offsets that ascend".to_owned();
         return Err(form.bad(offsets, Class::NotMonotonic, expected, "others".to_owned()));
     }
     let ends: Vec<usize> = ends.iter().filter_map(|end| usize::try_from(*end).ok()).collect();
-    let ids = whole(&form.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
+    let ids = as_integers(&form.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
     let cells = match sort {
         0 => &mut data.verts,
         1 => &mut data.lines,
@@ -548,7 +548,7 @@ fn read_cells(
     Ok(())
 }
 
-fn whole(values: &Column) -> Vec<i64> {
+fn as_integers(values: &Column) -> Vec<i64> {
     let value = |row| match values.value(row, 0) {
         zvf_model::Value::Int(n) => n,
         zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
