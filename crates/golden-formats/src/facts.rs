@@ -37,7 +37,8 @@ impl Facts {
         format: Option<Format>,
         kind: Option<Kind>,
     ) -> Result<Self, ConvertError> {
-        let options = ReadOptions { kind, ..ReadOptions::default() };
+        let polygons = read::Polygons::Triangles;
+        let options = ReadOptions { kind, polygons, ..ReadOptions::default() };
         let reader = read::open(Input::path(path), format, &options)?;
         let header = reader.header().clone();
         let mut all = Collected::new(&header, u64::MAX, "the test");
