@@ -37,7 +37,7 @@ const TOOLS: [&str; 9] = [
     "dask[distributed]",
 ];
 
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
     let python = environment(house, "python-env")?;
     if wheel {
