@@ -7,8 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, python, test, tidy,
-    torture,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
+    tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -61,7 +61,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -86,6 +86,7 @@ const STEPS: [Step; 14] = [
     Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },
     Step { name: "deny", run: |house| deny::run(house, Args::default()) },
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
+    Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
     Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step { name: "torture", run: torture::run_bounded },

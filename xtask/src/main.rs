@@ -21,6 +21,7 @@ mod house;
 mod miri;
 mod mutate;
 mod no_std;
+mod publish;
 mod python;
 mod test;
 mod tidy;
@@ -91,6 +92,7 @@ const COMMANDS: &[&Command] = &[
     &fixtures::COMMAND,
     &tidy::COMMAND,
     &api::COMMAND,
+    &publish::COMMAND,
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,

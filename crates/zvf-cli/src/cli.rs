@@ -14,11 +14,16 @@ use crate::commands::cell::Cell;
 use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
+use crate::commands::convert::Convert;
+#[cfg(feature = "write")]
 use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
 #[cfg(feature = "edit")]
+use crate::commands::diff::Diff;
+#[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
+use crate::commands::formats::Formats;
 use crate::commands::group::Group;
 #[cfg(feature = "edit")]
 use crate::commands::history::{Log, Show, Undo};
@@ -122,6 +127,9 @@ enum Command {
     #[command(subcommand)]
     Blob(Blob),
     #[cfg(feature = "write")]
+    Convert(Box<Convert>),
+    Formats(Formats),
+    #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
     #[command(subcommand)]
@@ -136,6 +144,8 @@ enum Command {
     Log(Log),
     #[cfg(feature = "edit")]
     Show(Show),
+    #[cfg(feature = "edit")]
+    Diff(Diff),
     #[cfg(feature = "edit")]
     Undo(Undo),
     #[cfg(feature = "edit")]
@@ -210,6 +220,9 @@ impl Cli {
                 Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
+                Command::Convert(command) => command.run(&session, &mut out).await,
+                Command::Formats(command) => command.run(&session, &mut out),
+                #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Ingest(command) => command.run(&session, &mut out).await,
@@ -218,11 +231,13 @@ impl Cli {
                 #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
-                Command::Edit(command) => command.run(&session, &mut out),
+                Command::Edit(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
                 Command::Log(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Show(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Diff(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Undo(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
@@ -251,6 +266,12 @@ impl Cli {
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }
+        };
+        let work = async {
+            let outcome = work.await?;
+            #[cfg(feature = "edit")]
+            session.check_watched()?;
+            Ok(outcome)
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
         // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.

@@ -139,7 +139,8 @@ impl Interrupt {
         }
     }
 
-    fn reason(&self) -> anyhow::Error {
+    /// Why a command ends that was stopped.
+    pub(crate) fn reason(&self) -> anyhow::Error {
         if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
     }
 
