@@ -74,8 +74,8 @@ fn environment(house: &House, name: &str) -> anyhow::Result<PathBuf> {
 fn develop(house: &House, python: &std::path::Path) -> anyhow::Result<()> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
-    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path"];
-    house.program(python).args(&build).args(&[&manifest, "--out", &out]).run()?;
+    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
+    house.program(python).args(&build).args(&["--out", &out]).run()?;
     install(house, python, &newest(&out, "whl")?)
 }
 

@@ -84,7 +84,7 @@ fn check_all_kinds(
 ) {
     let (mut vertices, mut objects) = (facts.batch.len(), facts.lengths().len());
     for kind in &facts.header.other_kinds {
-        match Facts::read(path, format, Some(*kind)) {
+        match Facts::read(path, format, (Some(*kind), Polygons::Triangles)) {
             Ok(other) => {
                 vertices += other.batch.len();
                 objects += other.lengths().len();
