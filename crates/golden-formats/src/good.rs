@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_convert::Format;
-use zvf_convert::read::{self, Input, ReadOptions};
+use zvf_convert::read::{self, Input};
 use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_model::{Field, Kind};
 
-use crate::facts::{Facts, hash_field, hash_half, hash_numbers, hash_positions};
+use crate::facts::{Facts, hash_field, hash_half, hash_numbers, hash_positions, options};
 use crate::{Outcome, read_format};
 
 pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
@@ -269,7 +269,7 @@ fn check_again(
     let place = folder.path().join(format!("again.{end}"));
     let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
         let losses = write::find_losses(&facts.header, format)?;
-        let options = ReadOptions { kind, ..ReadOptions::default() };
+        let options = options(path, Some(format), kind);
         let reader = read::open(Input::path(path), Some(format), &options)?;
         let report = if format.capabilities().is_folder {
             std::fs::create_dir(&place)?;
