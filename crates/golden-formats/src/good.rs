@@ -9,7 +9,7 @@ use zvf_convert::read::{self, Input, Polygons, ReadOptions};
 use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_model::{Field, Kind};
 
-use crate::facts::{Facts, hash_field, hash_half, hash_numbers, hash_positions};
+use crate::facts::{Facts, hash_field, hash_half, hash_numbers, hash_positions, options};
 use crate::{Outcome, read_format};
 
 pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
@@ -273,7 +273,7 @@ fn check_again(
     let place = folder.path().join(format!("again.{end}"));
     let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
         let losses = write::find_losses(&facts.header, format)?;
-        let options = ReadOptions { kind, polygons, ..ReadOptions::default() };
+        let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
         let reader = read::open(Input::path(path), Some(format), &options)?;
         let report = if format.capabilities().is_folder {
             std::fs::create_dir(&place)?;
