@@ -24,6 +24,9 @@ pub(crate) struct Diskfull {
     /// From one to the next, in KiB.
     #[arg(long, default_value_t = 64)]
     step: u64,
+    /// Edits only.
+    #[arg(long)]
+    edits: bool,
     /// Repeated in the report; nothing here is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -36,6 +39,18 @@ impl Diskfull {
         let mut size = self.from;
         let (mut full, mut whole) = (0_u64, 0_u64);
         while size <= self.to {
+            let disk = Mounted::new(size)?;
+            let edited = crate::edits::diskfull::fill(disk.path(), size);
+            if let Ok((refused, done)) = edited {
+                full += refused;
+                whole += done;
+            }
+            report.count(edited.map(drop));
+            if self.edits {
+                size += self.step.max(1);
+                continue;
+            }
+            drop(disk);
             let disk = Mounted::new(size)?;
             report.count(runtime.block_on(replaced(disk.path(), size, &mut full, &mut whole)));
             size += self.step.max(1);

@@ -12,6 +12,7 @@ mod commands;
 mod compare;
 mod diskfull;
 mod edit;
+mod edits;
 mod exhaust;
 mod kill9;
 mod memory;
@@ -77,6 +78,10 @@ enum Command {
     Rerun(rerun::Rerun),
     /// What every command holds under a limit.
     Memory(memory::Memory),
+    /// Random operations against an in-memory model.
+    EditModel(edits::model::EditModel),
+    /// A folder of editing scenarios with their answers.
+    EditScript(edits::script::EditScript),
 }
 
 /// What a subcommand found.
@@ -123,6 +128,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Cancel(cancel) => cancel.run()?,
         Command::Rerun(rerun) => rerun.run()?,
         Command::Memory(memory) => memory.run()?,
+        Command::EditModel(model) => model.run()?,
+        Command::EditScript(script) => script.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -18,6 +18,7 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod draco;
 mod elements;
 mod error;
 pub mod format;

@@ -76,7 +76,7 @@ impl Plan {
             told(&done);
         }
         for step in &self.beside {
-            self.beside(step, &build, &mut done).await?;
+            self.copy_extra_kinds(step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
         let root = build.declare_attributes(&root);
@@ -93,7 +93,7 @@ impl Plan {
     }
 
     /// Writes a part that is in no level.
-    async fn beside(
+    async fn copy_extra_kinds(
         &self,
         step: &Step,
         build: &Build,
@@ -103,7 +103,7 @@ impl Plan {
         match &step.what {
             What::Document => {
                 let doc = store.group(path).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Groups => {
                 if let Some(from) = store.rows(path).await? {
@@ -150,7 +150,7 @@ pub(crate) struct Progress<'a> {
 impl Progress<'_> {
     /// Counts cells.
     pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells = self.done.cells.saturating_add(crate::num::to_u64(cells));
+        self.done.cells = self.done.cells.saturating_add(zvf_format::num::to_u64(cells));
         (self.told)(self.done);
     }
 }
@@ -201,7 +201,7 @@ async fn level(
             }
             What::Document => {
                 let doc = node.group(below).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Unknown => {
                 let copied = build.copy(reader.store(), path).await?;
@@ -214,7 +214,7 @@ async fn level(
         meta.vertex_count = i64::try_from(rows).unwrap_or(i64::MAX);
     }
     meta.fragments_tile = vertices.tile;
-    build.group(node.path().as_str(), &own(meta.to_group())).await?;
+    build.group(node.path().as_str(), &without_copied_documents(meta.to_group())).await?;
     Ok(())
 }
 
@@ -232,7 +232,7 @@ async fn target<'a>(
     } else {
         // A leading axis without values is as long as the chunks that are there.
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
-        grid.and_then(|grid| grid.with_attribute_bins(crate::num::to_u64(values).max(1)))
+        grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.
@@ -265,7 +265,7 @@ fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
 }
 
 /// A document without the copies of others that a tool put into it.
-fn own(mut doc: GroupDoc) -> GroupDoc {
+fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc.extras.shift_remove(COPIES);
     doc
 }

@@ -179,7 +179,7 @@ impl Options {
     }
 
     /// The same for a store of one kind: what is said of it is said of all.
-    pub(crate) fn alone(&self, kind: Kind) -> Self {
+    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
             method: own.method.or(self.method),
@@ -194,14 +194,14 @@ impl Options {
     /// What is said of one kind.
     pub(crate) fn said(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        own.fold(OfKind::default(), OfKind::or)
+        own.fold(OfKind::default(), OfKind::merge_defaults)
     }
 
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
-        let is = method.unwrap_or(Method::usual(kind));
+        let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
@@ -227,7 +227,7 @@ impl Options {
     /// Refuses settings that mean nothing for this kind; gives its method.
     fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
         self.check()?;
-        let method = self.method.unwrap_or(Method::usual(kind));
+        let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
             return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
         }
@@ -310,7 +310,7 @@ pub struct OfKind {
 
 impl OfKind {
     /// These, and of others what these do not say.
-    fn or(self, other: &Self) -> Self {
+    fn merge_defaults(self, other: &Self) -> Self {
         Self {
             method: self.method.or(other.method),
             size: self.size.or(other.size),
@@ -348,7 +348,7 @@ impl Method {
         (Self::Keep, "keep"),
     ];
 
-    pub(crate) fn usual(kind: Kind) -> Self {
+    pub(crate) fn default_for(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
         } else if kind.is_chain() || kind == Kind::Skeleton {
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_method_that_fits() {
         for kind in Kind::ALL {
-            assert!(Method::usual(kind).fits(kind), "{kind}");
+            assert!(Method::default_for(kind).fits(kind), "{kind}");
         }
     }
 

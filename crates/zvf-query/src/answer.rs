@@ -5,11 +5,11 @@ use std::fmt;
 use std::time::Duration;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{f64_from_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Field, Kind, LevelId, ObjectId, Value};
 use zvf_store::Notice;
 
-use crate::num::{to_f64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::Mode;
 
@@ -149,7 +149,7 @@ impl Summary {
     /// The mean; `None` of text, and where there is no value. True counts as 1.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0 && !self.is_text).then(|| self.sum / to_f64(self.count))
+        (self.count > 0 && !self.is_text).then(|| self.sum / f64_from_u64(self.count))
     }
 }
 

@@ -188,7 +188,7 @@ impl Reader {
             Some(warm) => warm,
             None => {
                 let opened = LevelReader::open(&self.store, level).await?;
-                let warm = Arc::new(Warm::over(opened).await?);
+                let warm = Arc::new(Warm::from_level(opened).await?);
                 Arc::clone(levels().entry((level, None)).or_insert(warm))
             }
         };
@@ -200,7 +200,7 @@ impl Reader {
             return Ok(warm);
         }
         let Some(opened) = own.level.of_kind(kind).await? else { return Ok(own) };
-        let warm = Arc::new(Warm::over(opened).await?);
+        let warm = Arc::new(Warm::from_level(opened).await?);
         Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(warm)))
     }
 }

@@ -84,7 +84,9 @@ impl Budget {
     /// Bytes that could be reserved right now without waiting.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        crate::num::to_u64(self.bytes.available_permits()).saturating_mul(UNIT).min(self.max_bytes)
+        zvf_format::num::to_u64(self.bytes.available_permits())
+            .saturating_mul(UNIT)
+            .min(self.max_bytes)
     }
 
     /// Waits until one more request may be sent.

@@ -19,6 +19,7 @@ use std::path::Path;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline};
@@ -27,7 +28,6 @@ use crate::any::{AnyArray, TEXT_UNIT, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::to_usize;
 use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
@@ -296,9 +296,9 @@ async fn to_zarr(
         let selection = geometry.select(&start, &stop)?;
         let mut first = None;
         for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
-            let mut padded = vec![0; to_usize(geometry.block_size().into())];
+            let mut padded = vec![0; saturating_usize(geometry.block_size().into())];
             for run in part.runs() {
-                let [to, from, len] = [run.from, run.to, run.len].map(to_usize);
+                let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
                 let target = padded.get_mut(to..to.saturating_add(len));
                 let source = items.get(from..from.saturating_add(len));
                 if let (Some(target), Some(source)) = (target, source) {
@@ -406,7 +406,7 @@ fn halved(shape: &[u64], size: u64, most: u64) -> Vec<u64> {
 /// Items with their lowest byte first.
 fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
-    let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { to_usize(dtype.size) };
+    let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { saturating_usize(dtype.size) };
     let mut bytes = Vec::from(items);
     bytes.chunks_exact_mut(unit.max(1)).for_each(<[u8]>::reverse);
     bytes.into()

@@ -163,7 +163,7 @@ impl<'a> Directory<'a> {
     /// The dataset with this id, or `None` past the end. Walks the records before it.
     #[must_use]
     pub fn get(&self, id: u32) -> Option<Dataset<'a>> {
-        self.iter().nth(num::to_usize(id))
+        self.iter().nth(num::usize_from_u32(id))
     }
 
     /// The first dataset of exactly this name.

@@ -7,6 +7,7 @@
 //! A server that cannot be installed here is a skip that says why, never silence.
 
 mod counts;
+mod edits;
 mod services;
 
 use std::io::Write;
@@ -53,7 +54,9 @@ pub(crate) fn run(
             let report = one(name, golden, &service, runtime);
             tally.add(report.with_context(|| format!("{name}, {}", golden.id))?)?;
         }
-        if !service.lists {
+        if service.lists {
+            tally.add(edits::edit(name, &service, runtime)?)?;
+        } else {
             tally.add(counts::count(&service, runtime)?)?;
         }
     }

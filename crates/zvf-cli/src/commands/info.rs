@@ -196,10 +196,10 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
         let vertices = u64::try_from(level.vertices).ok();
         table.row(vec![
             name(level),
-            table::maybe(vertices),
-            table::maybe(level.chunks),
-            table::maybe(level.objects),
-            table::maybe(level.groups),
+            table::format_optional(vertices),
+            table::format_optional(level.chunks),
+            table::format_optional(level.objects),
+            table::format_optional(level.groups),
             level.stored.map_or_else(|| "-".to_owned(), |stored| table::bytes(stored.bytes)),
             table::floats(&level.chunk_shape),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),

@@ -1,5 +1,7 @@
 //! What a caller may want to be read otherwise.
 
+use std::path::PathBuf;
+
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -28,6 +30,12 @@ pub struct ReadOptions {
     pub positions: Option<Dtype>,
     /// What to do with faces that have different numbers of corners.
     pub polygons: Polygons,
+    /// How tables of text are written.
+    pub text: TextOptions,
+    /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
+    pub nodes: Option<PathBuf>,
+    /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
+    pub weld: bool,
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
@@ -78,6 +86,9 @@ impl Default for ReadOptions {
             columns: ColumnRoles::default(),
             positions: None,
             polygons: Polygons::default(),
+            text: TextOptions::default(),
+            nodes: None,
+            weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,
             bounds: None,
@@ -108,6 +119,44 @@ pub struct ColumnRoles {
     pub fields: Option<Vec<String>>,
     /// The types of columns that are not to be told from their values.
     pub types: Vec<(String, Dtype)>,
+}
+
+/// How tables of text are written.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, ReadOptions, TextOptions};
+///
+/// let text = TextOptions { separator: Some(b';'), skip_bad_rows: true, ..TextOptions::default() };
+/// let options = ReadOptions { text, ..ReadOptions::default() };
+/// let table: &[u8] = b"x;y\n1;2\n3;oops\n5;6\n";
+/// let mut reader = read::open(Input::reader(table), Some(Format::Csv), &options)?;
+/// let rows: usize = reader.by_ref().map(|piece| match piece {
+///     Ok(read::Piece::Vertices(batch)) => batch.len(),
+///     _ => 0,
+/// }).sum();
+/// assert_eq!(rows, 2);
+/// assert!(reader.notes()[0].starts_with("1 bad row was skipped: line 3"));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// What stands between values: a byte of ASCII; a blank is any number of blanks and tabs [default: by the format].
+    pub separator: Option<u8>,
+    /// Whether the first line names the columns; otherwise they are x, y, z, c3, c4 and so on.
+    pub has_header: bool,
+    /// What a line begins with that is no row.
+    pub comment: Option<u8>,
+    /// What stands for missing numbers, beside an empty value, NA and the like.
+    pub missing: Vec<String>,
+    /// Leaves rows out that are none, and says which.
+    pub skip_bad_rows: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        let (separator, comment, missing) = (None, None, Vec::new());
+        Self { separator, has_header: true, comment, missing, skip_bad_rows: false }
+    }
 }
 
 /// What to do with faces.

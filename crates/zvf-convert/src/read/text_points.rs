@@ -350,7 +350,7 @@ const MAX_ELEMENTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden::{check_broken, check_good};
+    use super::super::stock_files::{check_broken, check_good};
     use super::*;
     use crate::read::{Input, open};
 
@@ -360,8 +360,8 @@ mod tests {
         let except = ["table.xyz"];
         check_good("text_points", &except, &ReadOptions::default());
         check_good("text_points", &except, &ReadOptions { batch_rows: 2, ..ReadOptions::default() });
-        let path = super::super::golden::folder("text_points").join("table.xyz");
-        let table = super::super::golden::read_all(&path, &ReadOptions::default()).unwrap();
+        let path = super::super::stock_files::folder("text_points").join("table.xyz");
+        let table = super::super::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
         assert_eq!((table.rows, table.header.fields.len()), (25, 1));
     }
 

@@ -22,6 +22,10 @@ impl Values {
         self.dtype
     }
 
+    pub(super) const fn width(&self) -> u32 {
+        self.width
+    }
+
     /// Adds what `text` says; whether it says a value of the type.
     pub(super) fn push_text(&mut self, text: &str) -> bool {
         push_text(self.dtype, text, &mut self.bytes)
@@ -30,6 +34,13 @@ impl Values {
     /// Adds bytes of values in the byte order of the type.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes back what was pushed after so many rows.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        let size = usize::try_from(self.dtype.size).unwrap_or(0);
+        let stride = size.saturating_mul(usize::try_from(self.width).unwrap_or(0));
+        self.bytes.truncate(rows.saturating_mul(stride));
     }
 
     /// The rows so far, as a column; none remain.

@@ -173,7 +173,7 @@ fn column(name: &str, dtype: Dtype, width: u32, vector: bool) -> String {
 }
 
 /// The type as NumPy spells it in a file.
-fn code(dtype: Dtype) -> String {
+pub(super) fn code(dtype: Dtype) -> String {
     let size = dtype.size;
     match (dtype.kind, size) {
         (DtypeKind::Bool, _) => "|b1".to_owned(),

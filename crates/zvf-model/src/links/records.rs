@@ -2,8 +2,7 @@
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::LinkRecord;
-
-use crate::num::to_u64;
+use zvf_format::num::to_u64;
 
 /// The records of one cell, endpoints as they were given to the writer.
 ///

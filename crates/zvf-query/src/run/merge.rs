@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::{Context, Purpose, WorkUnit, check_caps, elements::Keyed, join};
 use crate::error::QueryError;
-use crate::num::{to_u64, to_usize};
 
 /// All of `waves`, answered one after the other.
 pub(super) async fn collect_elements(
@@ -144,7 +144,7 @@ impl Context {
             Ok(rows @ 1..) if bytes(rows) <= most => false,
             _ => {
                 let mut rows = 0_u64;
-                for places in places.chunks(to_usize(EXTENTS_BATCH)) {
+                for places in places.chunks(saturating_usize(EXTENTS_BATCH)) {
                     for extent in self.extents(places).await {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use zvf_format::num::{f64_from_u64, to_u64, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelId, Value};
 
 use super::{Context, Purpose, waves};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
-use crate::num::{to_f64, to_u64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
@@ -86,8 +86,8 @@ impl Summary {
             Value::Null => None,
             Value::Float(x) if x.is_nan() => None,
             Value::Float(x) => Some(*x),
-            Value::Int(n) => Some(crate::num::float(*n)),
-            Value::UInt(n) => Some(to_f64(*n)),
+            Value::Int(n) => Some(zvf_format::num::f64_from_i64(*n)),
+            Value::UInt(n) => Some(f64_from_u64(*n)),
             Value::Bool(bit) => Some(f64::from(u8::from(*bit))),
             Value::Text(_) => {
                 self.is_text = true;

@@ -23,12 +23,12 @@ use futures_util::stream::{self, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, ModelError};
 
 use super::{Context, Purpose, WorkUnit, contexts, join, waves};
 use crate::error::QueryError;
-use crate::num::to_usize;
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -85,7 +85,7 @@ struct Pipeline {
 impl Pipeline {
     fn start(reader: Reader, query: Query) -> Box<Self> {
         let runner = Runner::for_store(reader.store().is_remote());
-        let left = query.limit.map_or(usize::MAX, to_usize);
+        let left = query.limit.map_or(usize::MAX, saturating_usize);
         let opening = async move {
             let mut work = Vec::new();
             for context in contexts(&reader, &query).await? {

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
 use zvf_model::LevelId;
 
 use super::elements::Work;
 use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, WorkUnit};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, to_usize};
 use crate::query::Order;
 
 /// The waves of a question.
@@ -148,11 +148,10 @@ impl Context {
         let rows = self.objects_where(rows).await?;
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let objects = to_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
+        let objects = saturating_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
         let objects = match self.query.limit {
-            Some(limit) if purpose == Purpose::Collect => {
-                objects.min(to_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1)))
-            }
+            Some(limit) if purpose == Purpose::Collect => objects
+                .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
             _ => objects,
         };
         let most = match purpose {
@@ -186,7 +185,7 @@ impl Context {
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        to_usize(cells).clamp(1, CELLS_LOOKED_AT)
+        saturating_usize(cells).clamp(1, CELLS_LOOKED_AT)
     }
 }
 

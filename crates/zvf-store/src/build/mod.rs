@@ -528,7 +528,7 @@ impl Build {
     }
 
     /// Which of these objects, that other processes wrote, are not there; `array` is above them all.
-    pub(crate) async fn lost(
+    pub(crate) async fn find_missing(
         &self,
         array: &Key,
         objects: BTreeSet<Key>,
@@ -551,7 +551,7 @@ impl Build {
                 };
                 crate::source::hop(Op::Read, look).await?
             }
-            Site::Remote(uploads) => uploads.lost(array, objects).await,
+            Site::Remote(uploads) => uploads.find_missing(array, objects).await,
         }
     }
 
@@ -567,7 +567,7 @@ impl Build {
             return taken("the same path twice");
         }
         let is_array = |key: &Key| matches!(nodes.get(key), Some(State::Array(_)));
-        if above(&key)?.iter().any(is_array) {
+        if parents(&key)?.iter().any(is_array) {
             return taken("a path below an array");
         }
         let below = nodes.range(key.clone()..).skip_while(|(other, _)| **other == key);
@@ -615,7 +615,7 @@ impl Build {
     async fn groups_between(&self) -> Result<(), StoreError> {
         let nodes: Vec<Key> = locked(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
-            for key in above(&node)? {
+            for key in parents(&node)? {
                 if locked(&self.0.nodes).contains_key(&key) {
                     continue;
                 }
@@ -648,7 +648,7 @@ fn cannot_replace() -> StoreError {
 }
 
 /// The keys above `key`, the root left out, outermost first.
-fn above(key: &Key) -> Result<Vec<Key>, StoreError> {
+fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut above = Vec::new();
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();

@@ -29,13 +29,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, Found};
 
 use super::claim::Claim;
 use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::source::remote::Created;
 use crate::source::{Get, Remote};
 
@@ -129,7 +129,7 @@ impl Uploads {
 
     /// Which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
     /// asked for by its name then.
-    pub(crate) async fn lost(
+    pub(crate) async fn find_missing(
         &self,
         array: &Key,
         mut objects: BTreeSet<Key>,
@@ -185,7 +185,7 @@ impl Uploads {
             if let Some(claim) = &self.claim
                 && claim.is_lost()
             {
-                state.failure.get_or_insert_with(|| claim.lost());
+                state.failure.get_or_insert_with(|| claim.claim_lost());
             }
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
@@ -217,7 +217,7 @@ impl Uploads {
 
     /// Waits until nothing is under way.
     pub(crate) async fn flush(&self) -> Result<(), StoreError> {
-        self.shared.quiet().await;
+        self.shared.wait_until_idle().await;
         let failure = self.shared.state().failure.clone();
         failure.map_or(Ok(()), Err)
     }
@@ -360,7 +360,7 @@ fn runtime() -> Result<Handle, StoreError> {
 /// Removes what was sent once nothing is under way, unless it is a store by now or another build has the
 /// prefix; then gives the prefix back. What cannot be removed is left to the next build.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
-    shared.quiet().await;
+    shared.wait_until_idle().await;
     let (is_asked, is_empty) = {
         let state = shared.state();
         (state.done, state.sent.is_empty())
@@ -490,7 +490,7 @@ fn shared_id(work: &Path) -> std::io::Result<String> {
 
 impl Shared {
     /// Waits until nothing is under way.
-    async fn quiet(&self) {
+    async fn wait_until_idle(&self) {
         loop {
             let settled = self.settled.notified();
             if self.state().under_way == 0 {

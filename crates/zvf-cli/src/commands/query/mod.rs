@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use zvf::export::Export;
 use zvf::inspect::advise;
 use zvf::metadata::GeometryType;
 use zvf::{
@@ -25,6 +26,7 @@ use self::region::Where;
 use self::write::{Format, Sink};
 use crate::cli::size;
 use crate::commands::group;
+use crate::commands::job::{Job, Source};
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
 use crate::table;
@@ -118,6 +120,9 @@ impl Query {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        if let Some(format) = self.other_format() {
+            return self.export(session, format, out).await;
+        }
         let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
         let axes: Vec<String> =
@@ -184,6 +189,57 @@ impl Query {
         session.print_notices(out, left_out_words(kind, left_out))?;
         session.print_notices(out, output.file.as_ref().map(|path| wrote(written, path)))?;
         Ok(Outcome::Clean)
+    }
+
+    /// The format that the name of the output stands for, where it is no table of vertices.
+    fn other_format(&self) -> Option<zvf::convert::Format> {
+        let path = self.output.as_deref().filter(|_| self.format.is_none())?;
+        let format = zvf::convert::Format::from_extension(path);
+        format.filter(|format| Format::from_extension(path).is_none() && format.is_written())
+    }
+
+    /// Writes the answer with all that is said of its objects, as `zvf convert` does.
+    async fn export(
+        &self,
+        session: &Session,
+        format: zvf::convert::Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        for (option, given) in [
+            ("--elements", self.elements.is_some()),
+            ("--no-elements", self.no_elements),
+            ("--stream", self.stream),
+            ("--explain", self.explain),
+            ("--count", self.count),
+        ] {
+            if given {
+                let usage = Usage::new(format!("{option} is not for {format}"));
+                return Err(usage.with_hint("write npy, csv, jsonl, ply or parquet").into());
+            }
+        }
+        let reader = session.reader(&self.store).await?;
+        let axes: Vec<String> =
+            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+        let mut query = self.query(&axes)?;
+        if !self.groups.is_empty() {
+            query = query.in_groups(self.group_numbers(session, &reader).await?);
+        }
+        let kind = match self.kind {
+            Some(kind) => Some(kind),
+            None => self.kind_of_objects(&reader).await?,
+        };
+        let export = Export::read(&reader, query, kind).await?;
+        let notes = export.notes.clone();
+        let output = self.output.as_ref().map(|path| path.display().to_string());
+        let job = Job {
+            inputs: self.store.clone(),
+            output: output.unwrap_or_default(),
+            strict: false,
+            dry_run: false,
+            overwrite: self.overwrite,
+            scratch: None,
+        };
+        job.write(session, format, vec![Source::from(export)], notes, out)
     }
 
     /// The files to write; whatever makes them impossible is found before any work.
@@ -471,7 +527,7 @@ fn answer_json(answer: &Answer) -> Value {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeWord {
+pub(crate) enum ModeWord {
     /// With all vertices inside.
     Inside,
     /// With a point in the region, whole.
@@ -497,7 +553,7 @@ impl From<ModeWord> for Mode {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum OrderWord {
+pub(crate) enum OrderWord {
     /// Chunk by chunk, every stored row once.
     Storage,
     /// Object by object.
@@ -514,7 +570,7 @@ impl From<OrderWord> for Order {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Unknown {
+pub(crate) enum Unknown {
     /// Fail.
     Error,
     /// Leave it out and report it.

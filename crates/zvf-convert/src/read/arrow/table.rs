@@ -250,7 +250,7 @@ impl Table {
         }
         let (mut offsets, mut ids, mut last) = (Vec::new(), Vec::new(), None);
         for (row, owner) in owners.into_iter().enumerate() {
-            let part = parts.as_ref().map(|parts| whole(&cell(parts, row)));
+            let part = parts.as_ref().map(|parts| as_integer(&cell(parts, row)));
             let now = (owner.unwrap_or(ObjectId(0)), part);
             if last != Some(now) {
                 offsets.push(row);
@@ -350,7 +350,7 @@ fn numbers_are_list(field: Option<&std::sync::Arc<Named>>) -> bool {
     field.is_some_and(|field| matches!(field.data_type(), DataType::FixedSizeList(..)))
 }
 
-fn whole(cell: &Cell<'_>) -> i64 {
+fn as_integer(cell: &Cell<'_>) -> i64 {
     match cell {
         Cell::Int(n) => *n,
         Cell::UInt(n) => n.cast_signed(),

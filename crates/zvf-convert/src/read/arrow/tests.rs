@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
-use super::super::golden::{check_broken, check_features};
+use super::super::stock_files::{check_broken, check_features};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
 use crate::{ArrowWriter, ParquetWriter};
 

@@ -453,7 +453,7 @@ const MAX_OPEN_NODES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden::{check_broken, check_features, folder, read_all};
+    use super::super::stock_files::{check_broken, check_features, folder, read_all};
     use crate::read::{Bounds, Polygons, ReadOptions};
 
     fn options() -> ReadOptions {

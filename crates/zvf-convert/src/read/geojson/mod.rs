@@ -275,7 +275,7 @@ impl Walk {
             if !self.member(&key, from, raw, memory)? {
                 // An object of its own: back to its start, and the whole of it.
                 self.at = start;
-                return self.whole(from, raw, memory, start);
+                return self.read_object(from, raw, memory, start);
             }
             if next_byte(from)? == Some(b',') {
                 from.take(1);
@@ -318,7 +318,8 @@ impl Walk {
             "crs" => {
                 let value: Json = serde_json::from_str(text.value()?).unwrap_or(Json::Null);
                 let name = value.get("properties").and_then(|own| own.get("name"));
-                self.said.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
+                self.said.crs =
+                    name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => self.said.name = Some(text.string()?.into_owned()),
             _ => {
@@ -360,7 +361,7 @@ impl Walk {
     }
 
     /// An object of its own, from its start.
-    fn whole(
+    fn read_object(
         &mut self,
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,

@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::super::golden::{check_broken, check_features, folder, read_all};
+use super::super::stock_files::{check_broken, check_features, folder, read_all};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
 
 fn options() -> ReadOptions {

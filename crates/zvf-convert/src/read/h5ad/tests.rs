@@ -1,6 +1,6 @@
 //! Files of anndata, good and broken.
 
-use super::super::golden::{check_broken, check_one, expected, folder, read_all, read_input};
+use super::super::stock_files::{check_broken, check_one, expected, folder, read_all, read_input};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]

@@ -212,7 +212,7 @@ const MAX_LEVEL: i32 = 30;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::golden::{check_good, expected, folder, read_all};
+    use super::super::super::stock_files::{check_good, expected, folder, read_all};
     use crate::read::{Bounds, Input, ReadOptions};
     use crate::{Format, read};
 

@@ -1,6 +1,6 @@
 //! Files of laspy and LASzip, good and broken.
 
-use super::super::golden::{check_broken, check_good, expected, folder, hash, read_input};
+use super::super::stock_files::{check_broken, check_good, expected, folder, hash, read_input};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
 use super::marks::Marks;
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
@@ -65,7 +65,7 @@ impl Kept {
     }
 
     /// Without the elements that touch the chunks that are `lost`.
-    pub(super) fn without(&self, lost: &[bool]) -> Self {
+    pub(super) fn without_lost(&self, lost: &[bool]) -> Self {
         let is_lost = |place: &Place| lost.get(usize_from_u32(place.cell)) == Some(&true);
         let cut = |place: &Place| {
             if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }

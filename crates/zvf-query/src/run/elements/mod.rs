@@ -17,6 +17,7 @@ mod kept;
 mod marks;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError};
 use zvf_store::Caching;
@@ -25,7 +26,6 @@ use super::Context;
 use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces, not_held};
 use crate::select::runs::{Runs, runs};
@@ -168,12 +168,12 @@ impl Context {
             let mut read = pieces.clone();
             kept.sources().for_each(|source| read.push_apart(source));
             let columns = self.columns(&keys, &extents, &read, caching).await?;
-            let lost = lost(&read, &columns, keys.len());
+            let lost = find_lost(&read, &columns, keys.len());
             if !lost.contains(&true) {
                 break (pieces, numbers, columns);
             }
             // Without a value there is no vertex: what is left is numbered anew.
-            kept = kept.without(&lost);
+            kept = kept.without_lost(&lost);
             marks.forget(&lost);
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
@@ -294,7 +294,7 @@ impl Context {
         let Some(asked) = self.owners_asked(keys).await? else { return Ok(None) };
         let each = chunks.iter().enumerate().map(|(at, chunk)| {
             let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-            let mut allowed = vec![false; to_usize(chunk.rows)];
+            let mut allowed = vec![false; saturating_usize(chunk.rows)];
             for run in &chunk.runs.list {
                 let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
                 let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
@@ -324,7 +324,7 @@ impl Context {
         let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
-        let empty = |rows: &u64| vec![false; to_usize(*rows)];
+        let empty = |rows: &u64| vec![false; saturating_usize(*rows)];
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
         for piece in test.of_pieces(&all)?.list {
             let rows = passing.get_mut(usize_from_u32(piece.cell));
@@ -344,13 +344,14 @@ impl Context {
 /// All rows of chunks whose vertices count, and of the others those that records end at.
 fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     let mut ends: Vec<Vec<bool>> =
-        chunks.iter().map(|chunk| vec![chunk.own; to_usize(chunk.rows)]).collect();
+        chunks.iter().map(|chunk| vec![chunk.own; saturating_usize(chunk.rows)]).collect();
     for part in parts {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let end =
-                    ends.get_mut(usize_from_u32(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
+                let end = ends
+                    .get_mut(usize_from_u32(cell))
+                    .and_then(|rows| rows.get_mut(saturating_usize(row)));
                 if let Some(end) = end {
                     *end = true;
                 }
@@ -376,7 +377,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
 }
 
 /// The chunks of which a column that was read is missing.
-fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
+fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
         let cell = usize_from_u32(piece.cell);
