@@ -8,8 +8,7 @@ use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
     Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
-    tidy,
-    torture,
+    tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {

@@ -37,7 +37,7 @@ const TOOLS: [&str; 9] = [
     "dask[distributed]",
 ];
 
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
     let python = environment(house, "python-env")?;
     if wheel {
@@ -74,8 +74,8 @@ fn environment(house: &House, name: &str) -> anyhow::Result<PathBuf> {
 fn develop(house: &House, python: &std::path::Path) -> anyhow::Result<()> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
-    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path"];
-    house.program(python).args(&build).args(&[&manifest, "--out", &out]).run()?;
+    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
+    house.program(python).args(&build).args(&["--out", &out]).run()?;
     install(house, python, &newest(&out, "whl")?)
 }
 

@@ -203,6 +203,9 @@ fn start(format: Format) -> &'static [u8] {
         #[cfg(feature = "arrow")]
         Format::Arrows => b"\xff\xff\xff\xff",
         Format::Jsonl => b"{}",
+        Format::Tck => b"mrtrix tracks\ndatatype: Float32LE\nfile: . 60\nEND\n",
+        Format::Trx => b"PK\x03\x04",
+        Format::TrxFolder | Format::Precomputed => b"",
     }
 }
 

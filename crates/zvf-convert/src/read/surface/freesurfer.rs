@@ -53,10 +53,12 @@ pub(crate) fn is_member(name: &str) -> bool {
 pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
-    if name.ends_with(".annot") {
+    // Values may be called annot or label, too; their magic tells them.
+    let is_binary = bytes.starts_with(b"\xff\xff");
+    if name.ends_with(".annot") && !is_binary {
         return read_annotation(file);
     }
-    if name.ends_with(".label") || bytes.starts_with(b"#!ascii") {
+    if (name.ends_with(".label") && !is_binary) || bytes.starts_with(b"#!ascii") {
         return read_label(file);
     }
     match bytes.get(..3) {
