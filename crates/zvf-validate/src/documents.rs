@@ -7,7 +7,7 @@ use zvf_metadata::{Capability, MetadataRule as DocumentRule, validate, validate_
 use crate::array::shown;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rule::Rule;
+use crate::rule::{Rule, Severity};
 use crate::rules::metadata::{
     M1, M2, M3, M4, M5, M6, M7, M8, M9, M10, M11, M12, M13, M14, M15, M16, M17, M19, M21, M22,
 };
@@ -30,8 +30,10 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
             && run.store.version().numbers() < FIRST_OF_C;
         // Pyramids of other tools have bins that are larger than chunks; nothing is read by them.
         let large = rule.id == M8.id && finding.error.class() == Class::NonCanonical;
-        if !old {
-            run.add(if one_axis || large { told.warning() } else { told });
+        if large {
+            run.add(Finding { severity: Severity::Note, ..told });
+        } else if !old {
+            run.add(if one_axis { told.warning() } else { told });
         }
     }
     for level in levels.iter().flat_map(|level| &level.beside) {

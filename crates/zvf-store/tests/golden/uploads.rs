@@ -364,7 +364,7 @@ async fn what_does_not_fit_its_documents_is_not_published() {
             &["vertices"],
             &["0"],
             true,
-            Some("Conflict, objects of this build below the prefix: expected 5, found 4"),
+            Some("Conflict, objects of this build below the prefix: expected 6, found 5"),
         ),
     ] {
         let backend = Arc::new(FaultStore::new());
