@@ -59,7 +59,7 @@ async fn abandoned(report: &mut Report, service: &Service) -> anyhow::Result<()>
     let prefix = "built/abandoned.zv";
     let begun = begin(service, prefix).await?;
     write(&begun, 1).await?;
-    begun.settle().await?;
+    begun.flush().await?;
     begun.abandon().await?;
     let left = names(service, prefix).await?;
     report.holds("abandoned/nothing left", left.is_empty(), format!("{left:?}"));
@@ -97,7 +97,7 @@ async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
     for cell in 0..CELLS {
         cells.put(&ChunkKey::new(&[cell])?, vec![g; 32].into())?;
     }
-    cells.finish(|_| ()).await
+    cells.finish(|_| ()).await.map(drop)
 }
 
 /// The generation of the store that is there, read whole.

@@ -19,7 +19,7 @@ use crate::error::{BadInput, Place};
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
-pub(super) struct WholeFile {
+pub(crate) struct WholeFile {
     pub(super) bytes: Vec<u8>,
     pub(super) path: Option<PathBuf>,
     pub(super) format: &'static str,
