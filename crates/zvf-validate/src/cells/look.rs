@@ -166,7 +166,7 @@ impl Looked {
         let Err(error) = zvf_draco::decode(bytes, &zvf_draco::Limits::default()) else { return };
         let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
         let finding = finding.with_details("Draco stream", error.expected, error.found);
-        let unknown = error.class == zvf_format::Class::Unsupported;
+        let unknown = error.class == Class::Unsupported;
         self.found.add(if unknown { finding.warning() } else { finding });
     }
 
