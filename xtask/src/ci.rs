@@ -7,8 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
-    tidy, torture,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, test, tidy,
+    torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -61,7 +61,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 14] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -71,7 +71,6 @@ const STEPS: [Step; 15] = [
             house.cargo(&["test", "--quiet"]).args(&programs).run()
         },
     },
-    Step { name: "python", run: |house| python::run(house, Args::default()) },
     Step {
         name: "fmt",
         run: |house| {
