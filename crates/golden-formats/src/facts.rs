@@ -105,8 +105,8 @@ impl Facts {
 pub(crate) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
     let format = format.or_else(|| Format::from_path(path));
     let polygons = match format {
-        Some(Format::Vtk | Format::Vtp) => read::Polygons::Triangles,
-        _ => read::Polygons::Same,
+        Some(Format::Vtk | Format::Vtp) => Polygons::Triangles,
+        _ => Polygons::Same,
     };
     ReadOptions { kind, polygons, ..ReadOptions::default() }
 }

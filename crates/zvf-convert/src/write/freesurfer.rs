@@ -220,7 +220,7 @@ fn colours(whole: &Whole, names: &[String]) -> Vec<[u8; 3]> {
     let record = whole.record("surface").and_then(Json::as_object);
     let tables = record.into_iter().flat_map(|record| record.values());
     let entries = tables.filter_map(|file| file.get("table")?.as_array()).flatten();
-    let known: std::collections::HashMap<&str, [u8; 3]> = entries
+    let known: HashMap<&str, [u8; 3]> = entries
         .filter_map(|entry| {
             let rgb = entry["rgbt"].as_array()?;
             let part = |at: usize| u8::try_from(rgb.get(at)?.as_u64()?).ok();
