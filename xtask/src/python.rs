@@ -25,10 +25,19 @@ environment. Needs python3 of at least 3.10.",
 };
 
 /// What the environment holds besides the package.
-const TOOLS: [&str; 8] =
-    ["maturin>=1.8,<2", "numpy", "pytest", "hypothesis", "pyarrow", "polars", "mypy", "auditwheel"];
+const TOOLS: [&str; 9] = [
+    "maturin>=1.8,<2",
+    "numpy",
+    "pytest",
+    "hypothesis",
+    "pyarrow",
+    "polars",
+    "mypy",
+    "auditwheel",
+    "dask[distributed]",
+];
 
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
     let python = environment(house, "python-env")?;
     if wheel {
@@ -65,8 +74,8 @@ fn environment(house: &House, name: &str) -> anyhow::Result<PathBuf> {
 fn develop(house: &House, python: &std::path::Path) -> anyhow::Result<()> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
-    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path"];
-    house.program(python).args(&build).args(&[&manifest, "--out", &out]).run()?;
+    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
+    house.program(python).args(&build).args(&["--out", &out]).run()?;
     install(house, python, &newest(&out, "whl")?)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_convert::ConvertError;
+use zvf_convert::read::Polygons;
 
 use crate::facts::Facts;
 use crate::{Outcome, read_format};
@@ -13,7 +14,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     let mut outcome = Outcome::default();
     let expect = entry.get("expect").and_then(Json::as_str).unwrap_or("either");
     let format = read_format(path, folder);
-    let Ok(read) = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, None))) else {
+    let Ok(read) = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, (None, Polygons::Same)))) else {
         outcome.failures.push(format!("{name}: reading it panics"));
         return outcome;
     };

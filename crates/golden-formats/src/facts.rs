@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use zvf_convert::read::{self, Header, Input, ReadOptions};
+use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
 use zvf_convert::write::Collected;
 use zvf_convert::{ConvertError, Format};
 use zvf_metadata::DtypeKind;
@@ -35,10 +35,17 @@ impl Facts {
     pub fn read(
         path: &Path,
         format: Option<Format>,
-        kind: Option<Kind>,
+        (kind, polygons): (Option<Kind>, Polygons),
     ) -> Result<Self, ConvertError> {
-        let options = ReadOptions { kind, ..ReadOptions::default() };
-        let reader = read::open(Input::path(path), format, &options)?;
+        Self::read_as(path, format, &ReadOptions { polygons, ..options(path, format, kind) })
+    }
+
+    fn read_as(
+        path: &Path,
+        format: Option<Format>,
+        options: &ReadOptions,
+    ) -> Result<Self, ConvertError> {
+        let reader = read::open(Input::path(path), format, options)?;
         let header = reader.header().clone();
         let mut all = Collected::new(&header, u64::MAX, "the test");
         for piece in reader {
@@ -92,6 +99,16 @@ impl Facts {
             elements.map_or_else(Vec::new, |e| e.rows().iter().map(|row| *row as i64).collect());
         (rows, elements.map_or(0, zvf_model::Elements::width))
     }
+}
+
+/// How to read a file: faces of different numbers of corners, as VTK has them, become triangles.
+pub(crate) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
+    let format = format.or_else(|| Format::from_path(path));
+    let polygons = match format {
+        Some(Format::Vtk | Format::Vtp) => Polygons::Triangles,
+        _ => Polygons::Same,
+    };
+    ReadOptions { kind, polygons, ..ReadOptions::default() }
 }
 
 /// The hash of whole numbers.

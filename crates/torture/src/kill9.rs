@@ -17,6 +17,8 @@ mod ingest;
 mod input;
 mod pyramid;
 
+pub(crate) use input::mesh;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

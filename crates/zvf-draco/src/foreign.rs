@@ -1,4 +1,8 @@
 //! The other methods, by the decoder of the draco-oxide project: bounded before, and kept from panicking out.
+//!
+//! What is bounded is every count in front of the symbols. The tables of symbols further on are that decoder's own:
+//! one that claims more symbols than the machine has memory for ends the process, which no caller can prevent. Builds
+//! that take bytes from strangers leave the feature out, and read the sequential method alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -51,11 +55,27 @@ fn check_counts(bytes: &[u8], header: &Header, limits: Limits) -> Result<(), Dra
         cursor.byte("the traversal")?;
         let points = cursor.count("points")?;
         let faces = cursor.count("faces")?;
-        return limits.check(points, faces, start);
+        limits.check(points, faces, start)?;
+        return check_symbols(&mut cursor, faces);
     }
     let faces = cursor.count("faces")?;
     let points = cursor.count("points")?;
     limits.check(points, faces, start)
+}
+
+/// Compares the symbols of the edgebreaker with the faces and the bytes there are.
+fn check_symbols(cursor: &mut Cursor<'_>, faces: usize) -> Result<(), DracoError> {
+    cursor.byte("the count of attributes")?;
+    let symbols = cursor.count("symbols")?;
+    let divided = cursor.count("divided symbols")?;
+    let splits = cursor.count("splits")?;
+    // A split takes two bytes or more.
+    if symbols > faces || divided > symbols || splits > cursor.rest().len() {
+        let expected = format!("symbols of {faces} faces");
+        let found = format!("{symbols} symbols, {divided} divided, {splits} splits");
+        return Err(cursor.bad(Class::Codec, expected, found));
+    }
+    Ok(())
 }
 
 fn from_fault(fault: &Fault) -> DracoError {

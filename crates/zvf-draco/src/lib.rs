@@ -142,7 +142,8 @@ impl Meaning {
 /// What a stream may claim.
 ///
 /// ```
-/// let limits = zvf_draco::Limits { max_points: 1000, ..Default::default() };
+/// let mut limits = zvf_draco::Limits::default();
+/// limits.max_points = 1000;
 /// assert!(limits.max_faces > 1000);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -151,11 +152,13 @@ pub struct Limits {
     pub max_points: usize,
     /// Faces.
     pub max_faces: usize,
+    /// What the bytes of a stream can mean at most.
+    max_meant: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_points: 1 << 26, max_faces: 1 << 27 }
+        Self { max_points: 1 << 26, max_faces: 1 << 27, max_meant: usize::MAX }
     }
 }
 
@@ -164,19 +167,23 @@ impl Limits {
     #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
         let count = usize::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(usize::MAX);
-        Self { max_points: count, max_faces: count.saturating_mul(2) }
+        Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
     }
 
     /// The same, and no more than a stream of so many bytes can mean.
     fn within(self, stream: usize) -> Self {
         let most = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
-        Self { max_points: self.max_points.min(most), max_faces: self.max_faces.min(most) }
+        Self { max_meant: most, ..self }
     }
 
     fn check(self, points: usize, faces: usize, byte: usize) -> Result<(), DracoError> {
         for (count, most, what) in
             [(points, self.max_points, "points"), (faces, self.max_faces, "faces")]
         {
+            if count > self.max_meant {
+                let expected = format!("as many {what} as the bytes can mean");
+                return Err(DracoError::new(Class::Codec, byte, expected, count.to_string()));
+            }
             if count > most {
                 let expected = format!("at most {most} {what}");
                 return Err(DracoError::new(

@@ -60,14 +60,16 @@ impl Plan {
     /// # Errors
     ///
     /// When something of the old store cannot be read as what it claims to be, the new one cannot be
-    /// written, or counts or checksums of the new one are not those of the old one. Nothing is published
-    /// then.
+    /// written, or counts or checksums of the new one are not those of the old one;
+    /// [`Class::Conflict`] when the old one is to be replaced and is no longer as it was opened. Nothing is
+    /// published then.
     pub async fn apply(
         &self,
         migration: &Migration,
         build: Build,
         mut told: impl FnMut(&Migrated),
     ) -> Result<Migrated, ModelError> {
+        build.check_source(&self.store)?;
         let mut done = Migrated::default();
         for planned in &self.levels {
             let mut progress = Progress { done: &mut done, told: &mut told };
@@ -275,3 +277,31 @@ fn last(path: &str) -> &str {
 }
 
 const COPIES: &str = "consolidated_metadata";
+
+#[cfg(test)]
+mod tests {
+    use zvf_store::BuildOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_was_changed_meanwhile_is_not_replaced() {
+        let old = archives::Unpacked::new("v060_gr3");
+        let plan = Plan::build(&old.open().await).await.unwrap();
+        let mut root = std::fs::read(old.path().join("zarr.json")).unwrap();
+        root.push(b' ');
+        std::fs::write(old.path().join("zarr.json"), root).unwrap();
+        let before = archives::tree(old.path());
+        let options = || BuildOptions { replace: true, ..BuildOptions::default() };
+        let address = old.path().to_str().unwrap();
+        let build = Build::begin(address, options()).await.unwrap();
+        let error = plan.apply(&Migration::default(), build, |_| ()).await.unwrap_err();
+        assert_eq!(error.class(), Class::Conflict);
+        assert_eq!(archives::tree(old.path()), before);
+
+        let plan = Plan::build(&old.open().await).await.unwrap();
+        let build = Build::begin(address, options()).await.unwrap();
+        plan.apply(&Migration::default(), build, |_| ()).await.unwrap();
+        assert_ne!(archives::tree(old.path()), before);
+    }
+}

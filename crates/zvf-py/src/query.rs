@@ -3,7 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zvf::query::region::{HalfSpace, Region};
-use zvf::{Bounds, Columns, Level, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds};
+use zvf::{
+    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds,
+};
 
 use crate::error::{refused, value_error};
 
@@ -114,7 +116,7 @@ fn order(word: &str) -> PyResult<Order> {
 /// A number, or the name of a rule and its number.
 fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
     let Ok((rule, limit)) = value.extract::<(String, f64)>() else {
-        return Ok(LevelRule::Number(Level(value.extract()?)));
+        return Ok(LevelRule::Number(LevelId(value.extract()?)));
     };
     let whole = || match limit {
         #[expect(

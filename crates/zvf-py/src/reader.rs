@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use zvf::format::Class;
 use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
 use zvf::render::{ColourBy, Ground, Options, Size};
-use zvf::{Batch, Level, ObjectId, OpenOptions, Reader as Native};
+use zvf::{Batch, LevelId, ObjectId, OpenOptions, Reader as Native};
 
 use crate::answer::Answer;
 use crate::buffer::Buffer;
@@ -151,7 +151,7 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let chunks = control.wait(async {
-                let level = reader.level(Level(level)).await?;
+                let level = reader.level(LevelId(level)).await?;
                 Ok::<_, zvf::Error>(level.chunks().await?)
             })?;
             let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
@@ -166,7 +166,7 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let found = control.wait(async {
-                let level = reader.level(Level(level)).await?;
+                let level = reader.level(LevelId(level)).await?;
                 if let Some(ids) = ids {
                     let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
                     return ObjectView::of_ids(&level, &ids, references).await;
@@ -184,7 +184,7 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let ids = control.wait(async {
-                let level = reader.level(Level(level)).await?;
+                let level = reader.level(LevelId(level)).await?;
                 let Some(index) = level.objects().await? else {
                     return Ok::<_, zvf::Error>(Vec::new());
                 };
@@ -207,7 +207,7 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let found = control.wait(async {
-                let level = reader.level(Level(level)).await?;
+                let level = reader.level(LevelId(level)).await?;
                 GroupView::read(&level, None, members).await
             })?;
             text(&found)
@@ -237,7 +237,7 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let progress = &mut |done| control.advance(done);
-            text(&control.wait(AttributeStats::read(&reader, Level(level), None, progress))?)
+            text(&control.wait(AttributeStats::read(&reader, LevelId(level), None, progress))?)
         })
     }
 

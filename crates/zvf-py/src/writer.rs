@@ -9,7 +9,7 @@ use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
 use zvf::metadata::{AttributeSpec, Axis};
 use zvf::model::{Elements, Members};
-use zvf::store::Codecs;
+use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
 use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
 
@@ -143,10 +143,10 @@ impl Words {
     }
 }
 
-/// Codecs as a document has them: the name and configuration of each step.
-fn of_json(py: Python<'_>, text: &str) -> PyResult<Codecs> {
+/// CodecPipeline as a document has them: the name and configuration of each step.
+fn of_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
-    let mut codecs = Codecs::none();
+    let mut codecs = CodecPipeline::none();
     for step in steps {
         let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
         let setting = |key: &str| step.get("configuration").and_then(|c| c.get(key));
@@ -154,8 +154,8 @@ fn of_json(py: Python<'_>, text: &str) -> PyResult<Codecs> {
             setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
         let word = |key: &str| setting(key).and_then(serde_json::Value::as_str);
         codecs = match name {
-            "zstd" => Codecs::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
-            "gzip" => Codecs::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
+            "zstd" => CodecPipeline::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
+            "gzip" => CodecPipeline::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
             "crc32c" => codecs.with_crc32c(),
             "blosc" => blosc(
                 level,
@@ -180,7 +180,7 @@ fn blosc(
     shuffle: Option<&str>,
     typesize: Option<u64>,
     block: Option<u64>,
-) -> PyResult<Codecs> {
+) -> PyResult<CodecPipeline> {
     use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle};
     let compressor = match compressor.unwrap_or("zstd") {
         "blosclz" => BloscCompressor::BloscLz,
@@ -196,7 +196,7 @@ fn blosc(
         "bitshuffle" => BloscShuffle::Bits,
         other => return Err(value_error(format!("blosc has no filter {other:?}"))),
     };
-    Ok(Codecs::blosc(BloscSettings {
+    Ok(CodecPipeline::blosc(BloscSettings {
         compressor,
         level: u8::try_from(level.unwrap_or(5)).map_err(value_error)?,
         filter,

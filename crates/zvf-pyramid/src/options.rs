@@ -68,8 +68,8 @@ pub struct Options {
     pub depth: i64,
     /// What becomes of attributes, by name.
     pub rules: Vec<(String, Aggregation)>,
-    /// About how many bytes of a level may be held until it is written; half as many at most are for
-    /// reading the level below.
+    /// About how many bytes may be held: half of them for the part of a level that is being made, a quarter for
+    /// reading the level below, a quarter for what is not written yet.
     pub memory: u64,
     /// What is called while a level is made; it changes nothing of the result.
     pub on_rows: Option<RowsHook>,
@@ -138,11 +138,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How a level is opened to be read: half of the memory is for that. Less than a cell or two would only
+    /// Bytes for the part of a level that is being made.
+    pub(crate) const fn working_bytes(&self) -> u64 {
+        self.memory / 2
+    }
+
+    /// Bytes for what is made and not written yet.
+    pub(crate) const fn writing_bytes(&self) -> u64 {
+        self.memory / 4
+    }
+
+    /// How a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
     /// refuse stores.
     pub(crate) fn opening(&self) -> OpenOptions {
         let usual = OpenOptions::default();
-        let budget = (self.memory / 2).max(LEAST_BUDGET).min(usual.budget_bytes);
+        let budget = (self.memory / 4).max(LEAST_BUDGET).min(usual.budget_bytes);
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 

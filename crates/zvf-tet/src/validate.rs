@@ -105,7 +105,7 @@ impl<'a> File<'a> {
             if let Err(error) = dataset.geometry() {
                 push_finding(report, error)?;
             }
-            for error in dataset.faults() {
+            for error in dataset.faults().chain(dataset.emptiness()) {
                 push_finding(report, error)?;
             }
         }

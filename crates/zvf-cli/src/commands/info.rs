@@ -80,8 +80,9 @@ impl Info {
         for kind in kinds {
             let on_progress =
                 &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
-            let stats = AttributeStats::read(&reader, LevelId(0), Some(kind), on_progress).await?;
-            all.push((kind.to_string(), stats));
+            let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
+            let statistics = statistics.await.map_err(zvf::Error::from)?;
+            all.push((kind.to_string(), AttributeStats::list(&statistics)));
         }
         Ok(all)
     }

@@ -1,7 +1,7 @@
 //! FreeSurfer in the table of formats.
 
 use super::gifti::SURFACES;
-use super::{Capabilities, Spec, Start};
+use super::{Attributes, Capabilities, GroupSupport, IdSupport, Spec, Start};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -25,7 +25,12 @@ pub(super) const SPEC: Spec = Spec {
     recognizes,
     read: Some(read::surface::freesurfer::open),
     write: Some(write::freesurfer::open),
-    can: Capabilities { ..SURFACES },
+    can: Capabilities {
+        vertex_attributes: Attributes::Types(&["float32"]),
+        ids: IdSupport::Bits(31),
+        groups: GroupSupport::Members,
+        ..SURFACES
+    },
 };
 
 fn recognizes(start: &Start<'_>) -> bool {

@@ -20,9 +20,9 @@ pub(super) const SPEC: Spec = Spec {
 
 /// Surfaces of brains.
 pub(super) const SURFACES: Capabilities = Capabilities {
-    kinds: &[Kind::Mesh],
-    axes: (3, 3),
-    positions: Attributes::Types(&["float32"]),
+    kinds: &[Kind::Mesh, Kind::PointCloud],
+    axes: (1, 3),
+    positions: Attributes::Types(&["int64", "float32"]),
     vertex_attributes: Attributes::Types(&["uint8", "int32", "float32"]),
     elements: true,
     corners: 3,

@@ -1,7 +1,7 @@
 //! Precomputed folders in the table of formats.
 
 use super::{Attributes, Capabilities, GroupSupport, IdSupport, NOTHING, Spec, UnitSupport};
-use crate::read;
+use crate::{read, write};
 use zvf_model::Kind;
 
 pub(super) const SPEC: Spec = Spec {
@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["precomputed"],
     recognizes: |start| start.has_member("info"),
     read: Some(read::precomputed::open),
-    write: None,
+    write: Some(write::precomputed::open),
     can: Capabilities {
         kinds: &[
             Kind::PointCloud,

@@ -19,7 +19,7 @@ pub(super) const SPEC: Spec = Spec {
         elements: true,
         corners: 3,
         element_attributes: Attributes::Types(&["uint16"]),
-        element_names: &["attribute"],
+        element_names: &["attribute_byte_count"],
         streams_out: false,
         ids: IdSupport::Order,
         ..NOTHING

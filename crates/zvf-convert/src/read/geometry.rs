@@ -13,13 +13,13 @@ use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::input::Bytes;
 use super::values::no_batch;
-use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
+use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
-pub(super) struct WholeFile {
+pub(crate) struct WholeFile {
     pub(super) bytes: Vec<u8>,
     pub(super) path: Option<PathBuf>,
     pub(super) format: &'static str,
@@ -104,6 +104,8 @@ pub(super) struct Geometry {
     pub(super) elements: Option<(Column, Vec<Field>)>,
     pub(super) objects: Vec<ObjectId>,
     pub(super) object_fields: Vec<Field>,
+    /// Groups of objects.
+    pub(super) groups: Vec<Group>,
     /// What the way back needs, by the name of a format.
     pub(super) records: Vec<(String, Json)>,
     /// Kinds that are in the same file and are read by asking for them.
@@ -124,6 +126,7 @@ impl Geometry {
             elements: None,
             objects: Vec::new(),
             object_fields: Vec::new(),
+            groups: Vec::new(),
             records: Vec::new(),
             other_kinds: Vec::new(),
             left_out: Vec::new(),
@@ -157,6 +160,7 @@ impl Geometry {
             fields: none(&self.fields),
             objects: !matches!(self.owners, VertexOwners::None),
             object_fields: none(&self.object_fields),
+            groups: !self.groups.is_empty(),
             elements: self.elements.as_ref().map(|(rows, fields)| ElementHeader {
                 width: Some(rows.width()),
                 fields: none(fields),
@@ -216,7 +220,11 @@ impl Iterator for Pieces {
         }
         let ids = std::mem::take(&mut self.geometry.objects);
         let fields = std::mem::take(&mut self.geometry.object_fields);
-        (!ids.is_empty()).then_some(Ok(Piece::Objects { ids, fields }))
+        if !ids.is_empty() {
+            return Some(Ok(Piece::Objects { ids, fields }));
+        }
+        let groups = std::mem::take(&mut self.geometry.groups);
+        (!groups.is_empty()).then_some(Ok(Piece::Groups { groups, fields: Vec::new() }))
     }
 }
 

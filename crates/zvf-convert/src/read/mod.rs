@@ -7,6 +7,11 @@
 //! obj        vertices, faces or lines
 //! swc        trees: a line a node, with its radius, type and parent
 //! trk        streamlines with scalars and properties, to world coordinates in mm
+//! las, laz   points of laser scanners, with extra bytes; copc: those in a box, to a spacing
+//! geojson    features, as one collection or a line each; fgb: with an index over their boxes
+//! arrow      record batches and Parquet: tables of vertices, features of GeoArrow and GeoParquet
+//! xyz, pts   lines of coordinates
+//! h5ad       cells with their places
 //! ```
 //!
 //! [`open`] reads as much as it takes to know the columns; the [`Reader`] then yields [`Piece`]s:

@@ -88,13 +88,40 @@ impl Chains {
 #[derive(Debug)]
 pub(crate) struct Millimeters {
     factor: f64,
+    is_known: bool,
     changed: u64,
 }
 
 impl Millimeters {
     /// By what is said of units; lengths without one are taken for mm.
     pub(crate) fn new(header: &Header) -> Self {
-        Self { factor: header.unit().and_then(factor).unwrap_or(1.0), changed: 0 }
+        let factor = header.unit().and_then(factor);
+        Self { factor: factor.unwrap_or(1.0), is_known: factor.is_some(), changed: 0 }
+    }
+
+    /// The same in nanometres.
+    pub(crate) fn nanometers(header: &Header) -> Self {
+        let millimeters = Self::new(header);
+        if !millimeters.is_known {
+            return millimeters;
+        }
+        // 1e-3 * 1e6 is 1000, whatever the last bit says.
+        Self { factor: (millimeters.factor * 1e6).round(), ..millimeters }
+    }
+
+    /// Whether the unit is a length.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// One coordinate of a position.
+    pub(crate) fn scaled(&self, positions: &Column, row: usize, axis: usize) -> f64 {
+        positions.float(row, axis).unwrap_or(f64::NAN) * self.factor
+    }
+
+    /// The same as it is stored in 32 bits.
+    pub(crate) fn stored(&self, positions: &Column, row: usize, axis: usize) -> f64 {
+        f64::from(narrow(self.scaled(positions, row, axis)))
     }
 
     /// Whether positions stay what they are.

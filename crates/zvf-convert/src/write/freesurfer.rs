@@ -2,24 +2,26 @@
 //!
 //! ```text
 //! a file     the surface alone
-//! a folder   lh.white, lh.NAME (coords_NAME), lh.NAME (one value a vertex), lh.NAME.annot (categories); rh likewise
+//! a folder   lh.SURFACE, lh.NAME (coords_NAME), lh.NAME (one value a vertex), lh.NAME.annot (categories); rh likewise
 //! ```
 //!
 //! Values are `float32`, those of several numbers are `NAME_0`, `NAME_1`, …. The volume that a surface was made from
 //! is written again where the header record has it.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_metadata::DtypeKind;
-use zvf_model::{Field, Value};
+use zvf_model::{Field, Kind, ObjectId, Value};
 
 use super::gifti::file_name;
-use super::surfaces::{Hemisphere, hemispheres};
+use super::surfaces::{Hemisphere, hemispheres, is_values, surface_name};
 use super::whole::{Whole, number, to_single};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
+use crate::read::Group;
 
 pub(crate) fn open<'a>(
     target: Target<'a>,
@@ -35,6 +37,16 @@ fn encode(
 ) -> Result<Vec<Loss>, ConvertError> {
     let fields: Vec<&Field> =
         whole.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
+    let values = is_values(whole);
+    let is_label = whole.header.kind == Kind::PointCloud && !whole.groups.is_empty();
+    if whole.header.kind != Kind::Mesh && !values && !is_label {
+        let what = format!("a {}", whole.header.kind);
+        let advice = "write a mesh, a label, or values by the number of the vertex";
+        return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
+    }
+    if is_label {
+        return write_labels(whole, out);
+    }
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
         for hemisphere in hemispheres(whole, true) {
             write_surface(whole, &hemisphere, None, out)?;
@@ -47,7 +59,10 @@ fn encode(
     for hemisphere in hemispheres(whole, false) {
         let prefix = hemisphere.prefix();
         let path = |name: &str| folder.join(format!("{prefix}.{name}"));
-        create(&path("white"), |out| write_surface(whole, &hemisphere, None, out))?;
+        if !values {
+            let name = surface_name(whole).unwrap_or_else(|| "white".to_owned());
+            create(&path(&name), |out| write_surface(whole, &hemisphere, None, out))?;
+        }
         for field in &fields {
             let own = hemisphere.field(field);
             let name = file_name(&field.name)?;
@@ -63,6 +78,41 @@ fn encode(
                     create(&path(&name), |out| write_values(&own, c, hemisphere.faces.len(), out))?;
                 }
             }
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// A label for each group: its vertices, their places and values.
+fn write_labels(whole: &Whole, out: &mut Target<'_>) -> Result<Vec<Loss>, ConvertError> {
+    let owners = whole.owners().unwrap_or_default();
+    let rows: HashMap<ObjectId, usize> =
+        owners.iter().enumerate().filter_map(|(row, id)| Some(((*id)?, row))).collect();
+    let value = whole.batch.field("value");
+    let write = |group: &Group, out: &mut dyn Write| -> Result<(), ConvertError> {
+        let rows: Vec<usize> =
+            group.members.iter().filter_map(|id| rows.get(id).copied()).collect();
+        writeln!(out, "#!ascii label\n{}", rows.len())?;
+        for row in rows {
+            let id = owners.get(row).copied().flatten().map_or(0, |id| id.0);
+            let [x, y, z] = whole.point(row).map(number);
+            let value = value.map_or(0.0, |field| field.column.float(row, 0).unwrap_or(0.0));
+            writeln!(out, "{id} {x} {y} {z} {}", number(value))?;
+        }
+        Ok(())
+    };
+    match (out.folder_path().map(Path::to_owned), &whole.groups[..]) {
+        (Some(folder), groups) => {
+            for group in groups {
+                let name = file_name(group.name.as_deref().unwrap_or("label"))?;
+                create(&folder.join(format!("lh.{name}.label")), |out| write(group, out))?;
+            }
+        }
+        (None, [group]) => write(group, out)?,
+        (None, _) => {
+            let what = format!("{} labels in one file", whole.groups.len());
+            let advice = "name a folder";
+            return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
         }
     }
     Ok(Vec::new())
@@ -170,7 +220,7 @@ fn colours(whole: &Whole, names: &[String]) -> Vec<[u8; 3]> {
     let record = whole.record("surface").and_then(Json::as_object);
     let tables = record.into_iter().flat_map(|record| record.values());
     let entries = tables.filter_map(|file| file.get("table")?.as_array()).flatten();
-    let known: std::collections::HashMap<&str, [u8; 3]> = entries
+    let known: HashMap<&str, [u8; 3]> = entries
         .filter_map(|entry| {
             let rgb = entry["rgbt"].as_array()?;
             let part = |at: usize| u8::try_from(rgb.get(at)?.as_u64()?).ok();

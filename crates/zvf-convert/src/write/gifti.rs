@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a file     points, triangles and all attributes
-//! a folder   lh.surface.surf.gii, lh.NAME.surf.gii (coords_NAME), lh.NAME.shape.gii, lh.NAME.label.gii; rh likewise
+//! a folder   lh.SURFACE.surf.gii, lh.NAME.surf.gii (coords_NAME), lh.NAME.shape.gii, lh.NAME.label.gii; rh likewise
 //! ```
 //!
 //! Integers of up to 32 bits are `INT32` (bytes `UINT8`), all else is `FLOAT32`; categories are labels with their
@@ -15,9 +15,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
 use zvf_metadata::DtypeKind;
-use zvf_model::{Column, Field, Value};
+use zvf_model::{Column, Field, Kind, Value};
 
-use super::surfaces::{Hemisphere, hemispheres};
+use super::surfaces::{Hemisphere, hemispheres, is_values, numbers_of, surface_name};
 use super::whole::{Whole, as_single, to_single};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
@@ -37,10 +37,20 @@ fn encode(
 ) -> Result<Vec<Loss>, ConvertError> {
     let fields: Vec<&Field> =
         whole.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
+    let values = is_values(whole);
+    if whole.header.kind != Kind::Mesh && !values {
+        let what = format!("a {}", whole.header.kind);
+        let advice = "write a mesh, or values by the number of the vertex";
+        return Err(ConvertError::NoType { format: "GIFTI", what, advice });
+    }
+    let nodes = if values { numbers_of(whole) } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
         for hemisphere in hemispheres(whole, true) {
             let mut file = GiftiFile::default();
-            file.push_surface(whole, &hemisphere, None)?;
+            if !values {
+                file.push_surface(whole, &hemisphere, None)?;
+            }
+            file.push_nodes(nodes.as_deref())?;
             for field in &fields {
                 file.push_field(&hemisphere.field(field))?;
             }
@@ -50,9 +60,12 @@ fn encode(
     };
     for hemisphere in hemispheres(whole, false) {
         let prefix = hemisphere.prefix();
-        let mut surface = GiftiFile::default();
-        surface.push_surface(whole, &hemisphere, None)?;
-        surface.create(&folder.join(format!("{prefix}.surface.surf.gii")))?;
+        if !values {
+            let mut surface = GiftiFile::default();
+            surface.push_surface(whole, &hemisphere, None)?;
+            let name = surface_name(whole).unwrap_or_else(|| "surface".to_owned());
+            surface.create(&folder.join(format!("{prefix}.{name}.surf.gii")))?;
+        }
         for field in &fields {
             let own = hemisphere.field(field);
             let mut file = GiftiFile::default();
@@ -64,6 +77,7 @@ fn encode(
                     format!("{prefix}.{name}.surf.gii")
                 }
                 None => {
+                    file.push_nodes(nodes.as_deref())?;
                     file.push_field(&own)?;
                     let kind = if file.labels.is_empty() { "shape" } else { "label" };
                     format!("{prefix}.{name}.{kind}.gii")
@@ -130,6 +144,21 @@ impl GiftiFile {
             corners.extend(vertex.to_le_bytes());
         }
         self.push("TRIANGLE", "INT32", hemisphere.faces.len(), Some(3), &[], &corners)
+    }
+
+    /// Adds the numbers of the vertices that have values, where not all have.
+    fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<(), ConvertError> {
+        let Some(nodes) = nodes else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(nodes.len() * 4);
+        for node in nodes {
+            let node = i32::try_from(*node).map_err(|_too_large| ConvertError::NoType {
+                format: "GIFTI",
+                what: format!("vertex number {node}"),
+                advice: "write CSV",
+            })?;
+            bytes.extend(node.to_le_bytes());
+        }
+        self.push("NODE_INDEX", "INT32", nodes.len(), None, &[], &bytes)
     }
 
     fn push_field(&mut self, field: &Field) -> Result<(), ConvertError> {

@@ -147,7 +147,13 @@ fn frame(
 fn texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     let made = group.create_dataset(name).with_vlen_strings(&values);
-    encode(&mut |name, value| drop(made.set_attr(name, value)), "string-array", "0.2.0");
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "string-array",
+        "0.2.0",
+    );
 }
 
 /// Codes of categories, -1 where missing.
@@ -173,7 +179,13 @@ fn codes(
         Ok(narrow) if field.column.dtype().size == 1 => made.with_i8_data(&narrow),
         _ => made.with_i32_data(&codes),
     };
-    encode(&mut |name, value| drop(made.set_attr(name, value)), "array", "0.2.0");
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "array",
+        "0.2.0",
+    );
     made.with_shape(&shape);
     Ok(())
 }
@@ -208,7 +220,13 @@ fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
         }
     };
     made.with_shape(&shape);
-    encode(&mut |name, value| drop(made.set_attr(name, value)), "array", "0.2.0");
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "array",
+        "0.2.0",
+    );
 }
 
 fn numbers<T, const N: usize>(raw: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {

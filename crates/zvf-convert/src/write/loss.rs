@@ -51,6 +51,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(ConvertError::NoType { format: name, what, advice });
     }
+    let ids = can.ids;
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
     if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
@@ -63,8 +64,13 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         ("vertex", &header.fields, can.vertex_attributes, can.vertex_names),
         ("object", &header.object_fields, can.object_attributes, &[]),
     ] {
-        let lost = |field: &Field| attribute(scope, field, can, names, name);
-        losses.extend(fields.iter().filter_map(lost));
+        // The attribute that is the id of an object is kept as that.
+        let is_id = |field: &&Field| {
+            let own = scope == "object" && header.id_field.as_deref() == Some(&*field.name);
+            own && ids == IdSupport::Bits(64)
+        };
+        let fields = fields.iter().filter(|field| !is_id(field));
+        losses.extend(fields.filter_map(|field| attribute(scope, field, can, names, name)));
     }
     if let Some(elements) = &header.elements {
         if !can.elements {

@@ -48,6 +48,7 @@ pub(crate) mod obj;
 pub(crate) mod ply;
 #[cfg(test)]
 mod round_trips;
+pub(crate) mod precomputed;
 mod rows;
 mod spool;
 pub(crate) mod stl;

@@ -1,7 +1,7 @@
 //! STL: triangles with their normals, binary; as text where there are several objects, a solid each.
 //!
 //! Faces of more corners are fans of triangles. A normal is computed from the corners, and 0 0 0 where they span
-//! no area. An attribute of faces of `uint16` called `attribute` goes into the two bytes there are for it.
+//! no area. An attribute of faces of `uint16` called `attribute_byte_count` goes into the two bytes there are for it.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ fn encode(
     let attribute = whole
         .element_fields()
         .iter()
-        .find(|field| &*field.name == "attribute" && field.column.dtype().to_string() == "uint16");
+        .find(|field| &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16");
     let objects = whole.object_ids();
     let mut losses = Vec::new();
     if objects.len() > 1 {

@@ -1,6 +1,6 @@
 //! What GIFTI and FreeSurfer share: hemispheres with vertices in the order of their files.
 
-use zvf_model::{Field, ObjectId, Value};
+use zvf_model::{Field, Kind, ObjectId, Value};
 
 use super::whole::Whole;
 
@@ -31,6 +31,31 @@ impl Hemisphere {
         self.rows.iter().for_each(|row| builder.push_row(&field.column, *row));
         field.with_column(builder.finish())
     }
+}
+
+/// Whether there are values alone, for vertices that have numbers and no places.
+pub(crate) fn is_values(whole: &Whole) -> bool {
+    whole.header.kind == Kind::PointCloud && whole.header.axes == ["vertex"]
+}
+
+/// The numbers of the vertices that values are for; `None` where they are all from 0 on.
+pub(crate) fn numbers_of(whole: &Whole) -> Option<Vec<i64>> {
+    let number = |row| match whole.batch.positions().value(row, 0) {
+        Value::Int(number) => number,
+        _ => -1,
+    };
+    let numbers: Vec<i64> = (0..whole.batch.len()).map(number).collect();
+    let all = numbers.iter().zip(0..).all(|(number, row)| *number == row);
+    (!all).then_some(numbers)
+}
+
+/// The name of the one surface there is.
+pub(crate) fn surface_name(whole: &Whole) -> Option<String> {
+    let field = whole.object_fields.iter().find(|field| &*field.name == "name")?;
+    let name = super::whole::text(field, 0, 0).ok()?;
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_single = field.column.len() == 1 && !name.is_empty() && name.chars().all(plain);
+    is_single.then_some(name)
 }
 
 /// The surfaces of all objects, or one of all vertices where they go to one file.

@@ -6,7 +6,7 @@ use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
-use crate::read::{Header, Piece};
+use crate::read::{Group, Header, Piece};
 
 /// All of one kind.
 pub(crate) struct Whole {
@@ -15,6 +15,7 @@ pub(crate) struct Whole {
     /// The objects that something is said of.
     pub(crate) objects: Vec<ObjectId>,
     pub(crate) object_fields: Vec<Field>,
+    pub(crate) groups: Vec<Group>,
 }
 
 /// Writes all there is; what was lost and only values show.
@@ -57,7 +58,8 @@ impl Writer for WholeWriter<'_> {
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
         let objects = std::mem::take(&mut collected.objects);
-        let whole = Whole { header: collected.header, batch, objects, object_fields };
+        let groups = std::mem::take(&mut collected.groups);
+        let whole = Whole { header: collected.header, batch, objects, object_fields, groups };
         let losses = (self.encode)(&whole, &mut self.target, &self.options)?;
         self.target.flush()?;
         let count = |n| u64::try_from(n).unwrap_or(u64::MAX);

@@ -239,6 +239,7 @@ impl LinkSegment {
         for part in parts.unwrap_or_default() {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
+            records.reserve(cell.len());
             cell.records().for_each(|record| records.push(&record));
         }
         Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
@@ -331,7 +332,9 @@ impl LinkSegment {
         body: Body,
     ) -> Result<LinkRecords, FormatError> {
         let mut records = self.no_records(chunks);
-        LinkCell::parse(payload, body, shape)?.records().for_each(|record| records.push(&record));
+        let cell = LinkCell::parse(payload, body, shape)?;
+        records.reserve(cell.len());
+        cell.records().for_each(|record| records.push(&record));
         Ok(records)
     }
 
@@ -345,6 +348,7 @@ impl LinkSegment {
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
             .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
         let mut records = self.no_records(chunks);
+        records.reserve(links.len());
         for record in links.records() {
             records.push_ends(record.endpoints().map(|(slot, row)| (usize::from(slot), row)));
         }

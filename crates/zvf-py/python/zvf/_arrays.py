@@ -89,11 +89,12 @@ def column(name: str, value: Any, rows: int | None, unit: str | None = None, des
     else:
         array = np.asarray(value)
         if array.dtype.kind in "UST" or (array.dtype.kind == "O" and _is_text(array)):
-            missing = np.array([word is None for word in array.ravel()]) if array.dtype.kind == "O" else None
-            plain = np.where(np.equal(array, None), "", array).astype(str) if missing is not None and missing.any() else array.astype(str)
-            words, codes = np.unique(plain.ravel(), return_inverse=True)
+            flat = list(array.ravel())
+            missing = np.array([word is None for word in flat])
+            plain = np.array(["" if word is None else word for word in flat], dtype=str)
+            words, codes = np.unique(plain, return_inverse=True)
             codes = codes.reshape(-1).astype(np.int32)
-            if missing is not None and missing.any():
+            if missing.any():
                 present = np.unique(codes[~missing])  # the text that stands for nothing is no category
                 codes = np.where(missing, -1, np.searchsorted(present, codes)).astype(np.int32)
                 words = words[present]

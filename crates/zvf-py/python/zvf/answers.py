@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import view
-from .errors import NameError_
+from .errors import UnknownNameError
 
 
 class Answer:
@@ -107,7 +107,7 @@ class Answer:
         entry = self._fields().get(name) or self._element_fields().get(name)
         if entry is None:
             known = ", ".join([*self._fields(), *self._element_fields()]) or "none"
-            raise NameError_(f"there is no column {name!r}: there is {known}", class_name="InvalidArgument", op="read")
+            raise UnknownNameError(f"there is no column {name!r}: there is {known}", class_name="InvalidArgument", op="read")
         return self._once(f"codes {name}", lambda: view(entry[1]))
 
     def categories(self, name: str) -> list[Any] | None:

@@ -405,6 +405,26 @@ class Query:
         finally:
             stream.close()
 
+    def by_chunk(self) -> list[dict[str, Any]]:
+        """The words of one query for each chunk that this one meets: together they find every point once.
+
+        For point clouds without a region but a box; other kinds of geometry lie in several chunks.
+        """
+        level = self.words.get("level", 0)
+        info = Level(self.dataset, level).info()
+        if self.dataset.kinds != ("point_cloud",) or any(w in self.words for w in ("ball", "half_spaces", "prism")):
+            raise ValueError("work over chunks is for point clouds, all of them or those in a box")
+        shape = np.asarray(info["chunk_shape"])
+        low, high = self.words.get("box", self.dataset.bounds)
+        found = []
+        for key in Level(self.dataset, level).chunks()[:, -len(shape) :]:
+            corner = key * shape, (key + 1) * shape
+            own = np.maximum(low, corner[0]), np.minimum(np.nextafter(high, np.inf), corner[1])
+            if (own[0] < own[1]).all():
+                words = {k: v for k, v in self.words.items() if k != "box"}
+                found.append({**words, "half_open_box": (own[0].tolist(), own[1].tolist())})
+        return found
+
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.read().__arrow_c_stream__(requested_schema)
 

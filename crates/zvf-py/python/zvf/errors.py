@@ -21,7 +21,7 @@ __all__ = [
     "DeniedError",
     "ArgumentError",
     "RangeError",
-    "NameError_",
+    "UnknownNameError",
     "UnsupportedError",
     "CorruptError",
     "BackendError",
@@ -92,7 +92,7 @@ class RangeError(Error, IndexError):
     """A number past the end: of levels, rows or axes."""
 
 
-class NameError_(Error, KeyError):
+class UnknownNameError(Error, KeyError):
     """No column, group or dataset of that name."""
 
 
@@ -159,7 +159,7 @@ def _make(
     """Make the exception for a fault; called by the native half."""
     cls = _CLASSES.get(class_name, CorruptError)
     if cls is ArgumentError and op == "query" and "attribute" in message and "there is no" in message:
-        cls = NameError_
+        cls = UnknownNameError
     return cls(
         message,
         class_name=class_name,

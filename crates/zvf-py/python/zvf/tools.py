@@ -9,7 +9,6 @@ from typing import Any
 
 from ._jobs import address_of, command, storage_pairs
 from .datasets import Dataset, _options
-from .errors import Error
 
 
 @dataclass(frozen=True)
@@ -148,39 +147,52 @@ def convert(store: Any, out: Any, *, storage_options: Any = None, progress: Any 
 
 
 class Tasks:
-    """A store that is built by many processes: plan, run, finish. It pickles, and its journal outlives a killed worker."""
+    """A store that is built by many processes: plan, run, finish. It pickles, and its journal outlives a killed worker.
 
-    def __init__(self, files: list[str], address: str, plan: str, count: int) -> None:
-        self.files = files
+    >>> import tempfile, zvf
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = open(folder + "/a.csv", "w").write("x,y\\n1,2\\n3,4\\n")
+    >>> plan = zvf.tasks(folder + "/a.csv", folder + "/a.zarrvectors")
+    >>> for stage in plan.stages():
+    ...     for task in stage:
+    ...         _ = plan.run(task)
+    >>> plan.finish().count()
+    2
+    """
+
+    def __init__(self, address: str, storage: list[tuple[str, str]], plan: list[dict[str, Any]]) -> None:
         self.address = address
+        self.storage = storage
         self.plan = plan
-        self.count = count
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.plan)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(self.count))
+        return iter(task["task"] for task in self.plan)
+
+    def stages(self) -> list[list[int]]:
+        """The tasks by stage: those of one may run at once, and need those of the stages before."""
+        names = list(dict.fromkeys(task["stage"] for task in self.plan))
+        return [[task["task"] for task in self.plan if task["stage"] == name] for name in names]
 
     def run(self, task: int) -> int:
         """Do one task; doing it twice does no harm."""
-        command("ingest", "run", self.plan, "--task", int(task))
+        command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
         return int(task)
 
     def finish(self) -> Dataset:
         """Make the store visible, when every task is done."""
-        command("ingest", "finish", self.plan)
-        return Dataset(self.address, [])
+        command("ingest", "finish", self.address, storage=self.storage)
+        return Dataset(self.address, self.storage)
 
 
-def tasks(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Tasks:
-    """Plan a store that many processes build."""
-    address, _ = address_of(at)
+def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Any) -> Tasks:
+    """Plan a store that many processes build; words are options of ``zvf create``."""
+    address, storage = _address(at, storage_options)
     names = [os.fspath(f) for f in ([files] if isinstance(files, (str, os.PathLike)) else files)]
     args = ["ingest", "plan", *names, address, *_options(words)]
     if shares is not None:
         args += ["--shares", str(int(shares))]
-    said, _ = command(*args)
-    if not isinstance(said, dict):
-        raise Error(f"the plan of {address} is not what was expected: {said}")
-    return Tasks(names, address, str(said.get("plan", said.get("folder", address))), int(said.get("tasks", 0)))
+    said, _ = command(*args, storage=storage)
+    return Tasks(address, storage, list(said["tasks"]))

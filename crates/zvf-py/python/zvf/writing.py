@@ -507,7 +507,7 @@ def _table(at: Any, table: dict[str, Any], words: dict[str, Any]) -> Dataset:
 
 
 def _meshio(at: Any, thing: Any, words: dict[str, Any]) -> Dataset:
-    blocks = thing.cells if not isinstance(thing.cells, Mapping) else list(thing.cells.items())
+    blocks: list[Any] = thing.cells if not isinstance(thing.cells, Mapping) else list(thing.cells.items())
     for block in blocks:
         kind, rows = (block.type, block.data) if hasattr(block, "type") else block
         if kind in ("triangle", "quad"):

@@ -37,7 +37,7 @@ impl Own<'_> {
     pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
         let options = self.making.ladder.options();
         let write = WriteOptions {
-            memory: options.memory,
+            memory: options.writing_bytes(),
             outside: Outside::Expand,
             ..WriteOptions::default()
         };
@@ -121,7 +121,7 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         let ladder = self.making.ladder;
-        let room = vertices_in(ladder.options().memory, ladder.kind);
+        let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
             let mean =

@@ -69,7 +69,7 @@ impl Making<'_> {
 
     /// How many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
+        let rows = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let mean = f64_from_u64(self.step.below) / f64_from_u64(to_u64(objects.max(1)));
         saturating_usize(round_half_up_u64(f64_from_u64(rows) / mean.max(1.0))).max(1)
     }

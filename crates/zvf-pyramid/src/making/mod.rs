@@ -73,7 +73,7 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
         lots.push(lot);
     }
     let options = first.ladder.options();
-    let memory = options.memory;
+    let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
     let each: Vec<(&Making<'_>, &Lot)> = all.iter().zip(&lots).collect();
     let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);

@@ -43,7 +43,7 @@ impl Making<'_> {
             }
             return Ok(error);
         };
-        let room = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let blocks = Blocks::of_units(below, room, &wide.chunks()).await?;
         let mut error = 0.0_f64;
         for number in 0..blocks.len() {

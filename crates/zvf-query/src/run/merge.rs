@@ -19,8 +19,8 @@ pub(super) async fn collect_elements(
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     for wave in waves {
-        for wave in context.refined(wave, Purpose::Collect).await? {
-            let WorkUnit::Elements(work) = wave else { continue }; // nothing else comes of such waves
+        for part in context.refined(wave, Purpose::Collect).await? {
+            let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
             let keyed = context.elements_keyed(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);

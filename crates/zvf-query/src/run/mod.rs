@@ -112,6 +112,13 @@ pub(crate) enum WorkUnit {
     Several(Vec<elements::Work>),
 }
 
+/// Some work, and about how many bytes it takes on its way into an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct SizedWave {
+    pub(crate) wave: WorkUnit,
+    pub(crate) bytes: u64,
+}
+
 /// What the waves are for, which decides how large they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {

@@ -81,14 +81,20 @@ fn statistics_are_those_of_the_stored_values() {
         assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
         assert_eq!(counts_of(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
         assert_eq!(counts_of(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
+        let (links, others): (Vec<_>, Vec<_>) =
+            all.attributes.iter().partition(|one| one.scope == Scope::Link);
+        // Edge `i` of a graph has the value `i`.
+        let of_links = links.iter().map(|one| (one.name.as_str(), one.total().count));
+        let wanted = (kind == Kind::Graph).then_some(("w", 11));
+        assert_eq!(of_links.collect::<Vec<_>>(), wanted.into_iter().collect::<Vec<_>>());
         let names: Vec<(Scope, &str)> =
-            all.attributes.iter().map(|one| (one.scope, one.name.as_str())).collect();
+            others.iter().map(|one| (one.scope, one.name.as_str())).collect();
         let (vertex, object) = (Scope::Vertex, Scope::Object);
         assert_eq!(
             names,
             [(vertex, "at"), (vertex, "label"), (vertex, "v"), (object, "mass"), (object, "size")]
         );
-        let of = |at: usize| counts_of(&all.attributes[at].components[0]);
+        let of = |at: usize| counts_of(&others[at].components[0]);
         assert_eq!(of(1), (12, 0, some("a"), some("c"), None));
         assert_eq!(of(2), (12, 0, some("0"), some("11"), Some(5.5)));
         assert_eq!(of(3), (2, 0, some("0"), some("10"), Some(5.0)));
@@ -96,7 +102,8 @@ fn statistics_are_those_of_the_stored_values() {
     }
     let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).made();
     let all = empty.wait(empty.reader.statistics(LevelId(0), None)).unwrap();
-    assert_eq!(counts_of(&all.axes[1]), (0, 1, None, None, None), "NaN is no value");
+    assert_eq!(counts_of(&all.axes[1]), (0, 0, None, None, None), "NaN is no value");
+    assert_eq!(all.axes[1].nans, 1);
     assert!(empty.wait(empty.reader.statistics(LevelId(3), None)).is_err());
     assert!(empty.wait(empty.reader.statistics(LevelId(0), Some(Kind::Mesh))).is_err());
 }

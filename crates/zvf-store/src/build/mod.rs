@@ -19,7 +19,6 @@
 //! Not here: what a payload means, and which arrays a store must have.
 
 mod cells;
-#[cfg(feature = "local")]
 mod check;
 mod claim;
 mod declared;
@@ -454,7 +453,8 @@ impl Build {
                 crate::source::hop(Op::Publish, publish).await?
             }
             Site::Remote(uploads) => {
-                if uploads.publish(&key, &root).await? == Created::Looked {
+                let nodes = self.documented_nodes();
+                if uploads.publish(&key, &root, &nodes).await? == Created::Looked {
                     self.0.notices.add(Notice::NoConditionalPut);
                 }
                 Ok(())
@@ -494,11 +494,14 @@ impl Build {
 
     /// [`object`](Self::object) for a task, which waits for room without its thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
-        if let Site::Remote(uploads) = &self.0.place {
-            let put = uploads.put_later(key, parts, &self.0.room).await;
-            return self.note(put);
+        match &self.0.place {
+            Site::Remote(uploads) => {
+                let put = uploads.put_later(key, parts, &self.0.room).await;
+                self.note(put)
+            }
+            #[cfg(feature = "local")]
+            Site::Local(_) | Site::Common(_) => self.object(key, parts),
         }
-        self.object(key, parts)
     }
 
     /// Keeps the fault of a write.
@@ -580,7 +583,6 @@ impl Build {
     }
 
     /// The nodes that this build has written or taken over.
-    #[cfg(feature = "local")]
     fn documented_nodes(&self) -> BTreeSet<Key> {
         locked(&self.0.nodes).keys().cloned().collect()
     }

@@ -6,8 +6,8 @@
 //! ```text
 //! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that goes
 //! put        every object is created, none is replaced
-//! publish    the claim is still there, so are all objects and no others; then the root document is
-//!            created, where there is none; then the claim goes
+//! publish    the claim is still there, so are all objects and no others, and documents fit them; then the
+//!            root document is created, where there is none; then the claim goes
 //! abandon    what was sent goes, and nothing else; then the claim
 //! ```
 //!
@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, Found};
 
+use super::check::check_uploads;
 use super::claim::Claim;
 use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
@@ -98,10 +99,22 @@ impl Uploads {
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
-        // It may have been published, and its claim removed, in the meantime.
-        if joined.is_published().await? {
-            claim.release().await?;
-            return Ok(joined);
+        // It may have been published, and its claim removed, in the meantime. A store of somebody else is found here and
+        // not by its objects: some stores take conditions and ignore them, and would replace these.
+        match joined.remote.read(&root_document()?).await {
+            Ok(None) => {}
+            Ok(Some(_)) if joined.is_published().await? => {
+                claim.release().await?;
+                return Ok(joined);
+            }
+            Ok(Some(_)) => {
+                claim.release().await?;
+                return Err(taken());
+            }
+            Err(error) => {
+                let _released = claim.release().await;
+                return Err(error);
+            }
         }
         if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
             claim.bequeath().await;
@@ -125,6 +138,11 @@ impl Uploads {
         };
         let found = self.remote.read(&crate::docs::document(&Key::root())?).await?;
         Ok(found.is_some_and(|found| found == root))
+    }
+
+    /// The object under `key`; `None` when there is none.
+    pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+        self.remote.read(key).await
     }
 
     /// Which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
@@ -222,14 +240,20 @@ impl Uploads {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Creates the root document, after everything else has arrived.
-    pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
+    /// Creates the root document, after everything else has arrived and fits it; `nodes` are those of the build.
+    pub(crate) async fn publish(
+        &self,
+        key: &Key,
+        root: &Bytes,
+        nodes: &BTreeSet<Key>,
+    ) -> Result<Created, StoreError> {
         self.flush().await?;
         let Some(claim) = &self.claim else { return Err(taken()) };
         claim.verify().await?;
         if !self.is_shared() {
             self.check_objects().await?;
         }
+        check_uploads(self, root, nodes).await?;
         if let Some(intent) = &self.intent {
             write_down(intent, root).map_err(|error| StoreError::io(Op::Publish, error))?;
         }

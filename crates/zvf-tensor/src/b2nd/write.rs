@@ -23,6 +23,7 @@ use zvf_b2nd::{
 use zvf_blosc::{Encoder, constant_chunk};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
+use zvf_publish::CommitGate;
 use zvf_store::{Op, StoreError};
 
 use super::new::NewBlocks;
@@ -316,12 +317,27 @@ impl BlockFile {
         sparse: bool,
         replace: bool,
     ) -> Result<Self, TensorError> {
+        Self::create_gated(path, new, sparse, replace, &CommitGate::default())
+    }
+
+    /// The same; `gate` is asked right before the array is visible.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_gated(
+        path: &Path,
+        new: NewBlocks,
+        sparse: bool,
+        replace: bool,
+        gate: &CommitGate,
+    ) -> Result<Self, TensorError> {
         if !sparse {
-            let mut file = AtomicTensorFile::create(path, replace)?;
+            let mut file = AtomicTensorFile::create_gated(path, replace, gate)?;
             let out = file.file().try_clone().map_err(failed)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }
-        let folder = NewFolder::create(path, replace, super::frame::INDEX)?;
+        let folder = NewFolder::create(path, replace, super::frame::INDEX, gate)?;
         let index = folder.path().join(super::frame::INDEX);
         let out = OpenOptions::new().write(true).create_new(true).open(index).map_err(failed)?;
         let writer = BlockWriter::begin(out, new, Some(folder.path().to_owned()))?;

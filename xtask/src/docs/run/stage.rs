@@ -206,7 +206,7 @@ const FORMAT_FILES: [(&str, &str); 19] = [
     ("flatgeobuf/lines.fgb", "places.fgb"),
     ("text_points/scan.pts", "scan.pts"),
     ("h5ad/plain.h5ad", "cells.h5ad"),
-    ("tck/plain.tck", "tracts.tck"),
+    ("tck/plain.tck", "fibers.tck"),
     ("trx/full.trx", "full.trx"),
     ("existing/box.obj", "box.obj"),
     ("stl/several.stl", "part.stl"),

@@ -16,8 +16,8 @@ use zvf::export::Export;
 use zvf::inspect::advise;
 use zvf::metadata::GeometryType;
 use zvf::{
-    Answer, Columns, Kind, LevelId, LevelRule, Missing, Mode, ObjectId, Order, Plan, QueryError,
-    QueryStats, Reader, Store, UnknownIds,
+    Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
+    Plan, QueryError, QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::lacking::Wanted;
@@ -148,11 +148,10 @@ impl Query {
         }
         let progress = session.progress("reading");
         if self.count {
-            let streams = !self.allow_missing;
-            let (counts, answer) = count::count(&reader, query, (kind, streams), &progress).await?;
+            let counts = advised(&reader, reader.count(&query).await).await?;
             drop(progress);
-            counts.print(session.json(), out)?;
-            print_notices(session, out, reader.store(), answer.as_ref())?;
+            count::print(&counts, session.json(), out)?;
+            print_notices(session, out, reader.store(), Some(Remarks::of_counts(&counts)))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -169,7 +168,7 @@ impl Query {
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            print_notices(session, out, reader.store(), Some(&answer))?;
+            print_notices(session, out, reader.store(), Some(Remarks::of_answer(&answer)))?;
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
@@ -185,7 +184,7 @@ impl Query {
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        print_notices(session, out, reader.store(), answer.as_ref())?;
+        print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::of_answer))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session.print_notices(out, output.file.as_ref().map(|path| wrote(written, path)))?;
         Ok(Outcome::Clean)
@@ -447,16 +446,47 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
     })
 }
 
-/// What the answer says besides its geometry.
+/// What an answer, or the count of one, says besides its geometry.
+struct Remarks<'a> {
+    notices: &'a [Notice],
+    missing: &'a [Missing],
+    unknown_objects: &'a [ObjectId],
+    is_empty: bool,
+    truncated: bool,
+}
+
+impl<'a> Remarks<'a> {
+    fn of_answer(answer: &'a Answer) -> Self {
+        Self {
+            notices: &answer.notices,
+            missing: &answer.missing,
+            unknown_objects: &answer.unknown_objects,
+            is_empty: answer.batch.is_empty(),
+            truncated: answer.truncated,
+        }
+    }
+
+    fn of_counts(counts: &'a Counts) -> Self {
+        Self {
+            notices: &[],
+            missing: &counts.missing,
+            unknown_objects: &counts.unknown_objects,
+            is_empty: counts.vertices == 0,
+            truncated: counts.truncated,
+        }
+    }
+}
+
+/// Prints what the store and the answer say besides the geometry.
 fn print_notices(
     session: &Session,
     out: &mut dyn Write,
     store: &Store,
-    answer: Option<&Answer>,
+    answer: Option<Remarks<'_>>,
 ) -> anyhow::Result<()> {
     let mut words = sentences(&store.notices());
     if let Some(answer) = answer {
-        words.extend(sentences(&answer.notices));
+        words.extend(sentences(answer.notices));
         words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
             format!("{array} has no chunk {chunk} although it is recorded: left out")
         }));
@@ -464,7 +494,7 @@ fn print_notices(
         if !unknown.is_empty() {
             words.push(format!("there is no object {}", unknown.join(", ")));
         }
-        if answer.truncated && answer.batch.is_empty() {
+        if answer.truncated && answer.is_empty {
             words.push(
                 "the limit is below the first object, which is not cut: raise --limit".to_owned(),
             );

@@ -116,9 +116,7 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
     }
     let extension = |field: &Field| {
         let name = field.metadata().get("ARROW:extension:name")?;
-        name.strip_prefix("geoarrow.")
-            .or((name == "ogc.wkb").then_some("wkb"))
-            .map(str::to_owned)
+        name.strip_prefix("geoarrow.").or((name == "ogc.wkb").then_some("wkb")).map(str::to_owned)
     };
     let places: Vec<usize> = (0..fields.len())
         .filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some())

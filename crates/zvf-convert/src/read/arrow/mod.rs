@@ -12,6 +12,7 @@
 //! Not here: writing ([`crate::ArrowWriter`], [`crate::ParquetWriter`]).
 
 mod cells;
+mod check;
 mod features;
 mod geometry;
 mod table;
@@ -49,6 +50,11 @@ pub(crate) fn open_parquet(bytes: Bytes, options: &ReadOptions) -> Result<Reader
 fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
     check_magic(&mut source, form)?;
+    match form {
+        Form::File => check::check_file(&mut source)?,
+        Form::Stream => check::check_stream(&mut source)?,
+        Form::Parquet => {}
+    }
     let batches = Batches::open(source, form, options.batch_rows)?;
     if let Some(place) = geometry::find(&batches)? {
         return features::open(batches, place, options);

@@ -1,7 +1,7 @@
 //! Attributes whose types settle while a file is passed over once, and then their values.
 //!
 //! ```text
-//! whole numbers              int64, uint64 where one is too large, float64 where one is missing
+//! whole numbers              int32, int64 or uint64 as they need, float64 where one is missing
 //! numbers                    float64, NaN where one is missing
 //! true and false             bool, or codes of both where one is missing
 //! text, and several of these codes (int32) of the texts in the order in which they come; -1 where missing
@@ -49,6 +49,7 @@ struct Forms {
     bools: bool,
     ints: bool,
     large: bool,    // above those of int64
+    wide: bool,     // beyond those of int32
     negative: bool, // whole numbers below 0
     floats: bool,
     text: bool,
@@ -149,10 +150,12 @@ impl Columns {
             Cell::Int(n) => {
                 forms.ints = true;
                 forms.negative |= *n < 0;
+                forms.wide |= i32::try_from(*n).is_err();
             }
             Cell::UInt(n) => {
                 forms.ints = true;
                 forms.large |= i64::try_from(*n).is_err();
+                forms.wide |= i32::try_from(*n).is_err();
             }
             Cell::Float(_) => forms.floats = true,
             Cell::Text(_) => forms.text = true,
@@ -284,8 +287,10 @@ impl Forms {
             Settled::Float
         } else if self.large {
             Settled::UInt
-        } else {
+        } else if self.wide {
             Settled::Int
+        } else {
+            Settled::Declared(Dtype { kind: DtypeKind::Int, size: 4, big_endian: false })
         }
     }
 }

@@ -11,7 +11,7 @@
 
 /// The bytes of a buffer, and where a table lies in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     buffer: &'a [u8],
     at: usize,
     fields: usize, // of its list
@@ -20,7 +20,7 @@ pub(super) struct Table<'a> {
 
 /// An offset that leads out of the buffer; where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stray(pub(super) usize);
+pub(crate) struct Stray(pub(crate) usize);
 
 type Found<T> = Result<T, Stray>;
 
@@ -38,7 +38,7 @@ fn u16_at(buffer: &[u8], at: usize) -> Found<usize> {
 
 impl<'a> Table<'a> {
     /// The first table of a buffer.
-    pub(super) fn root(buffer: &'a [u8]) -> Found<Self> {
+    pub(crate) fn root(buffer: &'a [u8]) -> Found<Self> {
         Self::at(buffer, u32_at(buffer, 0)?)
     }
 
@@ -67,31 +67,31 @@ impl<'a> Table<'a> {
         self.field(number)?.map(|at| array(self.buffer, at)).transpose()
     }
 
-    pub(super) fn u8(&self, number: usize) -> Found<u8> {
+    pub(crate) fn u8(&self, number: usize) -> Found<u8> {
         Ok(self.number::<1>(number)?.map_or(0, |[byte]| byte))
     }
 
-    pub(super) fn u16(&self, number: usize, default: u16) -> Found<u16> {
+    pub(crate) fn u16(&self, number: usize, default: u16) -> Found<u16> {
         Ok(self.number(number)?.map_or(default, u16::from_le_bytes))
     }
 
-    pub(super) fn i32(&self, number: usize) -> Found<i32> {
+    pub(crate) fn i32(&self, number: usize) -> Found<i32> {
         Ok(self.number(number)?.map_or(0, i32::from_le_bytes))
     }
 
-    pub(super) fn u64(&self, number: usize) -> Found<u64> {
+    pub(crate) fn u64(&self, number: usize) -> Found<u64> {
         Ok(self.number(number)?.map_or(0, u64::from_le_bytes))
     }
 
     /// The table that a field leads to.
-    pub(super) fn table(&self, number: usize) -> Found<Option<Self>> {
+    pub(crate) fn table(&self, number: usize) -> Found<Option<Self>> {
         let Some(at) = self.field(number)? else { return Ok(None) };
         let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(Stray(at))?;
         Self::at(self.buffer, to).map(Some)
     }
 
     /// The bytes of the items of a vector, `size` bytes each, and where they lie.
-    fn items(&self, number: usize, size: usize) -> Found<Option<(usize, &'a [u8])>> {
+    pub(crate) fn items(&self, number: usize, size: usize) -> Found<Option<(usize, &'a [u8])>> {
         let Some(at) = self.field(number)? else { return Ok(None) };
         let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(Stray(at))?;
         let bytes = u32_at(self.buffer, to)?.checked_mul(size).ok_or(Stray(to))?;
@@ -101,29 +101,29 @@ impl<'a> Table<'a> {
     }
 
     /// The bytes of a vector of bytes or of a text.
-    pub(super) fn bytes(&self, number: usize) -> Found<Option<&'a [u8]>> {
+    pub(crate) fn bytes(&self, number: usize) -> Found<Option<&'a [u8]>> {
         Ok(self.items(number, 1)?.map(|(_, bytes)| bytes))
     }
 
     /// A text; what is not UTF-8 is replaced.
-    pub(super) fn text(&self, number: usize) -> Found<Option<String>> {
+    pub(crate) fn text(&self, number: usize) -> Found<Option<String>> {
         Ok(self.bytes(number)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
     }
 
     /// Numbers of `float64`.
-    pub(super) fn floats(&self, number: usize) -> Found<impl ExactSizeIterator<Item = f64> + 'a> {
+    pub(crate) fn floats(&self, number: usize) -> Found<impl ExactSizeIterator<Item = f64> + 'a> {
         let bytes = self.items(number, 8)?.map_or(&[][..], |(_, bytes)| bytes);
         Ok(bytes.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw)))
     }
 
     /// Numbers of `uint32`.
-    pub(super) fn numbers(&self, number: usize) -> Found<impl ExactSizeIterator<Item = u32> + 'a> {
+    pub(crate) fn numbers(&self, number: usize) -> Found<impl ExactSizeIterator<Item = u32> + 'a> {
         let bytes = self.items(number, 4)?.map_or(&[][..], |(_, bytes)| bytes);
         Ok(bytes.as_chunks::<4>().0.iter().map(|raw| u32::from_le_bytes(*raw)))
     }
 
     /// The tables that a vector leads to.
-    pub(super) fn tables(&self, number: usize) -> Found<impl Iterator<Item = Found<Self>> + 'a> {
+    pub(crate) fn tables(&self, number: usize) -> Found<impl Iterator<Item = Found<Self>> + 'a> {
         let (start, bytes) = self.items(number, 4)?.unwrap_or((0, &[]));
         let buffer = self.buffer;
         Ok((0..bytes.len() / 4).map(move |item| {

@@ -11,7 +11,7 @@
 //! walked and only features that meet the box are read; without a tree the boxes of all are compared. Types stay;
 //! a value that is not there is missing.
 
-mod buffer;
+pub(crate) mod buffer;
 mod feature;
 
 use serde_json::{Value as Json, json};
@@ -477,7 +477,12 @@ mod tests {
         let all = read_all(&path, &options()).unwrap();
         let numbers: Vec<f64> =
             all.positions.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw)).collect();
-        let bounds = Bounds { min: vec![-0.5, -0.25], max: vec![0.75, 0.5] };
+        let middle = |axis: usize, share: usize| {
+            let mut values: Vec<f64> = numbers.iter().skip(axis).step_by(2).copied().collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() * share / 10]
+        };
+        let bounds = Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
         let wanted = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
             read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();

@@ -344,8 +344,7 @@ fn is_number(text: &[u8]) -> bool {
         rest = after.get(part..).unwrap_or_default();
     }
     if let [b'e' | b'E', after @ ..] = rest {
-        let after =
-            after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
+        let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
         return !after.is_empty() && digits(after) == after.len();
     }
     rest.is_empty()

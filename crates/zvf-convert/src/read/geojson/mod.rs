@@ -318,8 +318,7 @@ impl Walk {
             "crs" => {
                 let value: Json = serde_json::from_str(text.value()?).unwrap_or(Json::Null);
                 let name = value.get("properties").and_then(|own| own.get("name"));
-                self.said.crs =
-                    name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
+                self.said.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => self.said.name = Some(text.string()?.into_owned()),
             _ => {

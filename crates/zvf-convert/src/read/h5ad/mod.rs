@@ -123,10 +123,18 @@ fn read_positions(
 ) -> Result<(Column, String), ConvertError> {
     let keys = file.members("obsm")?;
     let wanted = options.columns.positions.first();
-    let key = match wanted {
-        Some(wanted) => keys.iter().find(|key| *key == wanted),
-        None => SPATIAL.iter().find_map(|name| keys.iter().find(|key| key == name)),
+    let names: Vec<&str> = match wanted {
+        Some(wanted) => vec![wanted.as_str()],
+        None => SPATIAL.to_vec(),
     };
+    // Links that lead out of the file are in no list: each name is asked for.
+    let mut found = None;
+    for name in names {
+        if found.is_none() && file.node(&format!("obsm/{name}"))? != Node::Missing {
+            found = Some(name.to_owned());
+        }
+    }
+    let key = found.as_ref();
     let Some(key) = key else {
         let expected = match wanted {
             Some(wanted) => format!("obsm/{wanted}"),

@@ -42,8 +42,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let text = |key: &str| info.get(key).and_then(Json::as_str);
     match text("@type") {
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
-        Some("neuroglancer_skeletons") => skeletons::open(&root, &info, None, options),
-        Some("neuroglancer_legacy_mesh") => legacy::open(&root, Some(&info), None, options),
+        Some("neuroglancer_skeletons") => {
+            let properties = segment_properties(&root, &info)?;
+            skeletons::open(&root, &info, properties.as_ref(), options)
+        }
+        Some("neuroglancer_legacy_mesh") => {
+            let properties = segment_properties(&root, &info)?;
+            legacy::open(&root, Some(&info), properties.as_ref(), options)
+        }
         Some("neuroglancer_multilod_draco") => Err(multilod("info")),
         Some(other) => {
             let expected =
@@ -54,6 +60,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
 }
 
+/// The properties of segments that `info` names the folder of.
+fn segment_properties(
+    root: &Folder,
+    info: &Map<String, Json>,
+) -> Result<Option<Map<String, Json>>, ConvertError> {
+    match info.get("segment_properties").and_then(Json::as_str) {
+        Some(key) => root.below(key)?.json("info"),
+        None => Ok(None),
+    }
+}
+
 /// The skeletons or meshes that belong to a volume.
 fn open_volume(
     root: &Folder,
@@ -61,10 +78,7 @@ fn open_volume(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let text = |key: &str| volume.get(key).and_then(Json::as_str);
-    let properties = match text("segment_properties") {
-        Some(key) => root.below(key)?.json("info")?,
-        None => None,
-    };
+    let properties = segment_properties(root, volume)?;
     let properties = properties.as_ref();
     let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {

@@ -35,6 +35,10 @@ pub(super) fn open(
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
+    if info.contains_key("annotation_type") {
+        let found = "that of skeletons beside an annotation_type";
+        return Err(bad(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found).into());
+    }
     let attributes = attributes(info)?;
     let transform = transform(info)?;
     let sharding = Sharding::parse(info.get("sharding"), "info")?;

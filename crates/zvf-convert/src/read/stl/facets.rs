@@ -191,7 +191,12 @@ impl TextFacets {
         if word.eq_ignore_ascii_case(wanted) {
             return Ok(());
         }
+        let is_begun =
+            wanted.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let found = format!("{:?}", word.chars().take(40).collect::<String>());
+        if is_begun && !self.advance()? {
+            return Err(self.cut());
+        }
         Err(self.lines.bad(class, format!("the word {wanted}"), found).into())
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let seen = Seen::scan(source.open()?)?;
     let mut vertices = empty_vertices(kind);
     let fields = if seen.attributes && kind == Kind::Mesh {
-        vec![NamedValues::new("attribute", UINT16, 1)]
+        vec![NamedValues::new("attribute_byte_count", UINT16, 1)]
     } else {
         Vec::new()
     };

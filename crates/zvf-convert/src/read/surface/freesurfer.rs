@@ -53,10 +53,12 @@ pub(crate) fn is_member(name: &str) -> bool {
 pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
-    if name.ends_with(".annot") {
+    // Values may be called annot or label, too; their magic tells them.
+    let is_binary = bytes.starts_with(b"\xff\xff");
+    if name.ends_with(".annot") && !is_binary {
         return read_annotation(file);
     }
-    if name.ends_with(".label") || bytes.starts_with(b"#!ascii") {
+    if (name.ends_with(".label") && !is_binary) || bytes.starts_with(b"#!ascii") {
         return read_label(file);
     }
     match bytes.get(..3) {
@@ -339,6 +341,8 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     }
     let names = table.iter().map(|colour| Value::Text(colour.name.clone())).collect();
     let codes = numbers(INT32, 1, &codes, |code| code.to_le_bytes())?;
+    let colours = numbers(INT32, 1, &ids, |id| id.to_le_bytes())?;
+    surface.alone = vec![Field::new("label", codes.clone()), Field::new("colour_id", colours)];
     let label = Field::new(surface.name.as_str(), codes);
     let label = label.with_categories(Categories::new(names, Some(-1)));
     surface.values.push(SurfaceValues { field: label, nodes: None });
@@ -400,6 +404,7 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     };
     let mut nodes = Vec::new();
     let mut values = Values::new(FLOAT64, 1);
+    let mut places = Values::new(FLOAT64, 3);
     let mut last = 2;
     for (line, number) in lines {
         last = number;
@@ -414,7 +419,7 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         let Some(node) = vertex.parse::<usize>().ok() else {
             return Err(bad(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
         };
-        if [x, y, z].iter().any(|word| float(word).is_none()) || !values.push_text(value) {
+        if ![x, y, z].iter().all(|word| places.push_text(word)) || !values.push_text(value) {
             return Err(bad(Class::Encoding, number, "numbers", format!("{line:?}")));
         }
         nodes.push(node);
@@ -426,7 +431,10 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let inside = vec![1_u8; count];
     let inside = column(UINT8, 1, inside)?;
     let name = surface.name.clone();
-    let values = Field::new(format!("{name}_value"), values.take()?);
+    let values = values.take()?;
+    surface.alone = vec![Field::new("value", values.clone())];
+    surface.label = Some((places.take()?, name.clone()));
+    let values = Field::new(format!("{name}_value"), values);
     let bool = dtype(DtypeKind::Bool, 1);
     let inside = Field::new(name.as_str(), column(bool, 1, inside.bytes().to_vec())?);
     surface.values.push(SurfaceValues { field: inside, nodes: Some(nodes.clone()) });

@@ -10,6 +10,9 @@
 //! are vertices. Labels become categories. `zv_join_key` is hemisphere << 32 | vertex of the file, since chunks
 //! put vertices into another order.
 //!
+//! Values without a surface have a row a vertex, with the number of the vertex as the only axis; a label has the
+//! places of its vertices, which are objects of one group.
+//!
 //! Matrices between spaces, metadata, keys and colours of labels go to the header record `surface`; no matrix is
 //! applied.
 
@@ -24,6 +27,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
+use super::Group;
 use super::geometry::{Geometry, VertexOwners, numbers};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -40,6 +44,10 @@ pub(super) struct SurfaceFile {
     /// Three vertices a face.
     pub(super) faces: Option<Vec<i64>>,
     pub(super) values: Vec<SurfaceValues>,
+    /// What is given instead of the values where no surface is.
+    pub(super) alone: Vec<Field>,
+    /// Where the vertices of a label are, and its name.
+    pub(super) label: Option<(Column, String)>,
     pub(super) record: Map<String, Json>,
     pub(super) left_out: Vec<String>,
 }
@@ -90,13 +98,7 @@ pub(super) fn assemble(
     let (mut surfaces, values): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(_, file)| file.is_surface());
     if surfaces.is_empty() {
-        let place = Place::Named("the file".to_owned());
-        let found = match values.first().and_then(|(_, file)| file.values.first()) {
-            Some(values) => format!("{} values for one", values.field.column.len()),
-            None => "no array".to_owned(),
-        };
-        let bad = BadInput::new(Class::InvalidArgument, format, place, "a surface", found);
-        return Err(bad.with_hint("give the folder that holds the surface, too").into());
+        return assemble_values(values, format);
     }
     surfaces.sort_by(|(_, a), (_, b)| (a.rank(), &a.name).cmp(&(b.rank(), &b.name)));
     let mut hemispheres: BTreeMap<u32, Hemisphere> = BTreeMap::new();
@@ -124,6 +126,67 @@ pub(super) fn assemble(
         }
     }
     join_hemispheres(hemispheres, alone)
+}
+
+/// Values without a surface: a row a vertex, whose number is the only axis; of a label its place and its group.
+fn assemble_values(
+    files: Vec<(Option<PathBuf>, SurfaceFile)>,
+    format: &'static str,
+) -> Result<Geometry, ConvertError> {
+    let mut rows: Option<Vec<i64>> = None;
+    let (mut fields, mut record, mut left_out) = (Vec::new(), Map::new(), Vec::new());
+    let is_single = files.len() == 1;
+    let mut label = None;
+    for (path, file) in files {
+        let number = |row: usize| i64::try_from(row).unwrap_or(i64::MAX);
+        for values in &file.values {
+            let own: Vec<i64> = match &values.nodes {
+                Some(nodes) => nodes.iter().map(|node| number(*node)).collect(),
+                None => (0..values.field.column.len()).map(number).collect(),
+            };
+            if rows.as_ref().is_some_and(|known| *known != own) {
+                let place = Place::Named(file_place(path.as_deref()));
+                let expected = format!("{} values", rows.as_ref().map_or(0, Vec::len));
+                let found = format!("{} of {}", own.len(), values.field.name);
+                let bad = BadInput::new(Class::CountMismatch, format, place, expected, found);
+                return Err(bad.into());
+            }
+            rows = Some(own);
+        }
+        match file.alone.is_empty() {
+            true => fields.extend(file.values.into_iter().map(|values| values.field)),
+            false => fields.extend(file.alone),
+        }
+        label = file.label.filter(|_| is_single);
+        if !file.record.is_empty() {
+            record.insert(file.name, Json::Object(file.record));
+        }
+        left_out.extend(file.left_out);
+    }
+    let rows = rows.unwrap_or_default();
+    let numbered = numbers(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
+    let mut geometry = match label {
+        Some((places, name)) => {
+            let mut geometry = Geometry::new(Kind::PointCloud, places);
+            geometry.unit = Some("millimeter");
+            let members: Vec<ObjectId> = rows.iter().map(|row| ObjectId(*row)).collect();
+            geometry.owners = VertexOwners::Each(members.iter().copied().map(Some).collect());
+            geometry.groups = vec![Group { name: Some(name), members }];
+            geometry
+        }
+        None => {
+            let mut geometry = Geometry::new(Kind::PointCloud, numbered);
+            geometry.axes = vec!["vertex".to_owned()];
+            left_out.push("the surface: vertices have numbers only, and no positions".to_owned());
+            geometry
+        }
+    };
+    geometry.fields = fields;
+    geometry.left_out = left_out;
+    if !record.is_empty() {
+        geometry.records.push(("surface".to_owned(), Json::Object(record)));
+    }
+    Ok(geometry)
 }
 
 fn file_place(path: Option<&Path>) -> String {

@@ -139,8 +139,14 @@ impl<'a> Parser<'a> {
                         _ => &mut self.data.strips,
                     } = cells;
                 }
-                ("POINT_DATA", [count]) => (scope, rows) = (Scope::Points, self.count(count)?),
-                ("CELL_DATA", [count]) => (scope, rows) = (Scope::Cells, self.count(count)?),
+                ("POINT_DATA", [count]) => {
+                    (scope, rows) = (Scope::Points, self.count(count)?);
+                    self.data.claimed[0] = Some(rows);
+                }
+                ("CELL_DATA", [count]) => {
+                    (scope, rows) = (Scope::Cells, self.count(count)?);
+                    self.data.claimed[1] = Some(rows);
+                }
                 ("METADATA", _) => self.skip_metadata(),
                 ("FIELD", [_, count]) => {
                     let count = self.count(count)?;

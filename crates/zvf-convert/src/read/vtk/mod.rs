@@ -73,6 +73,8 @@ struct PolyData {
     cell_data: Vec<Field>,
     field_data: Vec<(String, Json)>,
     title: Option<String>,
+    /// The rows that sections of data claim, of points and of cells.
+    claimed: [Option<usize>; 2],
     left_out: Vec<String>,
 }
 
@@ -88,6 +90,7 @@ impl PolyData {
             cell_data: Vec::new(),
             field_data: Vec::new(),
             title: None,
+            claimed: [None; 2],
             left_out: Vec::new(),
         })
     }
@@ -109,10 +112,15 @@ impl PolyData {
             }
         }
         let cells = sorts.iter().map(|(_, cells)| cells.len()).sum();
-        for (scope, fields, rows) in [
-            ("POINT_DATA", &self.point_data, self.points.len()),
-            ("CELL_DATA", &self.cell_data, cells),
+        let [points, cell_rows] = self.claimed;
+        for (scope, fields, rows, claimed) in [
+            ("POINT_DATA", &self.point_data, self.points.len(), points),
+            ("CELL_DATA", &self.cell_data, cells, cell_rows),
         ] {
+            if let Some(claimed) = claimed.filter(|claimed| *claimed != rows) {
+                let (expected, found) = (format!("{rows} rows"), claimed.to_string());
+                return Err(file.bad_in(Class::CountMismatch, scope, expected, found));
+            }
             for field in fields {
                 if field.column.len() != rows {
                     let part = format!("{scope} {}", field.name);

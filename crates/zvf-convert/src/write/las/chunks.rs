@@ -6,8 +6,8 @@ use laz::record::{
 };
 
 use super::schema::{Schema, refuse};
-use crate::ConvertError;
 use crate::read::las::header::RECORD_BYTES;
+use crate::{ConvertError, isolate};
 
 /// Points on their way to chunks.
 pub(super) struct Chunks {
@@ -72,9 +72,12 @@ impl Chunks {
         };
         let known = compressor.set_fields_from(self.vlr.items());
         known.map_err(|error| refuse(error.to_string()))?;
-        compressor.compress_many(records)?;
-        compressor.done()?;
-        let bytes = compressor.box_into_inner();
+        let done = isolate::catch(|| {
+            compressor.compress_many(records)?;
+            compressor.done()?;
+            Ok::<_, std::io::Error>(compressor.box_into_inner())
+        });
+        let bytes = done.map_err(refuse)??;
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         self.table.push(ChunkTableEntry {
             point_count: count(records.len().checked_div(self.record_bytes).unwrap_or(0)),

@@ -12,6 +12,8 @@ INTERNAL = tuple(
     for m in (
         "_api_version",
         "_stability",
+        "_config",
+        "_install",
         "_version",
         "core",
         "encoding",

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .api.dataset import Dataset
 from .core.group import Group, shared_for
 from .core.store import read_root_metadata
 from .exceptions import ArrayError, translating
-from .types._common import as_positions
 
 
 def add_geometry(
@@ -53,4 +49,4 @@ def read_composite(store_path: Any, level: int = 0) -> dict[str, dict[str, Any]]
     return found
 
 
-__all__ = ["Dataset", "add_geometry", "as_positions", "np", "read_composite"]
+__all__ = ["add_geometry", "read_composite"]

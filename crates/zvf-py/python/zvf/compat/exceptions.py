@@ -95,7 +95,7 @@ def translated(error: BaseException, argument: type[ZVError] = ArrayError) -> ZV
         made = ReadOnlyError(text)
     elif isinstance(error, native.RangeError):
         made = LevelError(text)
-    elif isinstance(error, (native.ArgumentError, native.NameError_, ValueError, TypeError)):
+    elif isinstance(error, (native.ArgumentError, native.UnknownNameError, ValueError, TypeError)):
         made = MetadataError(text) if "bounds" in text and argument is ArrayError and "outside" in text else argument(text)
     elif isinstance(error, native.CorruptError):
         made = ArrayError(text)

@@ -118,11 +118,11 @@ impl Context {
         Ok(self.elements_keyed(work, false).await?.batch)
     }
 
-    /// The same, with what tells its elements, and its vertices where `with_places` asks for it.
+    /// The same, with what tells its elements and its vertices where `with_keys` asks for it.
     pub(super) async fn elements_keyed(
         &self,
         work: &Work,
-        with_places: bool,
+        with_keys: bool,
     ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len().saturating_add(work.cells.len());
@@ -178,25 +178,22 @@ impl Context {
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
         let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
-        let places = if with_places { self.places_of(&keys, &pieces)? } else { Vec::new() };
+        drop((positions, columns));
+        let places = if with_keys { self.places_of(&keys, &pieces)? } else { Vec::new() };
+        let rows = pieces.rows;
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
         let batch = self.join_columns(batch, &keys, &all, None).await?;
+        drop(all);
 
         let width = self.element_width;
-        let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
+        let (rows, from) = numbered(kept, width, &numbers, rows);
+        drop(numbers);
         let (rows, from) =
             if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
         let elements = Elements::new(width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
-        let keys = from.iter().map(|source| {
-            let record = source.and_then(|(part, record)| {
-                let part = parts.get(usize_from_u32(part))?;
-                Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
-            });
-            record.unwrap_or((u64::MAX, 0, 0))
-        });
-        let keys = keys.collect();
+        let keys = if with_keys { element_keys(&parts, &from) } else { Vec::new() };
         Ok(Keyed { batch: batch.with_elements(elements)?, places, elements: keys })
     }
 
@@ -389,9 +386,19 @@ fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     lost
 }
 
+/// What tells the elements that came `from` these records of `parts`.
+fn element_keys(parts: &[Part], from: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
+    let key = |source: &Option<(u32, u32)>| {
+        let (part, record) = (*source)?;
+        let part = parts.get(usize_from_u32(part))?;
+        Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
+    };
+    from.iter().map(|source| key(source).unwrap_or((u64::MAX, 0, 0))).collect()
+}
+
 /// The elements as rows of the answer, and the records they are.
 fn numbered(
-    kept: &Kept,
+    kept: Kept,
     width: usize,
     numbers: &[Vec<u32>],
     stored: usize,
@@ -403,14 +410,18 @@ fn numbered(
         let number = numbers.get(usize_from_u32(end.cell))?.get(usize_from_u32(end.row)).copied();
         number.filter(|n| *n != NONE).map(usize_from_u32)
     };
-    let (mut rows, mut from) = (Vec::with_capacity(kept.ends.len()), Vec::new());
-    for (ends, source) in kept.ends.chunks(width.max(1)).zip(&kept.from) {
+    let mut rows = Vec::with_capacity(kept.ends.len());
+    let mut from = kept.from;
+    let mut elements = kept.ends.chunks(width.max(1));
+    from.retain(|_| {
+        let ends = elements.next().unwrap_or_default();
         // An element of a row that no fragment names is not part of the geometry.
-        if ends.iter().all(|end| number(end).is_some()) {
+        let is_numbered = !ends.is_empty() && ends.iter().all(|end| number(end).is_some());
+        if is_numbered {
             rows.extend(ends.iter().filter_map(number));
-            from.push(*source);
         }
-    }
+        is_numbered
+    });
     (rows, from)
 }
 

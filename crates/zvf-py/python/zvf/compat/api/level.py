@@ -142,7 +142,7 @@ class Level:
             raise ValueError(f"unknown attribute family {kind!r}; expected one of {sorted(_ATTR_GROUPS)}")
         if kind not in self._names:
             node = self.store
-            if node.is_local and not node._shared.dataset().address.endswith(".tet") if self.vertex_count else node.is_local:
+            if node.is_local and not node._shared.address.endswith(".tet"):
                 family = _ATTR_GROUPS[kind]
                 found = node[family].children() if family in node else []
             else:
@@ -241,7 +241,7 @@ class Level:
         if selection.limit is not None and int(selection.limit) < 0:
             raise ArrayError(f"limit: expected no negative number, found {selection.limit}")
         names = self._wanted(selection)
-        unknown = [n for n in names if n not in self.attribute_names("vertex") and n != self._metadata().chunk_attribute]
+        unknown = [n for n in names if n not in self.attribute_names("vertex") and n != self._metadata().chunk_attribute_name]
         if unknown:
             if config.unknown != "reference":
                 raise _UnknownAttribute(f"no attribute {unknown[0]!r}: there is {', '.join(self.attribute_names('vertex')) or 'none'}")

@@ -12,6 +12,8 @@ from ..exceptions import ArrayError
 def assign_attribute_bins(values: Any) -> tuple[np.ndarray, list[Any]]:
     """The number of each value among the distinct ones, and these."""
     array = np.asarray(values)
+    if array.ndim != 1:
+        raise ArrayError(f"values of the attribute must be 1D, found the shape {array.shape}")
     if array.dtype.kind == "f":
         raise ArrayError(f"chunk_by_attribute is categorical-only: expected whole numbers or text, found {array.dtype}")
     distinct, numbers = np.unique(array, return_inverse=True)

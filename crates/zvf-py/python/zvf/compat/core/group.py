@@ -196,8 +196,6 @@ class Group:
         block = attributes.get("zv_array")
         if isinstance(block, Mapping):
             merged.update(block)
-        if "unit" not in merged:
-            pass
         return merged
 
     def write_array_meta(self, name: str, extra: Mapping[str, Any]) -> None:

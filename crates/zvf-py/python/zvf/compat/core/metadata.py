@@ -87,7 +87,9 @@ class LevelMetadata:
     object_sparsity: float = 1.0
     coarsening_method: str = "none"
     parent_level: int | None = None
-    chunk_attribute: str | None = None
+    chunk_attribute_name: str | None = None
+    chunk_attribute_values: list[Any] | None = None
+    chunk_dims: list[str] | None = None
 
     def validate(self) -> None:
         """Fails when what is said makes no sense."""
@@ -109,5 +111,7 @@ class LevelMetadata:
             object_sparsity=float(block.get("object_sparsity", 1.0)),
             coarsening_method=str(block.get("coarsening_method", "none")),
             parent_level=block.get("parent_level"),
-            chunk_attribute=block.get("chunk_attribute_name"),
+            chunk_attribute_name=block.get("chunk_attribute_name"),
+            chunk_attribute_values=block.get("chunk_attribute_values"),
+            chunk_dims=block.get("chunk_dims"),
         )

@@ -120,13 +120,29 @@ class LazyLevel:
         """Whether an object has geometry."""
         return int(object_id) in self._level.objects
 
-    def attribute_values(self, name: str) -> list[Any]:
-        """The distinct values of an attribute."""
-        return np.unique(self._level.read(attributes=[name]).attributes[name]).tolist()
+    @property
+    def chunk_attribute_name(self) -> str | None:
+        """The attribute whose values give chunks."""
+        return self._level._metadata().chunk_attribute_name
 
-    def read_attribute_chunk(self, name: str, chunk: Any) -> npt.NDArray[Any]:
-        """The values of an attribute in a chunk."""
-        return self._level.select(cells=[CellRef(tuple(chunk))], attributes=[name]).read().attributes[name]
+    @property
+    def chunk_dims(self) -> list[str] | None:
+        """What the components of a chunk key are called."""
+        return self._level._metadata().chunk_dims
+
+    @property
+    def attribute_values(self) -> list[Any]:
+        """The values of that attribute."""
+        return list(self._level._metadata().chunk_attribute_values or [])
+
+    def read_attribute_chunk(self, value: Any) -> list[npt.NDArray[Any]]:
+        """The vertices of the chunks of a value, a list with one array for each chunk."""
+        if value not in self.attribute_values:
+            return []
+        found = self._level.read(where={self.chunk_attribute_name: value}, attributes=[])
+        coords = self._level._cell_coords(found.positions)
+        _, chunk = np.unique(coords, axis=0, return_inverse=True)
+        return [found.positions[chunk.reshape(-1) == n] for n in range(int(chunk.max(initial=-1)) + 1)]
 
     def rechunk(self, *, by: str, output: Any, bins: Any = None) -> dict[str, Any]:
         """The store cut in another way."""

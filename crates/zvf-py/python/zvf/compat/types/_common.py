@@ -18,8 +18,8 @@ from ..api.dataset import Dataset
 from ..api.result import ReadResult
 from ..constants import VALID_OOB_POLICIES
 from ..core.group import Group, shared_for
-from ..core.store import read_level_metadata, read_root_metadata
-from ..exceptions import ArrayError, MetadataError, translating
+from ..core.store import read_root_metadata
+from ..exceptions import ArrayError, MetadataError
 
 
 def renamed(function: str, old: str, new: str, value: Any, current: Any) -> Any:
@@ -227,6 +227,15 @@ def binned(name: str | None, attributes: dict[str, Any]) -> tuple[str, list[Any]
     return name, [v.item() if isinstance(v, np.generic) else v for v in np.unique(values)]
 
 
+def check_uniform(by: Any, columns: dict[str, Any], ids: npt.NDArray[Any] | None) -> None:
+    """Chunks of an attribute need one value for each object."""
+    if by is not None and ids is not None:
+        values = np.unique(np.asarray(columns[by[0]]), return_inverse=True)[1].reshape(-1)
+        pairs = np.unique(np.column_stack([ids, values]), axis=0)
+        if len(pairs) != len(np.unique(ids)):
+            raise ArrayError(f"chunk_by_attribute={by[0]!r} needs per-object uniformity: an object has several values")
+
+
 def merged(before: ReadResult | None, attributes: dict[str, Any], rows: int) -> dict[str, Any]:
     """Columns after those that are there; a column that one side lacks is refused."""
     if before is None:
@@ -255,10 +264,8 @@ def check_filter(level: Any, attribute_filter: Mapping[str, Any] | None) -> None
     entry = next(e for e in native.info()["levels"] if e["level"] == level.index)
     chunked = entry.get("chunk_attribute")
     if chunked is None:
-        raise ArrayError("attribute_filter needs a store that is chunked by an attribute: see chunk_by_attribute=")
+        raise ArrayError("attribute_filter needs a store chunked by an attribute: the level has no chunk_attribute_name")
     for name in attribute_filter:
         if name != chunked:
-            raise ArrayError(f"attribute_filter must name a key that the store is chunked by: {chunked!r}, found {name!r}")
+            raise ArrayError(f"attribute_filter {name!r} does not match what the store is chunked by; it must name a key {chunked!r}")
 
-
-__all__ = ["Target", "read_level_metadata", "translating"]

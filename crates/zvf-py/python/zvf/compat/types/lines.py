@@ -21,7 +21,6 @@ from ._common import (
     resolve,
     writer_for,
 )
-from .polylines import _uniform
 
 
 def write_lines(
@@ -55,8 +54,13 @@ def write_lines(
         columns = {str(k): _per_vertex(k, v, count) for k, v in (vertex_attributes or {}).items()}
         target = resolve(store_path, "line", ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)
-        cuts = np.arange(0, 2 * count + 1, 2)
-        by = _uniform(binned(chunk_by_attribute, columns), columns, cuts)
+        if chunk_by_attribute is not None and chunk_by_attribute in (object_attributes or {}):
+            columns[chunk_by_attribute] = np.repeat(np.asarray(object_attributes[chunk_by_attribute]), 2)
+        by = binned(chunk_by_attribute, columns)
+        if by is not None:
+            values = np.asarray(columns[by[0]]).reshape(count, 2)
+            if (values[:, 0] != values[:, 1]).any():
+                raise ArrayError(f"chunk_by_attribute={by[0]!r}: both endpoints of a line must have the same value")
         first = 0 if target.before is None else target.before.part_count
         all_points = points
         if target.before is not None:
@@ -87,7 +91,7 @@ def _per_vertex(name: str, value: Any, count: int) -> np.ndarray:
         return array.reshape(2 * count, *array.shape[2:])
     if array.ndim and len(array) == 2 * count:
         return array
-    raise ArrayError(f"attribute {name!r}: expected two rows a line, found the shape {array.shape}")
+    raise ArrayError(f"attribute {name!r}: expected two rows a line, (M, 2) or flat (N, 2), found the shape {array.shape}")
 
 
 def read_lines(

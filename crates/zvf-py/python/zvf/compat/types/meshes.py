@@ -13,6 +13,7 @@ from ._common import (
     check_bounds,
     check_filter,
     check_policy,
+    check_uniform,
     chunk_of,
     finish,
     merged,
@@ -64,6 +65,7 @@ def write_mesh(
         target = resolve(store_path, "mesh", ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)
         by = binned(chunk_by_attribute, columns)
+        check_uniform(by, columns, ids)
         all_points, all_rows = points, rows
         if target.before is not None:
             if ids is not None:

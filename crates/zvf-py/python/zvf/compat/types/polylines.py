@@ -65,7 +65,7 @@ def write_polylines(
             store_path, geometry_type, ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds
         )
         check_bounds(target, points, out_of_bounds)
-        by = _uniform(binned(chunk_by_attribute, columns), columns, cuts)
+        by = binned(chunk_by_attribute, columns)
         all_points, all_cuts = points, cuts
         if target.before is not None:
             columns = merged(target.before, columns, len(points))
@@ -97,16 +97,6 @@ def write_polylines(
 
 def _text(column: Any) -> np.ndarray:
     return np.asarray(column)
-
-
-def _uniform(by: Any, columns: dict[str, Any], cuts: np.ndarray) -> Any:
-    """Chunks of an attribute need one value for each line."""
-    if by is not None:
-        values = np.asarray(columns[by[0]])
-        for i, (a, b) in enumerate(zip(cuts, cuts[1:])):
-            if (values[a:b] != values[a]).any():
-                raise ArrayError(f"chunk_by_attribute={by[0]!r} needs per-object uniformity: polyline {i} has several values")
-    return by
 
 
 def segments(result: ReadResult, chunk_shape: Any) -> list[list[np.ndarray]]:
