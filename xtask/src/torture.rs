@@ -34,7 +34,9 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     // The command that these kill and measure lies beside the program.
-    if ["--what", "race", "rerun", "clean", "diskfull", "memory", "edit-script"].iter().any(|word| args.peek(word))
+    if ["--what", "race", "rerun", "clean", "diskfull", "memory", "edit-script"]
+        .iter()
+        .any(|word| args.peek(word))
     {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
     }
@@ -63,7 +65,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 18] = [
+const BOUNDED: [&[&str]; 12] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "13", "--then-random", "60"],
     &["cancel", "--every", "5"],
