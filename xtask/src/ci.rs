@@ -7,7 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, test, tidy, torture,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, test, tidy,
+    torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -60,7 +61,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "test", run: |house| test::run(house, Args::default()) },
     // What holds the library to account is tested too.
     Step {
@@ -84,6 +85,7 @@ const STEPS: [Step; 13] = [
     Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },
     Step { name: "deny", run: |house| deny::run(house, Args::default()) },
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
+    Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
     Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step { name: "torture", run: torture::run_bounded },

@@ -9,13 +9,15 @@ pub(crate) const COMMAND: Command = Command {
     help: "run corpora of good and hostile inputs against the library
 
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
-                               [--faults] [--live] [--suites] [--live-arrays] [--remote]
+                               [--formats DIR]... [--faults] [--live] [--suites] [--live-arrays]
+                               [--remote]
 
-Without an option: the hostile corpus, the golden stores and the dense arrays in testdata/, and a sample
-of the faults; this needs no network and takes seconds.
+Without an option: the hostile corpus, the golden stores, the dense arrays and the files of other formats
+in testdata/, and a sample of the faults; this needs no network and takes seconds.
 
   --hostile DIR, --golden DIR,
-  --tet DIR, --caterva DIR      other corpora of the same form; may be repeated
+  --tet DIR, --caterva DIR,
+  --formats DIR                 other corpora of the same form; may be repeated
   --faults                      sound stores on a backend that fails at each operation in each way
   --live                        install the reference library for Python, have it write random stores,
                                 compare answers with brute force [--seed N] [--stores N] [--boxes N]

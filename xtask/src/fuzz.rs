@@ -57,7 +57,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 const FAST: &str = "fast_codecs";
 
 /// Where good and bad blobs for a target are.
-const SEEDS: [(&str, &str); 19] = [
+const SEEDS: [(&str, &str); 35] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
     ("ragged", "testdata/hostile/ragged"),
@@ -77,6 +77,22 @@ const SEEDS: [(&str, &str); 19] = [
     ("root_json", "testdata/documents/root"),
     ("level_json", "testdata/documents/level"),
     ("array_json", "testdata/documents/array"),
+    ("read_las", "testdata/formats/las"),
+    ("read_las", "testdata/formats/las/broken"),
+    ("read_copc", "testdata/formats/copc"),
+    ("read_copc", "testdata/formats/copc/broken"),
+    ("read_geojson", "testdata/formats/geojson"),
+    ("read_geojson", "testdata/formats/geojson/broken"),
+    ("read_arrow", "testdata/formats/geoparquet"),
+    ("read_arrow", "testdata/formats/geoparquet/broken"),
+    ("read_parquet", "testdata/formats/geoparquet"),
+    ("read_parquet", "testdata/formats/geoparquet/broken"),
+    ("read_flatgeobuf", "testdata/formats/flatgeobuf"),
+    ("read_flatgeobuf", "testdata/formats/flatgeobuf/broken"),
+    ("read_xyz", "testdata/formats/text_points"),
+    ("read_xyz", "testdata/formats/text_points/broken"),
+    ("read_h5ad", "testdata/formats/h5ad"),
+    ("read_h5ad", "testdata/formats/h5ad/broken"),
 ];
 
 /// The targets, by name.

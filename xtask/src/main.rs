@@ -21,6 +21,8 @@ mod house;
 mod miri;
 mod mutate;
 mod no_std;
+mod publish;
+mod python;
 mod test;
 mod tidy;
 mod torture;
@@ -90,6 +92,7 @@ const COMMANDS: &[&Command] = &[
     &fixtures::COMMAND,
     &tidy::COMMAND,
     &api::COMMAND,
+    &publish::COMMAND,
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,
@@ -97,6 +100,7 @@ const COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,
+    &python::COMMAND,
 ];
 
 #[cfg(test)]

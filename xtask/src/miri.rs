@@ -1,5 +1,6 @@
 //! `miri`: the tests of the crates of bytes in an interpreter that notices undefined behaviour, on the host
-//! and on a target of the other byte order; and the vector code of zvf-blosc.
+//! and on a target of the other byte order; the vector code of zvf-blosc, and the table of maps that zvf-store shares with
+//! its signal handler.
 
 use anyhow::ensure;
 
@@ -43,7 +44,19 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             .env("AR_s390x_unknown_linux_gnu", "ar")
             .run()?;
     }
-    filters(house)
+    filters(house)?;
+    tables(house)
+}
+
+/// The table that the signal handler of zvf-store reads while others write it. What surrounds it calls the system, and
+/// the interpreter knows neither maps of files nor signals: those are what `torture sigbus` is for.
+fn tables(house: &House) -> anyhow::Result<()> {
+    house
+        .nightly("", &["miri", "test", "-p", "zvf-store", "--lib"])
+        .args(&["--no-default-features", "--features", "map"])
+        .args(&["--", "signal::tests::a_range_is_seen_whole_or_not_at_all"])
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-many-seeds=0..32")
+        .run()
 }
 
 /// The filters of zvf-blosc with their vectors. There is no calling of C, so the codecs are not among them.

@@ -94,7 +94,7 @@ pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(
 /// What the store was made of, by name: arrays of NumPy and JSON.
 pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
     let archive = folder().join(format!("{id}.tar.zst"));
-    below(&archive, |folder| folder == "input").unwrap()
+    read_below(&archive, |folder| folder == "input").unwrap()
 }
 
 /// The files of the store in an archive that may lie anywhere, by their path below the root of the store.
@@ -103,7 +103,7 @@ pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
 ///
 /// When the archive cannot be read, or is none.
 pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
-    below(archive, |folder| folder.ends_with(".zarrvectors"))
+    read_below(archive, |folder| folder.ends_with(".zarrvectors"))
 }
 
 /// The files below a folder of this machine, by their path in it.
@@ -125,7 +125,7 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The files of an archive below a folder, by their path in it.
-fn below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(String, Vec<u8>)>> {
+fn read_below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
     for entry in archive.entries()? {

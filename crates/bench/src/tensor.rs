@@ -176,10 +176,10 @@ impl Ours {
         let options = OpenOptions::default();
         Ok(match &work.what {
             What::Open => Self::Open(work.file.clone()),
-            What::Tet(start, stop) => Self::Tet(open(&work.file)?, Slice::between(start, stop)),
+            What::Tet(start, stop) => Self::Tet(open(&work.file)?, Slice::from_bounds(start, stop)),
             What::Blocks(start, stop) => Self::Blocks(
                 block_on(BlockArray::open(path, &options))?,
-                Slice::between(start, stop),
+                Slice::from_bounds(start, stop),
             ),
         })
     }

@@ -19,6 +19,7 @@
 //! suites    with --suites: every store that the tests of the reference and its tools write
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
+//! formats   files of other formats, as stock libraries read them, and broken ones
 //! pyramid   coarser levels, beside those that the reference builds and for it to read
 //! ```
 
@@ -28,6 +29,7 @@ mod corpus;
 mod everything;
 mod facts;
 mod fault_part;
+mod formats_part;
 mod golden_part;
 mod hostile_part;
 mod live_part;
@@ -79,6 +81,9 @@ struct Conformance {
     /// A folder of Caterva and B2ND arrays with manifest.json; may be given more than once.
     #[arg(long, value_name = "DIR")]
     caterva: Vec<PathBuf>,
+    /// A folder of files of other formats with expected.json, or of such folders; may be given more than once.
+    #[arg(long, value_name = "DIR")]
+    formats: Vec<PathBuf>,
     /// Read stores from a backend that fails, each operation in each way.
     #[arg(long)]
     faults: bool,
@@ -143,6 +148,7 @@ impl Conformance {
             || self.pyramids
             || self.remote
             || !self.tet.is_empty()
+            || !self.formats.is_empty()
             || !self.caterva.is_empty()
     }
 
@@ -152,6 +158,7 @@ impl Conformance {
             self.golden.push(GOLDEN.into());
             self.tet.push(TET.into());
             self.caterva.push(CATERVA.into());
+            self.formats.push(FORMATS.into());
             (self.faults, self.every) = (true, SAMPLE);
         }
         for folder in &self.hostile {
@@ -171,6 +178,9 @@ impl Conformance {
         }
         for folder in &self.caterva {
             tensor_part::caterva(folder, &runtime, tally)?;
+        }
+        for folder in &self.formats {
+            formats_part::run(folder, self.only.as_deref(), tally)?;
         }
         if self.remote {
             let (servers, stores) = (self.server.as_deref(), self.only.as_deref());
@@ -224,3 +234,4 @@ const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hosti
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");
 const TET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet");
 const CATERVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva");
+const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats");

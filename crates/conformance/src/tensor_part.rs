@@ -172,7 +172,7 @@ async fn sound_array(report: &mut Report, path: &Path, wanted: &Value) {
         for cut in list(wanted, "slices") {
             let slice = match numbers(&cut["start"]) {
                 none if none.is_empty() => Slice::all(),
-                start => Slice::between(&start, &numbers(&cut["stop"])),
+                start => Slice::from_bounds(&start, &numbers(&cut["stop"])),
             };
             let part = array.slice(&slice, &memory()).await;
             if let Some(part) = report.keep("slice", part) {

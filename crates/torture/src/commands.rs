@@ -34,10 +34,11 @@ pub(crate) fn cases(
     size: u64,
 ) -> anyhow::Result<Vec<Case>> {
     let empty = folder(scratch, "empty")?;
-    let (points, chains) = (scratch.join("points.csv"), scratch.join("chains.csv"));
+    let [points, chains, mesh] = ["points.csv", "chains.csv", "mesh.ply"].map(|n| scratch.join(n));
     write_points(&points, size)?;
     write_chains(&chains, size)?;
-    let [points, chains] = [points, chains].map(|path| path.display().to_string());
+    fs::write(&mesh, crate::kill9::mesh(u32::try_from(size.isqrt())?)?)?;
+    let [points, chains, mesh] = [points, chains, mesh].map(|path| path.display().to_string());
     let at = |name: &str| place.join(name).display().to_string();
     let small = (size / 40).max(1).to_string();
     let case = |name: &str, before: &Path, words: &[&str], target, replaces: bool| Case {
@@ -66,6 +67,8 @@ pub(crate) fn cases(
     let with_points = make("points", &create)?;
     let of_chains = ["create", "-q", &chains, &a, "--kind", "polyline", "--per-chunk", &small];
     let with_chains = make("chains", &of_chains)?;
+    let of_mesh = ["create", "-q", &mesh, &a, "--per-chunk", &small];
+    let with_mesh = make("mesh", &of_mesh)?;
     let out_of_core: Vec<&str> =
         of_chains.iter().copied().chain(["--memory-limit", "2MiB"]).collect();
     let overwrite: Vec<&str> = create.iter().copied().chain(["--overwrite"]).collect();
@@ -99,6 +102,8 @@ pub(crate) fn cases(
         case("ingest-finish", &planned, &["ingest", "finish", "-q", &a], "a.zv", true),
         case("pyramid", &with_points, &["pyramid", "-q", &a, "--levels", "3"], "a.zv", true),
         case("pyramid-chains", &with_chains, &["pyramid", "-q", &a, "--levels", "2"], "a.zv", true),
+        case("create-mesh", &empty, &of_mesh, "a.zv", false),
+        case("pyramid-mesh", &with_mesh, &["pyramid", "-q", &a, "--levels", "2"], "a.zv", true),
         case("shard", &with_points, &["shard", "-q", &a, &b, "--cells", "4"], "b.zv", false),
         case(
             "shard-in-place",
@@ -136,8 +141,10 @@ pub(crate) fn cases(
     ];
     for case in &mut all {
         case.is_stepwise = case.name == "repair";
-        if case.name == "ingest-finish" {
-            case.done_code = Some(NO_PLAN);
+        match case.name.as_str() {
+            "ingest-finish" => case.done_code = Some(NO_PLAN),
+            "migrate-overwrite" => case.done_code = Some(IS_NEW),
+            _ => {}
         }
     }
     Ok(all)
@@ -199,3 +206,5 @@ fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
 const TAKEN: i32 = 4;
 /// How `zvf ingest finish` ends once the plan is gone.
 const NO_PLAN: i32 = 2;
+/// How a migration ends of a store that is of this version.
+const IS_NEW: i32 = 2;

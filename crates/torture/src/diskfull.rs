@@ -2,7 +2,8 @@
 //!
 //! Each is a file system in memory of that size. First the old store is built, while there is room for it;
 //! then a larger one is to replace it. Either it does, or the answer is `NoSpace`, the old store is whole,
-//! and nothing is left beside it. Mounting takes the rights for it.
+//! and nothing is left beside it. The same of every command that writes, from a disk that has room for what is
+//! there before to one on which it succeeds. Mounting takes the rights for it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,8 @@ use std::process::Command;
 use zvf_format::Class;
 use zvf_store::{Build, StoreError};
 
+use crate::commands::{Case, cases, run};
+use crate::rerun::{Peace, Tree, names, tree};
 use crate::{Report, build};
 
 /// A disk of every size.
@@ -24,6 +27,21 @@ pub(crate) struct Diskfull {
     /// From one to the next, in KiB.
     #[arg(long, default_value_t = 64)]
     step: u64,
+    /// Of edits, and nothing else.
+    #[arg(long)]
+    edits: bool,
+    /// Disks for each command.
+    #[arg(long, default_value_t = 16)]
+    disks: u64,
+    /// Points of the stores of commands.
+    #[arg(long, default_value_t = 20_000)]
+    size: u64,
+    /// The commands with this in their names, and not the library; all without it.
+    #[arg(long)]
+    what: Option<String>,
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
     /// Repeated in the report; nothing here is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -35,13 +53,107 @@ impl Diskfull {
         let mut report = Report { name: "diskfull", seed: self.seed, ..Report::default() };
         let mut size = self.from;
         let (mut full, mut whole) = (0_u64, 0_u64);
-        while size <= self.to {
-            let disk = Mounted::new(size)?;
-            report.count(runtime.block_on(replaced(disk.path(), size, &mut full, &mut whole)));
+        while size <= self.to && self.what.is_none() {
+            let here = tempfile::tempdir()?;
+            let disk = Mounted::at(here.path(), size)?;
+            if self.edits {
+                let edited = crate::edits::diskfull::fill(here.path(), size);
+                if let Ok((refused, done)) = edited {
+                    full += refused;
+                    whole += done;
+                }
+                report.count(edited.map(drop));
+            } else {
+                report.count(runtime.block_on(replaced(here.path(), size, &mut full, &mut whole)));
+            }
+            drop(disk);
             size += self.step.max(1);
         }
-        anyhow::ensure!(full > 0 && whole > 0, "all disks too large, or all too small");
+        let is_shown = self.what.is_some() || (full > 0 && whole > 0);
+        anyhow::ensure!(is_shown, "all disks too large, or all too small");
+        if !self.edits {
+            self.commands(&mut report)?;
+        }
         Ok(report)
+    }
+
+    fn commands(&self, report: &mut Report) -> anyhow::Result<()> {
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let scratch = tempfile::tempdir()?;
+        let place = scratch.path().join("place");
+        let mut all_full = 0;
+        for case in &cases(&zvf, scratch.path(), &place, self.size)? {
+            if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
+                continue;
+            }
+            let peace = Peace::prepare(&zvf, case, &place)?;
+            std::fs::remove_dir_all(&place)?;
+            std::fs::create_dir(&place)?;
+            let (least, most) = sizes(case, &peace);
+            let (mut full, mut whole) = (0_u64, 0_u64);
+            for disk in 0..=self.disks {
+                let size = least + (most - least) * disk / self.disks.max(1);
+                let mounted = Mounted::at(&place, size)?;
+                let tried = one(&zvf, case, &peace, &place)?;
+                drop(mounted);
+                match tried {
+                    Ok(true) => whole += 1,
+                    Ok(false) => full += 1,
+                    Err(_) => {}
+                }
+                let tried = tried.map(drop);
+                report.count(tried.map_err(|e| format!("{}, {size} KiB: {e}", case.name)));
+            }
+            // What only gives files other names fits on any disk that holds these.
+            all_full += full;
+            let told = || Err(format!("{}: {full} disks too small, {whole} not", case.name));
+            report.count(if whole > 0 { Ok(()) } else { told() });
+        }
+        anyhow::ensure!(all_full > 0 || report.n == 0, "no disk was too small for any command");
+        Ok(())
+    }
+}
+
+/// A disk that holds little more than what is there before, and one on which the command succeeds, in KiB.
+fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
+    let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
+    let [before, after]: [u64; 2] = [pages(&archives::tree(&case.before)), pages(&peace.after)];
+    let least = (before + SPARE_PAGES) * PAGE / 1024;
+    (least, least + 4 * after * PAGE / 1024 + 8192)
+}
+
+/// Runs the command on the disk at `place`: whether it succeeded, or what is wrong.
+fn one(
+    zvf: &Path,
+    case: &Case,
+    peace: &Peace,
+    place: &Path,
+) -> anyhow::Result<Result<bool, String>> {
+    let mut copy = Command::new("cp");
+    let copied = copy.arg("-a").arg(format!("{}/.", case.before.display())).arg(place).status()?;
+    anyhow::ensure!(copied.success(), "the disk has no room for what is there before");
+    let before = names(place)?;
+    let target = place.join(case.target);
+    let ended = run(zvf, &case.words)?.wait_with_output()?;
+    let is_there = tree(&target);
+    let words = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    let code = ended.status.code();
+    if code == Some(0) {
+        let is_made = is_there.as_ref() == Some(&peace.after);
+        return Ok(if is_made { Ok(true) } else { Err("it made something else".to_owned()) });
+    }
+    if code != Some(Class::NoSpace.exit_code().into()) {
+        return Ok(Err(format!("it ended with {code:?}: {words}")));
+    }
+    if is_there != peace.before && !case.is_stepwise {
+        return Ok(Err(format!("it ended with {code:?}, and the old one is not there: {words}")));
+    }
+    // What was made of levels is kept for the next run.
+    let is_kept = |name: &String| peace.names_allowed(&before, name);
+    match names(place)?.iter().find(|name| !is_kept(name)) {
+        Some(name) => Ok(Err(format!("{name} is left: {words}"))),
+        None => Ok(Ok(false)),
     }
 }
 
@@ -81,30 +193,28 @@ async fn replaced(dir: &Path, size: u64, full: &mut u64, whole: &mut u64) -> Res
     Ok(())
 }
 
-/// A file system in memory, for as long as this lives.
-struct Mounted(tempfile::TempDir);
+/// A file system in memory at a folder, for as long as this lives.
+struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(kib: u64) -> anyhow::Result<Self> {
-        let here = tempfile::tempdir()?;
+    fn at(folder: &Path, kib: u64) -> anyhow::Result<Self> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(here.path());
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(folder);
         anyhow::ensure!(mount.status()?.success(), "mounting a tmpfs takes the rights for it");
-        Ok(Self(here))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
+        Ok(Self(folder.to_owned()))
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let path: PathBuf = self.0.path().to_owned();
-        drop(Command::new("umount").arg(path).status());
+        drop(Command::new("umount").arg(&self.0).status());
     }
 }
 
 /// Cells of the old store and of the new one; a file takes a page at least.
 const SMALL: i64 = 8;
 const LARGE: i64 = 400;
+/// Pages for folders.
+const SPARE_PAGES: u64 = 8;
+/// Bytes of a page.
+const PAGE: u64 = 4096;

@@ -5,6 +5,7 @@
 //! create       `zvf create`, of input that fits in memory and that does not          create
 //! overwrite    the same over a store that is there                                   create
 //! pyramid      `zvf pyramid`: levels that are put aside and taken over                pyramid
+//! edit, gc, undo, refresh    the journal of a store that is edited                  edits
 //! ingest       `zvf ingest`: many processes, tasks done twice and at the same time   ingest
 //! ```
 //!
@@ -16,6 +17,8 @@ mod ingest;
 mod input;
 mod pyramid;
 
+pub(crate) use input::mesh;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ValueEnum;
 
+use crate::edits::kill;
 use crate::random::Random;
 use crate::{Report, build};
 
@@ -62,6 +66,14 @@ enum What {
     Ingest,
     /// `zvf pyramid`.
     Pyramid,
+    /// `zvf edit`.
+    Edit,
+    /// `zvf gc`.
+    Gc,
+    /// `zvf undo`.
+    Undo,
+    /// `zvf pyramid --refresh`.
+    Refresh,
 }
 
 /// Builds one store over and over, until it is killed.
@@ -111,6 +123,10 @@ impl Kill9 {
             What::Create => create::run(&zvf, &dir, self.loops, false, &mut random)?,
             What::Overwrite => create::run(&zvf, &dir, self.loops, true, &mut random)?,
             What::Pyramid => pyramid::run(&zvf, &dir, self.loops, &mut random)?,
+            What::Edit => kill::run(kill::What::Edit, &zvf, &dir, self.loops, &mut random)?,
+            What::Gc => kill::run(kill::What::Gc, &zvf, &dir, self.loops, &mut random)?,
+            What::Undo => kill::run(kill::What::Undo, &zvf, &dir, self.loops, &mut random)?,
+            What::Refresh => kill::run(kill::What::Refresh, &zvf, &dir, self.loops, &mut random)?,
             What::Ingest => ingest::run(&zvf, &dir, self.loops, self.writers, &mut random)?,
         };
         report.seed = self.seed;

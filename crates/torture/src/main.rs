@@ -8,10 +8,13 @@
 //! slow, from the description of the format and not from the library.
 
 mod build;
+mod clean;
 mod commands;
 mod compare;
+mod disk;
 mod diskfull;
 mod edit;
+mod edits;
 mod exhaust;
 mod kill9;
 mod memory;
@@ -26,6 +29,7 @@ mod rerun;
 #[cfg(unix)]
 mod sigbus;
 mod stores;
+mod tasks;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -73,10 +77,20 @@ enum Command {
     Faults(remote::faults::Faults),
     /// Every writer of object stores is dropped at every await.
     Cancel(remote::cancel::Cancel),
+    /// Each command that writes, killed, and what it left taken away.
+    Clean(clean::Clean),
+    /// Every call of every writer of this machine fails once, in each way.
+    DiskFaults(disk::Faults),
+    /// Every writer of this machine is dropped at every await.
+    DiskCancel(disk::Cancel),
     /// Each command that writes, killed where it publishes and run again.
     Rerun(rerun::Rerun),
     /// What every command holds under a limit.
     Memory(memory::Memory),
+    /// Random operations against an in-memory model.
+    EditModel(edits::model::EditModel),
+    /// A folder of editing scenarios with their answers.
+    EditScript(edits::script::EditScript),
 }
 
 /// What a subcommand found.
@@ -121,8 +135,13 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::RaceRemote(race) => race.run()?,
         Command::Faults(faults) => faults.run()?,
         Command::Cancel(cancel) => cancel.run()?,
+        Command::Clean(clean) => clean.run()?,
+        Command::DiskFaults(faults) => faults.run()?,
+        Command::DiskCancel(cancel) => cancel.run()?,
         Command::Rerun(rerun) => rerun.run()?,
         Command::Memory(memory) => memory.run()?,
+        Command::EditModel(model) => model.run()?,
+        Command::EditScript(script) => script.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -17,7 +17,7 @@
 //!
 //! The same is asked of everything else that writes: `writers`.
 
-mod model;
+pub(crate) mod model;
 mod writers;
 
 use std::fs;
@@ -35,6 +35,9 @@ pub(crate) struct Powerloss {
     /// How many states are looked at.
     #[arg(long, default_value_t = 100_000)]
     states: u64,
+    /// Of edits, and nothing else.
+    #[arg(long)]
+    edits: bool,
     /// The same seed makes the same states.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -45,6 +48,10 @@ impl Powerloss {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut report = Report { name: "powerloss", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
+        if self.edits {
+            crate::edits::powerloss::run(self.states / 5, &mut random, &mut report)?;
+            return Ok(report);
+        }
         let mut scripts = Vec::new();
         for shared in [false, true] {
             for how in [How::New, How::Replaced, How::InTwoSteps] {

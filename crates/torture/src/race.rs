@@ -28,6 +28,9 @@ pub(crate) struct Race {
     /// Processes at a time, beside pairs.
     #[arg(long, default_value_t = 8)]
     writers: usize,
+    /// Race edits instead: until so many commits were acknowledged.
+    #[arg(long)]
+    commits: Option<u64>,
     /// The `zvf` command [default: the one beside this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
@@ -47,6 +50,10 @@ impl Race {
         let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
         let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
         let mut report = Report { name: "race", seed: self.seed, ..Report::default() };
+        if let Some(commits) = self.commits {
+            crate::edits::race::run(self.writers.max(1), commits, &mut report)?;
+            return Ok(report);
+        }
         let mut random = Random::new(self.seed);
         let place = tempfile::tempdir()?;
         let arena = Arena::new(&zvf, place.path())?;

@@ -36,15 +36,15 @@ pub(crate) struct Rerun {
 }
 
 /// Files by their path.
-type Tree = BTreeMap<String, Vec<u8>>;
+pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
 
 /// What a command does in peace.
-struct Peace {
-    before: Option<Tree>,
-    after: Tree,
+pub(crate) struct Peace {
+    pub(crate) before: Option<Tree>,
+    pub(crate) after: Tree,
     beside: Vec<String>,
     /// From the start of the command to the change of its target.
-    published: Duration,
+    pub(crate) published: Duration,
 }
 
 impl Rerun {
@@ -69,7 +69,12 @@ impl Rerun {
 }
 
 impl Peace {
-    fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
+    /// Whether a file of this name may lie beside the target at any time; `before` lay there from the beginning.
+    pub(crate) fn names_allowed(&self, before: &[String], name: &String) -> bool {
+        before.contains(name) || self.beside.contains(name)
+    }
+
+    pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
         restore(case, place)?;
         let target = place.join(case.target);
         let before = tree(&target);
@@ -147,7 +152,7 @@ fn one(
 }
 
 /// Puts what is there before the command into `place`, and nothing else.
-fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
+pub(crate) fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
     if place.exists() {
         fs::remove_dir_all(place)?;
     }
@@ -157,7 +162,7 @@ fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
 }
 
 /// The files at `path`, or the one that is there.
-fn tree(path: &Path) -> Option<Tree> {
+pub(crate) fn tree(path: &Path) -> Option<Tree> {
     if path.is_dir() {
         return Some(archives::tree(path));
     }
@@ -177,7 +182,7 @@ fn mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
     ["", "zarr.json", "0/zarr.json"].map(|name| about(&path.join(name))).to_vec()
 }
 
-fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string()));
     let mut names: Vec<String> =
         entries.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();

@@ -106,7 +106,9 @@ impl<'a> BlockTable<'a> {
     /// Where block `j` starts in the chunk, or `None` past the last.
     #[must_use]
     pub fn start(&self, j: u32) -> Option<u64> {
-        self.positions.get(num::to_usize(j)).map(|position| position.get().unsigned_abs().into())
+        self.positions
+            .get(num::usize_from_u32(j))
+            .map(|position| position.get().unsigned_abs().into())
     }
 
     /// The bytes of block `j` in the chunk, or `None` past the last.
@@ -177,7 +179,7 @@ impl BlockSpans {
     /// The bytes of block `j` in the chunk, or `None` past the last.
     #[must_use]
     pub fn get(&self, j: u32) -> Option<Range<u64>> {
-        let (start, end) = *self.spans.get(num::to_usize(j))?;
+        let (start, end) = *self.spans.get(num::usize_from_u32(j))?;
         Some(start.into()..end.into())
     }
 }

@@ -184,7 +184,7 @@ pub(super) fn encode(
     };
     let names = entries.iter().map(|(name, _)| name.len().saturating_add(NAME_FRAME));
     let map_end = names.fold(section.saturating_add(SECTION_HEADER), usize::saturating_add);
-    let uncounted = num::index(form.uncounted).unwrap_or(0);
+    let uncounted = num::checked_usize(form.uncounted).unwrap_or(0);
     let map_len = map_end.saturating_sub(section).saturating_sub(uncounted);
 
     out.push(0x93);

@@ -134,7 +134,7 @@ impl<'a> ChunkOffsets<'a> {
     /// Where chunk `number` is, or `None` past the last.
     #[must_use]
     pub fn place(&self, number: u64) -> Option<ChunkPlace> {
-        let entry = self.entries.get(num::index(number)?)?;
+        let entry = self.entries.get(num::checked_usize(number)?)?;
         self.bounds.place(entry.get()).ok()
     }
 }

@@ -266,7 +266,7 @@ impl Corners {
     /// Each part of extent `cut` that the box meets, and the box inside that part.
     fn parts(self, cut: &Axes) -> impl Iterator<Item = (Axes, Self)> + use<> {
         let (cut, range) = (*cut, self.part_range(cut));
-        Coordinates::between(range.low, range.high).map(move |at| {
+        Coordinates::count_items(range.low, range.high).map(move |at| {
             let origin = at.zip(&cut, u64::saturating_mul);
             let low = self.low.zip(&origin, u64::saturating_sub);
             let high = self.high.zip(&origin, u64::saturating_sub).zip(&cut, u64::min);

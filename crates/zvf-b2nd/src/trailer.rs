@@ -47,7 +47,8 @@ impl<'a> FrameTrailer<'a> {
     pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
         let len = num::to_u64(trailer.len());
         let tail_at = len.saturating_sub(TAIL);
-        let front = num::index(tail_at).and_then(|at| trailer.get(..at)).unwrap_or_default();
+        let front =
+            num::checked_usize(tail_at).and_then(|at| trailer.get(..at)).unwrap_or_default();
         let mut cur = Cursor::new(Part::FrameTrailer, trailer);
         cur.bytes("tail", TRAILER_MIN)?;
 

@@ -12,13 +12,13 @@
 use core::ops::Range;
 
 use zvf_b2nd::{Body, Filter, FilterSlot, Special};
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::codec::CodecState;
 use crate::error::BloscError;
 use crate::filter;
 use crate::layout::Layout;
-use crate::num;
 use crate::opened::Opened;
 use crate::stored::Stored;
 use crate::stream;
@@ -183,7 +183,7 @@ impl Decoder {
         let after = slots.get(after..).unwrap_or_default();
         block.decode_filtered(after, codecs, &mut buffers.filtered, out)?;
         let slot = slots.get(slot).copied().unwrap_or_default();
-        Ok(block.about().shuffled_width(slot))
+        Ok(block.filter_block().shuffled_width(slot))
     }
 
     /// Block `j` from its own stored bytes, without filters that need another block, and without a
@@ -244,7 +244,7 @@ impl Decoder {
 
         let delta = header.needs_first_block();
         if delta {
-            first.resize(size.min(num::to_usize(header.nbytes())), 0);
+            first.resize(size.min(num::usize_from_u32(header.nbytes())), 0);
             decode(0, None, first)?;
         }
         let mut rest = out;
@@ -256,10 +256,10 @@ impl Decoder {
                 rest.split_at_mut_checked(wanted.len()).unwrap_or((&mut [], &mut []));
             rest = after;
             let first = delta.then_some(first.as_slice()).filter(|_| j > 0);
-            if target.len() == num::to_usize(len) {
+            if target.len() == num::usize_from_u32(len) {
                 decode(j, first, target)?;
             } else {
-                partial.resize(num::to_usize(len), 0);
+                partial.resize(num::usize_from_u32(len), 0);
                 decode(j, first, partial)?;
                 target.copy_from_slice(partial.get(wanted).unwrap_or_default());
             }
@@ -323,7 +323,7 @@ impl Block<'_> {
         };
         stream::decode(codecs, self.layout.header(), self.j, self.stored, from)
             .map_err(|fault| fault.in_block(self.j, self.start))?;
-        let block = self.about();
+        let block = self.filter_block();
         for slot in slots.iter().rev() {
             if filter::moves(slot.filter) {
                 block.undo_moving(*slot, from, to);
@@ -336,12 +336,12 @@ impl Block<'_> {
     }
 
     /// What filters want to know.
-    fn about(&self) -> filter::Block<'_> {
+    fn filter_block(&self) -> filter::Block<'_> {
         let fields = self.layout.header().fields();
         filter::Block {
             version: fields.version,
-            typesize: num::to_usize(fields.typesize.into()),
-            item_size: self.item_size.map(num::to_usize),
+            typesize: num::usize_from_u32(fields.typesize.into()),
+            item_size: self.item_size.map(num::usize_from_u32),
             first: self.first,
         }
     }
@@ -366,7 +366,7 @@ fn shuffled_block(layout: &Layout, range: &Range<u64>) -> Option<(u32, usize)> {
 fn part(range: &Range<u64>, before: u64, len: u32) -> Range<usize> {
     let inside = |at: u64| {
         let at = at.saturating_sub(before).min(len.into());
-        num::to_usize(u32::try_from(at).unwrap_or(len))
+        num::usize_from_u32(u32::try_from(at).unwrap_or(len))
     };
     inside(range.start)..inside(range.end)
 }

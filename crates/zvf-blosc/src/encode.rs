@@ -17,13 +17,13 @@ mod blosc2;
 
 pub use self::blosc2::{Blosc2Settings, constant_chunk};
 
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::blosclz::Table;
 use crate::error::BloscError;
 use crate::filter;
 use crate::lz4;
-use crate::num;
 
 /// How a chunk is encoded.
 ///
@@ -204,7 +204,7 @@ impl Encoder {
     pub fn encode(&mut self, plain: &[u8], settings: &Settings) -> Result<Vec<u8>, BloscError> {
         let nbytes = check(plain, settings)?;
         let item = usize::from(settings.typesize);
-        let asked = num::to_usize(settings.block_size).max(item).min(plain.len().max(1));
+        let asked = num::usize_from_u32(settings.block_size).max(item).min(plain.len().max(1));
         let past = asked.checked_rem(item).unwrap_or(0);
         let block = if asked > past { asked.saturating_sub(past) } else { asked };
         let blocks = plain.len().div_ceil(block);

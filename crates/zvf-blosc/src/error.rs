@@ -134,7 +134,7 @@ impl Fault {
     /// The fault, in block `block` whose stored bytes start at `start`.
     pub(crate) fn in_block(self, block: u32, start: u64) -> BloscError {
         let Self { class, field, at, expected, found } = self;
-        let offset = start.saturating_add(crate::num::to_u64(at));
+        let offset = start.saturating_add(zvf_format::num::to_u64(at));
         BloscError::Block(Box::new(BlockFault { class, block, field, offset, expected, found }))
     }
 }

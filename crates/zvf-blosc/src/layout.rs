@@ -13,10 +13,10 @@
 use core::ops::Range;
 
 use zvf_b2nd::{BlockSpans, BlockTable, Body, ChunkHeader, Special};
+use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError};
 
 use crate::error::BloscError;
-use crate::num;
 
 /// The header of a chunk: 16 or 32 bytes of its front are looked at.
 ///

@@ -46,7 +46,6 @@ mod error;
 mod filter;
 mod layout;
 mod lz4;
-mod num;
 mod opened;
 mod stored;
 mod stream;

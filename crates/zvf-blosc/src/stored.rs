@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::error::BloscError;
-use crate::num;
 
 /// Parts of a chunk, each with the offset it was fetched from.
 ///

@@ -11,11 +11,11 @@
 //! Little-endian, one after the other, all of the same decoded length. Blosc 1 knows only n above 0.
 
 use zvf_b2nd::ChunkHeader;
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use crate::codec::CodecState;
 use crate::error::Fault;
-use crate::num;
 
 /// Decodes the streams of block `j` from `stored` into `out`, which is as long as the block.
 pub(crate) fn decode(
@@ -25,12 +25,12 @@ pub(crate) fn decode(
     stored: &[u8],
     out: &mut [u8],
 ) -> Result<(), Fault> {
-    let streams = num::to_usize(header.streams(j));
+    let streams = num::usize_from_u32(header.streams(j));
     let len = out.len().checked_div(streams).unwrap_or(0);
     let runs = header.fields().version > BLOSC1;
     let mut rest = Rest { stored, at: 0 };
     for target in out.chunks_mut(len.max(1)) {
-        one(codecs, &mut rest, runs, target)?;
+        read_stream(codecs, &mut rest, runs, target)?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-fn one(
+fn read_stream(
     codecs: &mut CodecState,
     rest: &mut Rest<'_>,
     runs: bool,
@@ -68,7 +68,7 @@ fn one(
         }
         return run(rest, at, n, target);
     };
-    let len = num::to_usize(len);
+    let len = num::usize_from_u32(len);
     let start = rest.at;
     let data = rest.take("stream", len)?;
     if len == target.len() {

@@ -28,7 +28,7 @@ pub(crate) fn ask_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
 }
 
 /// What is wrong, in one line: without the usage, but with the command whose help has it.
-fn summarize(rendered: &str) -> String {
+pub(crate) fn summarize(rendered: &str) -> String {
     let mut words = String::new();
     let mut command = "zvf".to_owned();
     for line in rendered.lines().map(str::trim) {

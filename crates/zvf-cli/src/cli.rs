@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Runtime;
 use zvf::store::{RetryHook, Retrying};
 use zvf::{OpenOptions, Timeouts};
 
@@ -13,11 +14,16 @@ use crate::commands::cell::Cell;
 use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
 #[cfg(feature = "write")]
+use crate::commands::convert::Convert;
+#[cfg(feature = "write")]
 use crate::commands::create::Create;
 #[cfg(feature = "write")]
 use crate::commands::demo::Demo;
 #[cfg(feature = "edit")]
+use crate::commands::diff::Diff;
+#[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
+use crate::commands::formats::Formats;
 use crate::commands::group::Group;
 #[cfg(feature = "edit")]
 use crate::commands::history::{Log, Show, Undo};
@@ -121,6 +127,9 @@ enum Command {
     #[command(subcommand)]
     Blob(Blob),
     #[cfg(feature = "write")]
+    Convert(Box<Convert>),
+    Formats(Formats),
+    #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
     #[command(subcommand)]
@@ -135,6 +144,8 @@ enum Command {
     Log(Log),
     #[cfg(feature = "edit")]
     Show(Show),
+    #[cfg(feature = "edit")]
+    Diff(Diff),
     #[cfg(feature = "edit")]
     Undo(Undo),
     #[cfg(feature = "edit")]
@@ -171,13 +182,31 @@ impl Cli {
         self.common.json
     }
 
-    /// Does what was asked.
+    /// Does what was asked, and prints to standard output.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
-        let Self { common, command } = self;
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime()?;
+        self.run_on(runtime, &interrupt, BufWriter::new(io::stdout().lock()))
+    }
+
+    /// Does what was asked, and prints to `out`; only `interrupt` stops it.
+    pub(crate) fn run_in(
+        self,
+        interrupt: &Interrupt,
+        out: impl io::Write,
+    ) -> anyhow::Result<Outcome> {
+        self.run_on(Interrupt::silent_runtime()?, interrupt, out)
+    }
+
+    fn run_on(
+        self,
+        runtime: Runtime,
+        interrupt: &Interrupt,
+        out: impl io::Write,
+    ) -> anyhow::Result<Outcome> {
+        let Self { common, command } = self;
         let session = Session::new(common, interrupt.clone());
-        let mut out = Watched::new(BufWriter::new(io::stdout().lock()), interrupt.clone());
+        let mut out = Watched::new(out, interrupt.clone());
         let work = async {
             match command {
                 Command::Info(command) => command.run(&session, &mut out).await,
@@ -191,6 +220,9 @@ impl Cli {
                 Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
                 #[cfg(feature = "write")]
+                Command::Convert(command) => command.run(&session, &mut out).await,
+                Command::Formats(command) => command.run(&session, &mut out),
+                #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Ingest(command) => command.run(&session, &mut out).await,
@@ -199,11 +231,13 @@ impl Cli {
                 #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
-                Command::Edit(command) => command.run(&session, &mut out),
+                Command::Edit(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "edit")]
                 Command::Log(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Show(command) => command.run(&session, &mut out),
+                #[cfg(feature = "edit")]
+                Command::Diff(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
                 Command::Undo(command) => command.run(&session, &mut out),
                 #[cfg(feature = "edit")]
@@ -232,6 +266,12 @@ impl Cli {
                 Command::Completions(command) => command.run(&mut out),
                 Command::Man(command) => command.run(&mut out),
             }
+        };
+        let work = async {
+            let outcome = work.await?;
+            #[cfg(feature = "edit")]
+            session.check_watched()?;
+            Ok(outcome)
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
         // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.

@@ -58,15 +58,19 @@ impl std::fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Interrupt {
-    /// The runtime of the command, on which the signal is waited for.
-    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+    /// The runtime of a command that hears no signals.
+    pub(crate) fn silent_runtime() -> anyhow::Result<Runtime> {
         // Allocators keep for each thread what it once held: with hundreds a limit on memory means little.
         let readers =
             std::thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 8));
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(WORKERS).max_blocking_threads(readers);
-        let built = threads.enable_all().build();
-        let runtime = built.context("cannot start")?;
+        threads.enable_all().build().context("cannot start")
+    }
+
+    /// The runtime of the command, on which the signal is waited for.
+    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+        let runtime = Self::silent_runtime()?;
         let heard = {
             let _inside = runtime.enter();
             signals().context("cannot wait for signals")?
@@ -88,7 +92,7 @@ impl Interrupt {
     }
 
     /// What a signal does.
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if self.asked() {
             return;
         }
@@ -135,7 +139,8 @@ impl Interrupt {
         }
     }
 
-    fn reason(&self) -> anyhow::Error {
+    /// Why a command ends that was stopped.
+    pub(crate) fn reason(&self) -> anyhow::Error {
         if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
     }
 

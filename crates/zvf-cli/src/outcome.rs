@@ -72,7 +72,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
 }
 
 /// Contexts and the first error that speaks for itself; what it was caused by is in its words.
-fn line(error: &anyhow::Error) -> String {
+pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut words = Vec::new();
     for cause in error.chain() {
         words.push(cause.to_string().replace('\n', " "));
@@ -103,7 +103,7 @@ fn advise(class: Class, line: &str) -> Option<&'static str> {
 }
 
 /// The kind of fault: that of the first error that has one.
-fn class(error: &anyhow::Error) -> Class {
+pub(crate) fn class(error: &anyhow::Error) -> Class {
     if error.chain().any(is_interrupt) {
         return Class::Cancelled;
     }

@@ -22,6 +22,8 @@ pub(crate) struct Session {
     mapped: Mutex<Vec<Store>>, // those whose bytes lie in a map
     #[cfg(feature = "edit")]
     held: Mutex<Vec<zvf::edit::Guard>>, // what keeps writers from changing stores meanwhile
+    #[cfg(feature = "edit")]
+    watched: Mutex<Vec<(zvf::edit::Place, u64)>>, // stores behind URLs that have a journal, and their heads
 }
 
 impl Session {
@@ -32,6 +34,8 @@ impl Session {
             mapped: Mutex::new(Vec::new()),
             #[cfg(feature = "edit")]
             held: Mutex::new(Vec::new()),
+            #[cfg(feature = "edit")]
+            watched: Mutex::new(Vec::new()),
         }
     }
 
@@ -80,15 +84,57 @@ impl Session {
             }
             zvf::open_store(address, options).await
         };
-        opened.await.with_context(|| format!("cannot open {address}"))
+        let store = opened.await.with_context(|| format!("cannot open {address}"))?;
+        #[cfg(feature = "edit")]
+        let store = self.watch(address, store).await?;
+        Ok(store)
     }
 
     /// Waits until what was committed to a store of this machine is in its place, and keeps it as it is.
     #[cfg(feature = "edit")]
     fn hold(&self, address: &str) -> anyhow::Result<()> {
-        if !address.contains("://") {
-            let guard = zvf::edit::hold_for_reading(std::path::Path::new(address))?;
+        let place = self.place(address)?;
+        if place.folder().is_some() {
+            let guard = zvf::edit::hold_for_reading(place)?;
             self.held.lock().unwrap_or_else(PoisonError::into_inner).extend(guard);
+        }
+        Ok(())
+    }
+
+    /// Lets writers change stores again.
+    #[cfg(feature = "edit")]
+    pub(crate) fn release(&self) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Where a store lies that is edited.
+    #[cfg(feature = "edit")]
+    pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
+        Ok(zvf::edit::Place::open(address, &self.options(Timeouts::Batch))?)
+    }
+
+    /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at
+    /// the end nobody must have committed.
+    #[cfg(feature = "edit")]
+    async fn watch(&self, address: &str, store: Store) -> anyhow::Result<Store> {
+        let place = self.place(address)?;
+        let root: serde_json::Value = serde_json::from_slice(&store.root_json())?;
+        if place.folder().is_some() || root["attributes"]["zvf"]["journal"].is_null() {
+            return Ok(store);
+        }
+        let (head, was_behind) = zvf::edit::settle(&place)?;
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).push((place, head));
+        match was_behind {
+            true => Ok(zvf::open_store(address, self.options(Timeouts::Batch)).await?),
+            false => Ok(store),
+        }
+    }
+
+    /// Whether nobody committed to a store behind a URL while it was read.
+    #[cfg(feature = "edit")]
+    pub(crate) fn check_watched(&self) -> anyhow::Result<()> {
+        for (place, head) in &*self.watched.lock().unwrap_or_else(PoisonError::into_inner) {
+            zvf::edit::check_head(place, *head)?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(crate) fn counted(n: u64, thing: &str) -> String {
 }
 
 /// A count, or a dash where it is not known.
-pub(crate) fn maybe(n: Option<u64>) -> String {
+pub(crate) fn format_optional(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), count)
 }
 

@@ -18,9 +18,11 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod draco;
 mod elements;
 mod error;
 pub mod format;
+mod isolate;
 pub mod read;
 mod table;
 pub mod write;

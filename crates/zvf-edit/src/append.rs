@@ -59,7 +59,7 @@ pub(crate) fn to_json(value: &Value) -> Json {
 
 impl Transaction {
     pub(crate) fn append(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
         )?;
@@ -104,7 +104,7 @@ impl Transaction {
         let with_objects = self.kinds[kind].objects.is_some() || what != Kind::PointCloud;
         let mut gathered: BTreeMap<i64, Gathered> = BTreeMap::new();
         let mut place: Vec<(i64, usize)> = Vec::new();
-        let mut links: Vec<(Vec<usize>, Vec<(String, Json)>)> = Vec::new();
+        let mut links: Vec<LinkRow> = Vec::new();
         for piece in reader {
             match piece.map_err(fault)? {
                 Piece::Vertices(batch) => {
@@ -242,6 +242,9 @@ impl Transaction {
         }
     }
 }
+
+/// The vertices that a link of a file joins, by their place in it, and its values by column.
+type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
 fn row(field: &zvf_model::Field, i: usize) -> Json {
     // A code without a category is for the check of the value to refuse.

@@ -18,7 +18,8 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 
 /// A chunk of space, by its absolute coordinates.
 pub(crate) type Chunk = Vec<i64>;
@@ -27,7 +28,7 @@ pub(crate) type Chunk = Vec<i64>;
 pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
     let key = doc_key(path);
     let Some(text) = snap.get(&key)? else { return Ok(None) };
-    serde_json::from_slice(&text).map(Some).map_err(|error| EditError::from(error).within(&key))
+    serde_json::from_slice(&text).map(Some).map_err(|error| EditError::from(error).with_place(&key))
 }
 
 pub(crate) fn doc_key(path: &str) -> String {
@@ -80,23 +81,21 @@ impl Coding {
         let mut big = false;
         let mut steps = Vec::new();
         for codec in list {
-            match codec.kind() {
-                CodecKind::Bytes { .. } => {
-                    big = serde_json::from_slice::<Json>(text)?["codecs"]
-                        .to_string()
-                        .contains("\"big\"");
-                }
-                CodecKind::VlenBytes => {}
-                CodecKind::Transpose { .. } => {
-                    return Err(EditError::unsupported(format!(
-                        "{path}: arrays with turned axes are not edited"
-                    )));
-                }
-                _ => steps.push(codec.clone()),
+            let kind = codec.kind();
+            if matches!(kind, CodecKind::Transpose { .. }) {
+                return Err(EditError::unsupported(format!(
+                    "{path}: arrays with turned axes are not edited"
+                )));
+            }
+            if matches!(kind, CodecKind::Bytes { .. }) {
+                big =
+                    serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+            } else if !matches!(kind, CodecKind::VlenBytes) {
+                steps.push(codec.clone());
             }
         }
         let codecs = CodecPipeline::from_specs(&steps)
-            .map_err(|error| EditError::from(error).within(path))?;
+            .map_err(|error| EditError::from(error).with_place(path))?;
         let mut checksum = true;
         let mut inner = None;
         if sharding.is_some() {
@@ -133,8 +132,8 @@ pub(crate) struct CellArray {
 impl CellArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json =
-            serde_json::from_slice(&text).map_err(|error| EditError::from(error).within(path))?;
+        let doc: Json = serde_json::from_slice(&text)
+            .map_err(|error| EditError::from(error).with_place(path))?;
         if doc["node_type"] != "array" {
             return Err(EditError::unsupported(format!(
                 "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\""
@@ -230,7 +229,7 @@ impl CellArray {
                 self.coding
                     .codecs
                     .unpack(bytes, CELL_CAP)
-                    .map_err(|error| EditError::from(error).within(&key))?
+                    .map_err(|error| EditError::from(error).with_place(&key))?
             }
             Some(shard) => {
                 let (outer, inner) = split(&at, shard);
@@ -241,8 +240,8 @@ impl CellArray {
                 }
             }
         };
-        let cell =
-            VlenCell::parse(&plain).map_err(|error| EditError::from(error).within(&self.path))?;
+        let cell = VlenCell::parse(&plain)
+            .map_err(|error| EditError::from(error).with_place(&self.path))?;
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
@@ -520,9 +519,9 @@ impl RowArray {
                     let plain = coding
                         .codecs
                         .unpack(bytes, CELL_CAP)
-                        .map_err(|error| EditError::from(error).within(path))?;
+                        .map_err(|error| EditError::from(error).with_place(path))?;
                     let items = VlenRows::parse(&plain, chunk as u64)
-                        .map_err(|error| EditError::from(error).within(path))?;
+                        .map_err(|error| EditError::from(error).with_place(path))?;
                     rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
                 }
             }

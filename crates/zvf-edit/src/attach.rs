@@ -10,9 +10,9 @@ use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
 use crate::error::{EditError, Result};
-use crate::history::journal;
+use crate::place::Place;
 use crate::scalar::{Scalar, Type};
-use crate::script::{commit, report};
+use crate::script::{commit, open_journal, report};
 use crate::transaction::{CommitOptions, Transaction};
 
 /// How a table is joined.
@@ -37,13 +37,18 @@ pub struct Join {
 /// # Errors
 ///
 /// When the table cannot be read, a key is there twice, or a column is there already.
-pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) -> Result<Json> {
-    let own = journal(store)?;
+pub fn attach(
+    store: impl Into<Place>,
+    table: &Path,
+    join: &Join,
+    options: &CommitOptions,
+) -> Result<Json> {
+    let own = open_journal(&store.into(), options)?;
     let text = match fs::read(table) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_bad| {
             EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", table.display()))
         })?,
-        Err(error) => return Err(EditError::from(error).within(&table.to_string_lossy())),
+        Err(error) => return Err(EditError::from(error).with_place(&table.to_string_lossy())),
     };
     let tabs = table.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
     let mut rows = parse(&text, if tabs { '\t' } else { ',' })?.into_iter();
@@ -81,13 +86,12 @@ pub fn attach(store: &Path, table: &Path, join: &Join, options: &CommitOptions) 
                 if !transaction.column_exists("object", kind, &name) {
                     return Err(EditError::invalid(format!("objects have no column {name:?}")));
                 }
-                match to_json(
-                    &transaction.kinds[kind]
-                        .object_value(object, &ColumnRef { scope: Scope::Object, name, index: 0 }),
-                ) {
-                    Json::Null => continue,
-                    Json::String(text) => text,
-                    other => other.to_string(),
+                let column = ColumnRef { scope: Scope::Object, name, index: 0 };
+                let value = to_json(&transaction.kinds[kind].object_value(object, &column));
+                match value.as_str() {
+                    _ if value.is_null() => continue,
+                    Some(text) => text.to_owned(),
+                    None => value.to_string(),
                 }
             }
         };

@@ -10,6 +10,7 @@ use crate::error::{EditError, Result};
 use crate::geometry::NONE;
 use crate::history::journal;
 use crate::journal::Journal;
+use crate::place::Place;
 use crate::script::{Committed, commit, report};
 use crate::transaction::{CommitOptions, Transaction};
 
@@ -31,8 +32,9 @@ pub struct Collect {
 /// # Errors
 ///
 /// When there is no store, or the journal cannot be read.
-pub fn gc(store: &Path, what: Collect) -> Result<Json> {
-    let own = journal(store)?;
+pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
+    let own = journal(&store.into())?;
+    own.begin_writing()?;
     own.settle()?;
     let mut commits = Vec::new();
     let mut notices = Vec::new();
@@ -43,10 +45,10 @@ pub fn gc(store: &Path, what: Collect) -> Result<Json> {
     }
     let head = own.head()?;
     let mut needed: Vec<String> = Vec::new();
+    let pending = own.pending()?;
     for seq in own.numbers("log")? {
-        let Some(record) = own.record(seq)? else { continue };
-        if seq + what.keep > head || own.pending()?.contains(&seq) {
-            needed.push(record.txid().to_owned());
+        if seq + what.keep > head || pending.contains(&seq) {
+            needed.extend(own.record(seq)?.map(|record| record.txid().to_owned()));
         }
     }
     let (mut files, mut bytes) = (0_u64, 0_u64);
@@ -57,21 +59,22 @@ pub fn gc(store: &Path, what: Collect) -> Result<Json> {
         }
         let folder = format!("txn/{txid}");
         let keys = own.side.walk(&folder)?;
-        let ages =
-            keys.iter().filter_map(|key| own.side.path(key).metadata().ok()?.modified().ok());
+        let about: Result<Vec<Option<(u64, SystemTime)>>> =
+            keys.iter().map(|key| own.side.about(key)).collect();
+        let about: Vec<(u64, SystemTime)> = about?.into_iter().flatten().collect();
         // A clock that went back makes files young, never old.
-        let young = ages
+        let young = about
+            .iter()
+            .map(|(_, modified)| *modified)
             .max()
             .is_some_and(|newest| now.duration_since(newest).unwrap_or_default() < what.grace);
         if young {
             continue;
         }
-        for key in &keys {
-            files += 1;
-            bytes += own.side.path(key).metadata().map_or(0, |metadata| metadata.len());
-        }
+        files += about.len() as u64;
+        bytes += about.iter().map(|(len, _)| len).sum::<u64>();
         if !what.dry_run {
-            own.side.delete_folder(&folder)?;
+            own.side.delete_below(&folder)?;
         }
     }
     let mut done = report(&own, head, what.dry_run, &commits, &notices, None);
@@ -84,8 +87,8 @@ pub fn gc(store: &Path, what: Collect) -> Result<Json> {
 /// # Errors
 ///
 /// When there is no store, or somebody commits meanwhile.
-pub fn vacuum(store: &Path, dry_run: bool) -> Result<Json> {
-    let own = journal(store)?;
+pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
+    let own = journal(&store.into())?;
     let committed = commit_vacuum(&own, dry_run)?;
     let commits: Vec<Json> = committed.report.into_iter().collect();
     Ok(report(&own, own.head()?, dry_run, &commits, &committed.notices, None))

@@ -66,7 +66,7 @@ impl Transaction {
     }
 
     pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"],
         )?;
@@ -318,7 +318,7 @@ impl Transaction {
     }
 
     pub(crate) fn column_drop(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["scope", "name", "kind"])?;
+        fields::refuse_unknown(fields, &["scope", "name", "kind"])?;
         let (scope, kind, name) = self.scope(fields)?;
         self.need_column(&scope, kind, &name)?;
         let geometry = &mut self.kinds[kind];
@@ -381,7 +381,7 @@ impl Transaction {
     }
 
     pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["scope", "name", "to", "kind"])?;
+        fields::refuse_unknown(fields, &["scope", "name", "to", "kind"])?;
         let (scope, kind, name) = self.scope(fields)?;
         let to = fields::text(fields, "to")?
             .ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
@@ -475,7 +475,10 @@ impl Transaction {
     }
 
     pub(crate) fn fragment_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "index", "chunk", "fragment", "values", "kind"])?;
+        fields::refuse_unknown(
+            fields,
+            &["object", "index", "chunk", "fragment", "values", "kind"],
+        )?;
         let values = fields::map(fields, "values")?
             .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let (kind, chunk, fragment) = match (fields::int(fields, "object")?, fields.get("chunk")) {

@@ -6,8 +6,9 @@ use serde_json::{Value as Json, json};
 
 use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key};
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::scalar::Scalar;
+use crate::snapshot::Snapshot;
 
 /// An array of rows of one length, held whole.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ impl DenseArray {
                     let plain = coding
                         .codecs
                         .unpack(stored, CELL_CAP)
-                        .map_err(|error| EditError::from(error).within(path))?;
+                        .map_err(|error| EditError::from(error).with_place(path))?;
                     if plain.len() != chunk * size {
                         return Err(EditError::new(
                             zvf_format::Class::CountMismatch,
@@ -230,9 +231,9 @@ fn dense_key(path: &str, part: usize, rank: usize) -> String {
 }
 
 fn fill_bytes(fill: &Json, scalar: Scalar) -> Vec<u8> {
-    scalar.encode(fill).unwrap_or_else(|_special| match fill {
+    scalar.encode(fill).unwrap_or_else(|_special| match fill.is_string() && scalar.is_float() {
         // A form of the number that scripts do not have, such as hexadecimal NaN.
-        Json::String(_) if scalar.is_float() => scalar.sentinel(),
-        _ => vec![0; scalar.size()],
+        true => scalar.sentinel(),
+        false => vec![0; scalar.size()],
     })
 }

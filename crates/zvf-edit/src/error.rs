@@ -49,6 +49,14 @@ impl EditError {
         Self { conflicts, ..Self::new(Class::Conflict, message) }
     }
 
+    /// The fault as reports have it.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "line": self.line, "op": self.op, "class": self.class.name(), "message": self.message,
+            "conflicts": self.conflicts,
+        })
+    }
+
     /// The same fault, at a line of the script.
     #[must_use]
     pub fn at(mut self, line: u64, op: Option<&str>) -> Self {
@@ -61,7 +69,7 @@ impl EditError {
 
     /// The same fault, with the array or file it is in.
     #[must_use]
-    pub fn within(mut self, place: &str) -> Self {
+    pub fn with_place(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
@@ -106,15 +114,17 @@ impl From<serde_json::Error> for EditError {
 
 /// The class of a fault of the operating system.
 pub(crate) fn io_class(error: &io::Error) -> Class {
-    match error.kind() {
-        io::ErrorKind::NotFound => Class::NotFound,
-        io::ErrorKind::AlreadyExists => Class::AlreadyExists,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Class::PermissionDenied
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::NoSpace,
-        _ => Class::Io,
-    }
+    use io::ErrorKind;
+    let known = [
+        (ErrorKind::NotFound, Class::NotFound),
+        (ErrorKind::AlreadyExists, Class::AlreadyExists),
+        (ErrorKind::PermissionDenied, Class::PermissionDenied),
+        (ErrorKind::ReadOnlyFilesystem, Class::PermissionDenied),
+        (ErrorKind::StorageFull, Class::NoSpace),
+        (ErrorKind::QuotaExceeded, Class::NoSpace),
+    ];
+    let found = known.into_iter().find(|(kind, _)| *kind == error.kind());
+    found.map_or(Class::Io, |(_, class)| class)
 }
 
 impl From<io::Error> for EditError {

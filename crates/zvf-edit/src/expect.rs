@@ -23,7 +23,7 @@ impl Transaction {
     }
 
     fn expect_vertices(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["vertices", "count", "values", "positions"])?;
+        fields::refuse_unknown(fields, &["vertices", "count", "values", "positions"])?;
         let selection = self.select(fields::need(fields, "vertices")?)?;
         let n = selection.vertices.len();
         if let Some(count) = fields::int(fields, "count")?
@@ -52,7 +52,7 @@ impl Transaction {
                 let column = &self.kinds[selection.kind].columns[column];
                 let size = column.ty.size();
                 let found = &column.data[*v as usize * size..(*v as usize + 1) * size];
-                if !same(found, &row, &column.ty) {
+                if !is_same_value(found, &row, &column.ty) {
                     return Err(EditError::expectation(format!(
                         "{name} of vertex {i} is {:?}, expected {one}",
                         column.ty.value(found, 0)
@@ -95,7 +95,7 @@ impl Transaction {
     }
 
     fn expect_object(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "exists", "count", "values"])?;
+        fields::refuse_unknown(fields, &["object", "exists", "count", "values"])?;
         let id = fields::int(fields, "object")?
             .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
         let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
@@ -126,7 +126,7 @@ impl Transaction {
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name).unwrap_or_default();
-            if !same(&found, &row, &ty) {
+            if !is_same_value(&found, &row, &ty) {
                 return Err(EditError::expectation(format!(
                     "{name} of object {id} is {:?}, expected {value}",
                     ty.value(&found, 0)
@@ -137,7 +137,7 @@ impl Transaction {
     }
 
     fn expect_group(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "exists", "members"])?;
+        fields::refuse_unknown(fields, &["group", "exists", "members"])?;
         let asked = fields::need(fields, "group")?;
         let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
         if let Some(name) = asked.as_str() {
@@ -167,7 +167,7 @@ impl Transaction {
     }
 
     fn expect_column(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["column", "scope", "exists", "kind"])?;
+        fields::refuse_unknown(fields, &["column", "scope", "exists", "kind"])?;
         let name = fields::text(fields, "column")?
             .ok_or_else(|| EditError::invalid("column: expected a name"))?;
         let scope =
@@ -189,7 +189,7 @@ impl Transaction {
 }
 
 /// Whether two rows hold the same values; every NaN is alike.
-fn same(a: &[u8], b: &[u8], ty: &crate::scalar::Type) -> bool {
+fn is_same_value(a: &[u8], b: &[u8], ty: &crate::scalar::Type) -> bool {
     if a == b {
         return true;
     }

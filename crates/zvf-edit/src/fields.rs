@@ -8,7 +8,7 @@ use crate::error::{EditError, Result};
 pub(crate) type Fields = Map<String, Json>;
 
 /// Refuses fields that the operation does not have.
-pub(crate) fn only(fields: &Fields, known: &[&str]) -> Result<()> {
+pub(crate) fn refuse_unknown(fields: &Fields, known: &[&str]) -> Result<()> {
     match fields.keys().find(|name| *name != "op" && !known.contains(&name.as_str())) {
         Some(name) => Err(EditError::invalid(format!(
             "there is no field {name:?} here; known: {}",
@@ -22,7 +22,7 @@ pub(crate) fn need<'a>(fields: &'a Fields, name: &str) -> Result<&'a Json> {
     fields.get(name).ok_or_else(|| EditError::invalid(format!("the field {name:?} is missing")))
 }
 
-fn wrong(name: &str, what: &str, found: &Json) -> EditError {
+fn wrong_value(name: &str, what: &str, found: &Json) -> EditError {
     EditError::invalid(format!("{name}: expected {what}, found {found}"))
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn text(fields: &Fields, name: &str) -> Result<Option<String>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(wrong(name, "text", other)),
+        Some(other) => Err(wrong_value(name, "text", other)),
     }
 }
 
@@ -38,14 +38,16 @@ pub(crate) fn flag(fields: &Fields, name: &str) -> Result<Option<bool>> {
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(wrong(name, "true or false", other)),
+        Some(other) => Err(wrong_value(name, "true or false", other)),
     }
 }
 
 pub(crate) fn int(fields: &Fields, name: &str) -> Result<Option<i64>> {
     match fields.get(name) {
         None => Ok(None),
-        Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(name, "a whole number", value)),
+        Some(value) => {
+            value.as_i64().map(Some).ok_or_else(|| wrong_value(name, "a whole number", value))
+        }
     }
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn map<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a Field
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
-        Some(other) => Err(wrong(name, "an object", other)),
+        Some(other) => Err(wrong_value(name, "an object", other)),
     }
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn list<'a>(fields: &'a Fields, name: &str) -> Result<Option<&'a [Jso
     match fields.get(name) {
         None => Ok(None),
         Some(Json::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(wrong(name, "a list", other)),
+        Some(other) => Err(wrong_value(name, "a list", other)),
     }
 }
 
@@ -69,17 +71,17 @@ pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
     let Some(items) = list(fields, name)? else { return Ok(None) };
     let ids: Result<Vec<i64>> = items
         .iter()
-        .map(|id| id.as_i64().ok_or_else(|| wrong(name, "whole numbers", id)))
+        .map(|id| id.as_i64().ok_or_else(|| wrong_value(name, "whole numbers", id)))
         .collect();
     ids.map(Some)
 }
 
 /// A list of numbers.
 pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
-    let items = value.as_array().ok_or_else(|| wrong(name, "a list of numbers", value))?;
+    let items = value.as_array().ok_or_else(|| wrong_value(name, "a list of numbers", value))?;
     items
         .iter()
-        .map(|x| crate::scalar::number(x).ok_or_else(|| wrong(name, "a number", x)))
+        .map(|x| crate::scalar::number(x).ok_or_else(|| wrong_value(name, "a number", x)))
         .collect()
 }
 

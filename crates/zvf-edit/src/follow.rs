@@ -6,29 +6,30 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::journal::Changes;
 use crate::links::{End, Family, Record};
-use crate::rebuild::{Rebuilt, Tally};
+use crate::rebuild::{ChangedObject, Rebuilt, Tally};
 
 impl Geometry {
     /// The links that follow from the order of vertices or from parents.
     pub(crate) fn follow_links(
         &mut self,
         rebuilt: &BTreeSet<u32>,
-        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+        changed: &[ChangedObject],
     ) -> Result<()> {
         match self.kind {
             Kind::Polyline | Kind::Streamline => self.follow_chains(changed),
             Kind::Line => self.follow_lines(rebuilt),
             Kind::Skeleton => self.follow_trees(changed),
-            _ => Ok(()),
+            Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
+            _ => Err(EditError::unsupported(format!("the kind {} is not edited", self.kind))),
         }
     }
 
     /// Between two runs of a chain lies a record.
-    fn follow_chains(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+    fn follow_chains(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
         if self.links.is_none() && needs {
             self.links = Some(Family::create(&self.path, 2, self.axes)?);
@@ -119,7 +120,7 @@ impl Geometry {
     }
 
     /// Edges of trees that do not follow from the order of rows.
-    fn follow_trees(&mut self, changed: &[(u32, Vec<(u32, Vec<Vid>)>)]) -> Result<()> {
+    fn follow_trees(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let explicit = self.convention == "explicit";
         // Vertices may have gone from one object to another: all of them are looked at together.

@@ -18,9 +18,9 @@ use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::indexes::{Object, Objects, RowColumn, children, open_row_column, scalar_of};
-use crate::journal::Snapshot;
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};
+use crate::snapshot::Snapshot;
 use crate::widths::{check_size, column_of, count_fragments, first_rows};
 
 /// The number of a vertex within its kind.
@@ -491,10 +491,10 @@ impl Geometry {
         let mut copies = Vec::new();
         if !blob.is_empty() {
             let index = FragmentIndex::parse(&blob)
-                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
             index
                 .check_rows(count as u64)
-                .map_err(|error| EditError::from(error).within(&self.fragments.path))?;
+                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
             for fragment in index.iter() {
                 let mut list = Vec::new();
                 for row in fragment.rows() {
@@ -626,7 +626,7 @@ impl Geometry {
         }
         let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| {
             EditError::from(error)
-                .within(&format!("{}/object_index/manifests row {row}", self.path))
+                .with_place(&format!("{}/object_index/manifests row {row}", self.path))
         })?;
         let mut list = Vec::new();
         for reference in manifest.references() {
@@ -756,9 +756,9 @@ impl Geometry {
             return runs;
         }
         let mut by_chunk: HashMap<u32, Vec<(bool, usize, Vid)>> = HashMap::new();
-        let order: Vec<Vid> = match self.kind {
-            Kind::Skeleton => self.depth_first(&state.vertices),
-            _ => state.vertices.clone(),
+        let order: Vec<Vid> = match self.kind == Kind::Skeleton {
+            true => self.depth_first(&state.vertices),
+            false => state.vertices.clone(),
         };
         for (place, v) in order.iter().enumerate() {
             let chunk = self.at[*v as usize];

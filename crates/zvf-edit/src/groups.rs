@@ -9,7 +9,8 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::indexes::{RowColumn, children, open_row_column};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
 use crate::transaction::{Done, Transaction};
 
 /// The groups of a store.
@@ -70,13 +71,10 @@ impl Groups {
 
     /// The number of a group, by number or name.
     pub(crate) fn find(&self, group: &Json) -> Option<usize> {
-        match group {
-            Json::Number(number) => {
-                number.as_u64().map(|n| n as usize).filter(|n| *n < self.list.len())
-            }
-            Json::String(name) => (0..self.list.len()).find(|number| self.name(*number) == *name),
-            _ => None,
+        if let Some(name) = group.as_str() {
+            return (0..self.list.len()).find(|number| self.name(*number) == name);
         }
+        group.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n < self.list.len())
     }
 
     pub(crate) fn need(&self, group: &Json) -> Result<usize> {
@@ -219,7 +217,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["name", "members", "values"])?;
+        fields::refuse_unknown(fields, &["name", "members", "values"])?;
         let name = fields::text(fields, "name")?;
         if let Some(name) = &name {
             self.write_item(format!("group_name:{name}"));
@@ -242,7 +240,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "set", "add", "remove"])?;
+        fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let mut changed = 0;
         if let Some(set) = fields::ids(fields, "set")? {
@@ -279,7 +277,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "name"])?;
+        fields::refuse_unknown(fields, &["group", "name"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let name = fields::text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
@@ -297,7 +295,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group", "values"])?;
+        fields::refuse_unknown(fields, &["group", "values"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         self.write_item(format!("group:{group}"));
         let values = fields::map(fields, "values")?
@@ -307,7 +305,7 @@ impl Transaction {
     }
 
     pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["group"])?;
+        fields::refuse_unknown(fields, &["group"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
         self.write_item(format!("group:{group}"));
         let before = self.groups.list[group].clone();

@@ -1,7 +1,6 @@
 //! The history of a store: what was committed, and taking it back.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,11 @@ use zvf_format::Class;
 
 use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Guard, Journal, Snapshot};
-use crate::script::{record, report};
-use crate::transaction::CommitOptions;
+use crate::journal::{Changes, Guard, Journal};
+use crate::place::Place;
+use crate::script::{open_journal, record, report};
+use crate::snapshot::{Snapshot, foreign};
+use crate::transaction::{CommitOptions, Transaction};
 
 /// Which commits to take back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +25,8 @@ pub enum Undo {
     To(u64),
 }
 
-pub(crate) fn journal(store: &Path) -> Result<Arc<Journal>> {
-    let journal = Arc::new(Journal::beside(store));
-    match journal.store.exists("zarr.json") {
-        true => Ok(journal),
-        false => {
-            Err(EditError::new(Class::NotFound, format!("{}: there is no store", store.display())))
-        }
-    }
+pub(crate) fn journal(store: &Place) -> Result<Arc<Journal>> {
+    open_journal(store, &CommitOptions::default())
 }
 
 /// The commits of the store in a folder, newest first, at most `limit`.
@@ -39,8 +34,8 @@ pub(crate) fn journal(store: &Path) -> Result<Arc<Journal>> {
 /// # Errors
 ///
 /// When there is no store, or a record cannot be read.
-pub fn log(store: &Path, limit: Option<u64>) -> Result<Vec<Json>> {
-    let journal = journal(store)?;
+pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
+    let journal = journal(&store.into())?;
     let mut list = Vec::new();
     for seq in journal.numbers("log")?.into_iter().rev() {
         if limit.is_some_and(|limit| list.len() as u64 >= limit) {
@@ -61,8 +56,8 @@ pub fn log(store: &Path, limit: Option<u64>) -> Result<Vec<Json>> {
 /// # Errors
 ///
 /// When there is no store or no such commit.
-pub fn show(store: &Path, head: u64) -> Result<Json> {
-    let journal = journal(store)?;
+pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
+    let journal = journal(&store.into())?;
     let record = journal.record(head)?;
     let record = record.ok_or_else(|| {
         EditError::new(
@@ -85,9 +80,9 @@ pub fn show(store: &Path, head: u64) -> Result<Json> {
 /// # Errors
 ///
 /// When something is committed that cannot be applied.
-pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
-    let journal = Journal::beside(store);
-    if !journal.side.exists("log") {
+pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
+    let journal = Journal::open(&store.into())?;
+    if journal.side.is_folder() && !journal.side.exists("log")? {
         return Ok(None);
     }
     for _ in 0..3 {
@@ -109,8 +104,46 @@ pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
     }
     Err(EditError::new(
         Class::Unavailable,
-        format!("{}: writers commit without a pause; try again", store.display()),
+        format!("{}: writers commit without a pause; try again", journal.place),
     ))
+}
+
+/// Applies what is committed to a store behind a URL and not applied; its head, and whether there was anything.
+///
+/// # Errors
+///
+/// When something is committed that cannot be applied, by somebody who may only read for example.
+pub fn settle(place: &Place) -> Result<(u64, bool)> {
+    let journal = Journal::open(place)?;
+    let was_behind = !journal.pending()?.is_empty();
+    Ok((journal.settle()?, was_behind))
+}
+
+/// Refuses what was read from a store to which somebody committed meanwhile.
+///
+/// # Errors
+///
+/// `FileChanged` when the store has another head.
+pub fn check_head(place: &Place, head: u64) -> Result<()> {
+    match Journal::open(place)?.has_record(head + 1)? {
+        false => Ok(()),
+        true => Err(EditError::new(
+            Class::FileChanged,
+            format!("{place}: somebody committed while it was read; read it again"),
+        )),
+    }
+}
+
+/// Whether the vertices of a kind belong to objects; of the first kind without one.
+///
+/// # Errors
+///
+/// When there is no store or no such kind.
+pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
+    let transaction = Transaction::begin(&journal(place)?, std::path::Path::new("."))?;
+    let token = kind.map(Json::from);
+    let kind = &transaction.kinds[transaction.kind_named(token.as_ref())?];
+    Ok(kind.objects.is_some() || kind.kind != zvf_model::Kind::PointCloud)
 }
 
 /// Takes commits back by a new one. The report is that of [`crate::Editor::report`].
@@ -118,8 +151,8 @@ pub fn hold_for_reading(store: &Path) -> Result<Option<Guard>> {
 /// # Errors
 ///
 /// When bytes that are needed were removed by `gc`, or somebody commits meanwhile.
-pub fn undo(store: &Path, what: Undo, options: &CommitOptions) -> Result<Json> {
-    let journal = journal(store)?;
+pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Result<Json> {
+    let journal = open_journal(&store.into(), options)?;
     let snap = Snapshot::now(&journal)?;
     let head = snap.head;
     let target = match what {
@@ -188,10 +221,10 @@ pub(crate) fn back_to(
             ))
         };
         let record = journal.record(seq)?.ok_or_else(gone)?;
-        if record.body["report"]["irreversible"] == true || !journal.keeps(&record) {
+        if record.body["report"]["irreversible"] == true || !journal.keeps(&record)? {
             return Err(gone());
         }
-        then.extend(journal.before(&record)?);
+        then.extend(journal.read_before(&record)?);
         written.extend(record.written());
         let report = &record.body["report"];
         let ids = |name: &str| -> BTreeSet<i64> {
@@ -208,6 +241,12 @@ pub(crate) fn back_to(
         for (at, (part, name)) in COUNTS.into_iter().enumerate() {
             counts[at] += report[part][name].as_i64().unwrap_or(0);
         }
+    }
+    let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
+    if !journal.accepts_foreign
+        && let Some(key) = journal.find_foreign(target, &keys)?
+    {
+        return Err(foreign(&key));
     }
     let (mut changes, mut before) = (Changes::new(), HashMap::new());
     for (key, bytes) in then {
@@ -257,8 +296,11 @@ const COUNTS: [(&str, &str); 7] = [
 ];
 
 /// The report of a command that failed.
-pub fn failure(store: &Path, error: &EditError) -> Json {
-    let journal = Journal::beside(store);
+pub fn failure(store: impl Into<Place>, error: &EditError) -> Json {
+    let place = store.into();
+    let Ok(journal) = Journal::open(&place) else {
+        return json!({"store": place.to_string(), "head": 0, "changed": false, "error": error.to_json()});
+    };
     let head = journal.head().unwrap_or(0); // the fault that hides it is the one reported
     report(&journal, head, false, &[], &[], Some(error))
 }

@@ -9,8 +9,8 @@ use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Vid;
-use crate::journal::Snapshot;
 use crate::scalar::{Categories, Scalar, Type};
+use crate::snapshot::Snapshot;
 
 /// One object.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +127,7 @@ fn int64(bytes: &[u8]) -> i64 {
 
 /// The arrays of a group, by name.
 pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
-    let mut names = snap.journal.store.list(path)?;
+    let mut names = snap.list(path)?;
     names.retain(|name| name != "zarr.json");
     let mut found = Vec::new();
     for name in names {

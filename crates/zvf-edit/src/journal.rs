@@ -1,113 +1,75 @@
-//! The journal of a store in a folder: who may change it, in which order, and what was there before.
+//! The journal of a store: who may change it, in which order, and what was there before.
 //!
 //! ```text
-//! <root>.zvf/lock              flock: exclusive while a record is applied, shared while somebody reads
+//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while somebody reads
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, one after the other
 //! <root>.zvf/txn/<txid>/old    the bytes they had before
 //! <root>.zvf/log/<seq>         the commit point: created only if absent; 20 digits
 //! <root>.zvf/done/<seq>        applied to the store
+//! <root>.zvf/epoch/<E>         one writer at a time: who
+//! <root>.zvf/probe             whether the backend refuses to create what is there
 //! ```
 //!
 //! A commit stages its bytes, syncs them, and creates the next record of the log. From then on it is decided: whoever
-//! opens the store for writing applies what is committed and not done, in order, under the lock. A transaction reads as
-//! of its head: the bytes of a key that a later record changes are taken from what that record kept.
+//! opens the store for writing applies what is committed and not done, in order. A key is only replaced while it holds
+//! what the record says it held: what something else wrote is never overwritten.
 //!
-//! Not here: what the keys mean.
+//! In a folder the first record is created under the lock of the target, so that no command that replaces the whole
+//! folder meets a journal that it did not see.
+//!
+//! Not here: what the keys mean; reading as of a head (`snapshot`); one writer at a time (`epoch`).
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
+use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
-use crate::files::Folder;
+use crate::medium::{Medium, Put};
+use crate::place::Place;
+use crate::record::{Entry, Record, Span};
+use crate::snapshot::{foreign, replaced};
 
 /// New bytes by key; none removes the key.
 pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
 
 /// The store and its journal.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Journal {
-    pub(crate) store: Folder,
-    pub(crate) side: Folder,
-}
-
-/// One record of the log.
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) seq: u64,
-    pub(crate) body: Json,
-}
-
-/// A span of a staged file.
-#[derive(Clone, Debug)]
-struct Span {
-    offset: u64,
-    len: u64,
-    crc: u32,
-}
-
-impl Record {
-    pub(crate) fn txid(&self) -> &str {
-        self.body["txid"].as_str().unwrap_or_default()
-    }
-
-    pub(crate) fn written(&self) -> Vec<String> {
-        let list = self.body["written"].as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-    }
-
-    fn keys(&self) -> &[Json] {
-        self.body["keys"].as_array().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    fn span(entry: &Json, side: &str) -> Option<Span> {
-        let span = entry.get(side)?;
-        let number = |name: &str| span.get(name)?.as_u64();
-        let crc = u32::try_from(number("crc")?).ok()?;
-        Some(Span { offset: number("offset")?, len: number("len")?, crc })
-    }
-
-    fn parse(seq: u64, text: &[u8]) -> Result<Self> {
-        let damaged = || {
-            EditError::new(
-                Class::Checksum,
-                format!(
-                    "log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"
-                ),
-            )
-        };
-        let text = std::str::from_utf8(text).map_err(|_bad| damaged())?;
-        let (body, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
-        if format!("{:08x}", crc32c::crc32c(body.as_bytes())) != sum {
-            return Err(damaged());
-        }
-        let body: Json = serde_json::from_str(body)?;
-        Ok(Self { seq, body })
-    }
+    pub(crate) place: Place,
+    pub(crate) store: Medium,
+    pub(crate) side: Medium,
+    /// Whether what something else wrote is taken for what the last commit wrote.
+    pub(crate) accepts_foreign: bool,
+    /// The right to write alone, once it was taken.
+    epoch: OnceLock<Option<Epoch>>,
 }
 
 /// The lock of a journal, held until it is dropped.
 #[derive(Debug)]
 pub struct Guard {
-    _file: File,
+    _file: Option<File>,
 }
 
 impl Journal {
+    /// The journal of the store at a place.
+    pub(crate) fn open(place: &Place) -> Result<Self> {
+        let (store, side) = place.media()?;
+        let place = place.clone();
+        Ok(Self { place, store, side, accepts_foreign: false, epoch: OnceLock::new() })
+    }
+
     /// The journal of the store in the folder `store`.
-    pub(crate) fn beside(store: &Path) -> Self {
-        let store = store.components().as_path().to_owned();
-        let mut name = store.file_name().unwrap_or_default().to_owned();
-        name.push(".zvf");
-        let side = store.parent().map_or_else(|| PathBuf::from(&name), |parent| parent.join(&name));
-        Self { store: Folder::new(store), side: Folder::new(side) }
+    pub(crate) fn open_beside(store: &Path) -> Result<Self> {
+        Self::open(&Place::from(store))
     }
 
     /// The number of the last record, 0 before the first.
@@ -117,7 +79,28 @@ impl Journal {
 
     /// The numbers of the records that are there.
     pub(crate) fn numbers(&self, folder: &str) -> Result<Vec<u64>> {
-        Ok(self.side.list(folder)?.iter().filter_map(|name| name.parse().ok()).collect())
+        let mut numbers: Vec<u64> =
+            self.side.list(folder)?.iter().filter_map(|name| name.parse().ok()).collect();
+        if let (false, Some(last)) = (self.side.is_folder(), numbers.last().copied()) {
+            // A list may be old: what follows its last name is asked for by its own.
+            let mut next = last + 1;
+            while self.side.exists(&numbered(folder, next))? {
+                numbers.push(next);
+                next += 1;
+            }
+        } else if !self.side.is_folder() && self.side.exists(&numbered(folder, 1))? {
+            numbers.push(1);
+            while let Some(next) = numbers.last().map(|last| last + 1)
+                && self.side.exists(&numbered(folder, next))?
+            {
+                numbers.push(next);
+            }
+        }
+        Ok(numbers)
+    }
+
+    pub(crate) fn has_record(&self, seq: u64) -> Result<bool> {
+        self.side.exists(&log_key(seq))
     }
 
     pub(crate) fn record(&self, seq: u64) -> Result<Option<Record>> {
@@ -125,10 +108,11 @@ impl Journal {
         text.map(|text| Record::parse(seq, &text)).transpose()
     }
 
-    /// Waits for the lock of the journal.
+    /// Waits for the lock of the journal; object stores have none.
     pub(crate) fn lock(&self, exclusive: bool, wait: Duration) -> Result<Option<Guard>> {
-        std::fs::create_dir_all(self.side.root())?;
-        let path = self.side.path("lock");
+        let Some(side) = self.side.folder() else { return Ok(Some(Guard { _file: None })) };
+        side.disk().make_dirs(side.root())?;
+        let path = side.path("lock");
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
         let file = match opened {
@@ -143,7 +127,7 @@ impl Journal {
         let begun = Instant::now();
         loop {
             match flock(&file, operation) {
-                Ok(()) => return Ok(Some(Guard { _file: file })),
+                Ok(()) => return Ok(Some(Guard { _file: Some(file) })),
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
                 Err(error) => {
                     let text = format!(
@@ -162,63 +146,167 @@ impl Journal {
 
     /// The records that are committed and not applied.
     pub(crate) fn pending(&self) -> Result<Vec<u64>> {
-        let done = self.numbers("done")?;
-        let mut log = self.numbers("log")?;
-        log.retain(|seq| done.binary_search(seq).is_err());
-        Ok(log)
+        Ok(self.log_and_pending()?.1)
     }
 
-    /// Applies what is committed and not applied. Waits for whoever reads.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if self.pending()?.is_empty() {
-            return Ok(());
+    fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
+        let mut log = self.numbers("log")?;
+        let head = log.last().copied().unwrap_or(0);
+        if head == 0 {
+            return Ok((0, Vec::new()));
+        }
+        let done = self.numbers("done")?;
+        log.retain(|seq| done.binary_search(seq).is_err());
+        Ok((head, log))
+    }
+
+    /// Refuses a store that was replaced by something that does not know its journal.
+    fn check_mark(&self) -> Result<()> {
+        let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
+        let root: Json = serde_json::from_slice(&text)?;
+        match root["attributes"]["zvf"]["journal"].is_null() {
+            true => Err(replaced(&self.place.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// Applies what is committed and not applied; the head. Waits for whoever reads.
+    pub(crate) fn settle(&self) -> Result<u64> {
+        let (head, pending) = self.log_and_pending()?;
+        if head > 0 && pending.len() as u64 != head {
+            self.check_mark()?;
+        }
+        if pending.is_empty() {
+            return Ok(head);
         }
         let Some(_guard) = self.lock(true, LOCK_WAIT)? else {
             let text = format!(
                 "{} is being read or written for longer than {} s; try again",
-                self.store.root().display(),
+                self.place,
                 LOCK_WAIT.as_secs()
             );
             return Err(EditError::new(Class::Unavailable, text));
         };
-        for seq in self.pending()? {
+        let (head, pending) = self.log_and_pending()?;
+        for seq in pending {
             let record = self.record(seq)?;
             let record = record.ok_or_else(|| EditError::new(Class::NotFound, log_key(seq)))?;
-            self.apply(&record)?;
+            self.apply(&record, head)?;
         }
-        Ok(())
+        Ok(head)
     }
 
     /// Puts the bytes of a record in their places: cells, then indexes, then documents, the root last; what goes, last of all.
-    fn apply(&self, record: &Record) -> Result<()> {
+    fn apply(&self, record: &Record, head: u64) -> Result<()> {
+        let mut entries: Vec<Entry<'_>> = record.entries().collect();
+        entries.sort_by_key(|entry| (entry.new.is_none(), order(entry.key)));
         let staged = format!("txn/{}/new", record.txid());
-        let mut puts: Vec<(&str, Option<Span>)> = Vec::new();
-        for entry in record.keys() {
-            let key = entry["key"].as_str().unwrap_or_default();
-            puts.push((key, Record::span(entry, "new")));
-        }
-        puts.sort_by_key(|(key, span)| (span.is_none(), order(key)));
         let whole = self.side.get(&staged)?.unwrap_or_default();
-        for (key, span) in &puts {
-            match span {
-                None => self.store.delete(key)?,
-                Some(span) => {
-                    let bytes = slice(&whole, span, &staged)?;
-                    let same = self.store.get(key)?.is_some_and(|now| now == bytes);
-                    if !same {
-                        self.store.put(key, &bytes)?;
-                    }
+        for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
+            let mut tries = 0;
+            while !self.apply_step(record, class, (&whole, &staged), head)? {
+                tries += 1;
+                if tries == APPLY_TRIES {
+                    let text =
+                        format!("{}: others change it without a pause; try again", self.place);
+                    return Err(EditError::new(Class::Unavailable, text));
                 }
             }
         }
-        self.store.sync_folders(puts.iter().map(|(key, _)| *key))?;
-        let done = format!("done/{:020}", record.seq);
-        self.side.create(&done, b"")?;
-        Ok(())
+        self.store.sync(entries.iter().map(|entry| entry.key))?;
+        let done = numbered("done", record.seq);
+        // Lost, it is applied again, which has no effect.
+        self.side.mark(&done, &Bytes::new())
+    }
+
+    /// Whether two keys are put at the same time. In a folder all are: they are renamed in order.
+    fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
+        let step = |entry: &Entry<'_>| (entry.new.is_none(), order(entry.key));
+        match self.store.is_folder() {
+            true => a.new.is_none() == b.new.is_none(),
+            false => step(a) == step(b),
+        }
+    }
+
+    /// Puts or removes these keys; false when one of them changed meanwhile.
+    fn apply_step(
+        &self,
+        record: &Record,
+        entries: &[Entry<'_>],
+        (whole, staged): (&Bytes, &str),
+        head: u64,
+    ) -> Result<bool> {
+        let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
+        let current = self.store.get_all(&keys)?;
+        let (mut puts, mut gone) = (Vec::new(), Vec::new());
+        for (entry, current) in entries.iter().zip(current) {
+            let now = current.as_ref().map(|current| current.bytes.as_ref());
+            if entry.is_done(now) {
+                continue;
+            }
+            // Without a lock, this one may be slow and others far ahead. Asked after reading: what was read is older than
+            // any later record, and is only replaced while it is there.
+            let is_before = entry.is_before(now);
+            if (!is_before || !self.store.is_folder())
+                && self.is_written_later(entry.key, record.seq, head)?
+            {
+                continue;
+            }
+            // What is not there at all can be put without overwriting anything.
+            if !is_before
+                && !self.accepts_foreign
+                && let Some(now) = now
+                && !self.is_of_journal(entry.key, now, head)?
+            {
+                return Err(foreign(entry.key)
+                    .with_place(&format!("commit {} stands and is not applied", record.seq)));
+            }
+            match entry.new {
+                Some(span) => {
+                    let bytes = span.slice(whole, staged)?;
+                    puts.push(Put { key: entry.key, bytes, current });
+                }
+                None => gone.push(entry.key),
+            }
+        }
+        if !puts.is_empty() && !self.store.replace_all(puts)? {
+            return Ok(false);
+        }
+        self.store.delete(&gone)?;
+        Ok(true)
+    }
+
+    /// Whether a later record writes the key: then what is there is for that one to judge.
+    fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
+        let mut later = seq + 1;
+        loop {
+            match self.record(later)? {
+                Some(record) if record.entries().any(|entry| entry.key == key) => return Ok(true),
+                None if later > head => return Ok(false),
+                _ => later += 1,
+            }
+        }
+    }
+
+    /// Whether the bytes are what some commit found or left under the key: a slow writer may have been there.
+    fn is_of_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
+        if self.store.is_folder() {
+            return Ok(false); // there is a lock: nobody is slow
+        }
+        for seq in (head.saturating_sub(REMEMBERED_COMMITS)..=head).rev() {
+            let Some(record) = self.record(seq)? else { continue };
+            let known = |entry: Entry<'_>| {
+                entry.key == key && (entry.is_done(Some(bytes)) || entry.is_before(Some(bytes)))
+            };
+            if record.entries().any(known) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What the keys of a record held before it.
-    pub(crate) fn before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
+    pub(crate) fn read_before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
         let staged = format!("txn/{}/old", record.txid());
         let gone = || {
             EditError::unsupported(format!(
@@ -228,27 +316,96 @@ impl Journal {
         };
         let mut before = HashMap::new();
         let mut whole: Option<Bytes> = None;
-        for entry in record.keys() {
-            let key = entry["key"].as_str().unwrap_or_default().to_owned();
-            let bytes = match Record::span(entry, "old") {
+        for entry in record.entries() {
+            let bytes = match entry.old {
                 None => None,
                 Some(span) => {
                     if whole.is_none() {
                         whole = Some(self.side.get(&staged)?.ok_or_else(gone)?);
                     }
                     let whole = whole.as_ref().ok_or_else(gone)?;
-                    Some(slice(whole, &span, &staged)?)
+                    Some(span.slice(whole, &staged)?)
                 }
             };
-            before.insert(key, bytes);
+            before.insert(entry.key.to_owned(), bytes);
         }
         Ok(before)
     }
 
     /// Whether what a record kept is still there.
-    pub(crate) fn keeps(&self, record: &Record) -> bool {
-        let needed = record.keys().iter().any(|entry| Record::span(entry, "old").is_some());
-        !needed || self.side.exists(&format!("txn/{}/old", record.txid()))
+    pub(crate) fn keeps(&self, record: &Record) -> Result<bool> {
+        let needed = record.entries().any(|entry| entry.old.is_some());
+        Ok(!needed || self.side.exists(&format!("txn/{}/old", record.txid()))?)
+    }
+
+    /// Refuses to write where nobody may: a backend without conditional puts, unless one writer says that it is alone.
+    pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
+        if self.epoch.get().is_none() {
+            let epoch = match (self.side.is_folder(), self.place.is_single_writer) {
+                (true, false) => None,
+                (false, false) => {
+                    self.need_conditions()?;
+                    None
+                }
+                (_, true) => Some(Epoch::take(&self.side)?),
+            };
+            // Another thread that was faster took one as well; the lower one is fenced.
+            let _ = self.epoch.set(epoch);
+        }
+        Ok(self.epoch.get().and_then(Option::as_ref))
+    }
+
+    fn need_conditions(&self) -> Result<()> {
+        if self.place.trusts_conditions || self.has_conditions()? {
+            return Ok(());
+        }
+        Err(EditError::unsupported(format!(
+            "{}: the backend does not refuse to create an object that is there, so that two writers could overwrite each other; give --single-writer while nobody else writes",
+            self.place
+        )))
+    }
+
+    /// Whether an object that is there is not created again.
+    pub(crate) fn has_conditions(&self) -> Result<bool> {
+        match &self.side {
+            Medium::Folder(_) => Ok(true),
+            Medium::Objects(objects) => Ok(crate::medium::wait(objects.probe("probe"))?),
+        }
+    }
+
+    /// The lock of the whole folder, while the first record is made.
+    pub(crate) fn lock_for_first(&self) -> Result<Option<TargetLock>> {
+        let Some(folder) = self.store.folder() else { return Ok(None) };
+        if self.side.exists("log")? {
+            return Ok(None);
+        }
+        if folder.root().file_name().is_none() {
+            return Err(EditError::unsupported(format!(
+                "{}: the folder has no name to put a journal beside; call it by its full path",
+                self.place
+            )));
+        }
+        let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
+        Ok(Some(lock))
+    }
+
+    /// Waits for the lock of the whole folder; none when somebody made the journal meanwhile.
+    fn wait_for_target(&self, folder: &KeyedFolder) -> Result<Option<TargetLock>> {
+        let begun = Instant::now();
+        loop {
+            match TargetLock::acquire(folder.disk(), folder.root()) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(PublishError::Busy { .. }) if begun.elapsed() < LOCK_WAIT => {}
+                Err(error) => {
+                    let text = format!("{}: {error}; try again", self.place);
+                    return Err(EditError::new(Class::Conflict, text));
+                }
+            }
+            if self.side.exists("log")? {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Writes what a commit changes under its own name, so that the record can point at it.
@@ -258,25 +415,29 @@ impl Journal {
         changes: &Changes,
         old: &HashMap<String, Option<Bytes>>,
     ) -> Result<Vec<Json>> {
-        std::fs::create_dir_all(self.side.path("log"))?;
-        std::fs::create_dir_all(self.side.path("done"))?;
         let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
         let mut keys = Vec::new();
         for (key, bytes) in changes {
             let mut entry = json!({ "key": key });
             if let Some(bytes) = bytes {
-                entry["new"] = append(&mut new_bytes, bytes);
+                entry["new"] = Span::append(&mut new_bytes, bytes);
             }
             if let Some(Some(bytes)) = old.get(key) {
-                entry["old"] = append(&mut old_bytes, bytes);
+                entry["old"] = Span::append(&mut old_bytes, bytes);
             }
             keys.push(entry);
         }
-        let staged = |side: &str| format!("txn/{txid}/{side}");
+        let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
         let stage = || -> Result<()> {
-            self.side.put(&staged("new"), &new_bytes)?;
-            self.side.put(&staged("old"), &old_bytes)?;
-            self.side.sync_folders([staged("new").as_str()].into_iter())
+            let puts = names.iter().zip([new_bytes, old_bytes]);
+            let puts = puts.map(|(key, bytes)| Put { key, bytes: bytes.into(), current: None });
+            if !self.side.replace_all(puts.collect())? {
+                return Err(EditError::new(
+                    Class::Conflict,
+                    format!("txn/{txid} is there already"),
+                ));
+            }
+            self.side.sync(names.iter().map(String::as_str))
         };
         stage().inspect_err(|_first| self.unstage(txid))?;
         Ok(keys)
@@ -285,17 +446,15 @@ impl Journal {
     /// Removes what was staged for a commit that did not happen.
     pub(crate) fn unstage(&self, txid: &str) {
         // Garbage that stays is for gc.
-        let _ = self.side.delete_folder(&format!("txn/{txid}"));
+        let _ = self.side.delete_below(&format!("txn/{txid}"));
     }
 
     /// Creates the record `seq`; false when there is one.
     pub(crate) fn append(&self, seq: u64, body: &Json) -> Result<bool> {
-        let text = serde_json::to_string(body)?;
-        let text = format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes()));
         let key = log_key(seq);
-        let won = self.side.create(&key, text.as_bytes())?;
+        let won = self.side.create(&key, &Record::encode(body)?)?;
         if won {
-            self.side.sync_folders([key.as_str()].into_iter())?;
+            self.side.sync([key.as_str()].into_iter())?;
         }
         Ok(won)
     }
@@ -305,105 +464,32 @@ impl Journal {
         let text = self.side.get(&log_key(seq))?;
         Ok(text.map_or(Json::Null, |text| json!(format!("{:08x}", crc32c::crc32c(&text)))))
     }
-}
 
-/// What a store held at one head, whatever is committed since.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) journal: Arc<Journal>,
-    pub(crate) head: u64,
-    later: RefCell<Later>,
-    cache: RefCell<HashMap<String, Option<Bytes>>>,
-    /// Bytes read so far.
-    pub(crate) read: Cell<u64>,
-}
-
-#[derive(Debug)]
-struct Later {
-    seen: u64,
-    before: HashMap<String, Option<Bytes>>,
-}
-
-impl Snapshot {
-    /// The store as it is now. What is committed is applied first.
-    pub(crate) fn now(journal: &Arc<Journal>) -> Result<Self> {
-        journal.settle()?;
-        let head = journal.head()?;
-        let later = RefCell::new(Later { seen: head, before: HashMap::new() });
-        Ok(Self {
-            journal: Arc::clone(journal),
-            head,
-            later,
-            cache: RefCell::default(),
-            read: Cell::new(0),
-        })
-    }
-
-    /// The bytes of a key at the head.
-    pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
-        if let Some(known) = self.cache.borrow().get(key) {
-            return Ok(known.clone());
-        }
-        loop {
-            if let Some(kept) = self.later.borrow().before.get(key) {
-                return Ok(kept.clone());
-            }
-            let bytes = self.journal.store.get(key)?;
-            // The record is there before the first changed byte: asked after reading, it tells whether the bytes are too new.
-            if !self.look_ahead()? {
-                self.read.set(self.read.get() + bytes.as_ref().map_or(0, Bytes::len) as u64);
-                if self.read.get() < CACHE {
-                    self.cache.borrow_mut().insert(key.to_owned(), bytes.clone());
-                }
-                return Ok(bytes);
+    /// Keys that are not what the last commit that wrote them wrote, of the commits after `from`.
+    pub(crate) fn find_foreign(&self, from: u64, keys: &BTreeSet<&str>) -> Result<Option<String>> {
+        let mut last: HashMap<String, Option<Span>> = HashMap::new();
+        for seq in from + 1..=self.head()? {
+            for entry in self.record(seq)?.iter().flat_map(Record::entries) {
+                last.insert(entry.key.to_owned(), entry.new);
             }
         }
-    }
-
-    /// Takes in a record that was committed since; whether there was one.
-    fn look_ahead(&self) -> Result<bool> {
-        let next = self.later.borrow().seen + 1;
-        if !self.journal.side.exists(&log_key(next)) {
-            return Ok(false);
+        for (key, span) in last.into_iter().filter(|(key, _)| keys.contains(key.as_str())) {
+            let now = self.store.get(&key)?;
+            let entry = Entry { key: &key, new: span, old: None };
+            if !entry.is_done(now.as_deref()) {
+                return Ok(Some(key));
+            }
         }
-        let Some(record) = self.journal.record(next)? else { return Ok(false) };
-        let before = self.journal.before(&record)?;
-        let mut later = self.later.borrow_mut();
-        later.seen = next;
-        for (key, bytes) in before {
-            later.before.entry(key).or_insert(bytes);
-        }
-        Ok(true)
+        Ok(None)
     }
 }
 
 pub(crate) fn log_key(seq: u64) -> String {
-    format!("log/{seq:020}")
+    numbered("log", seq)
 }
 
-fn append(all: &mut Vec<u8>, bytes: &Bytes) -> Json {
-    let offset = all.len();
-    all.extend_from_slice(bytes);
-    json!({ "offset": offset, "len": bytes.len(), "crc": crc32c::crc32c(bytes) })
-}
-
-fn slice(whole: &Bytes, span: &Span, staged: &str) -> Result<Bytes> {
-    let from = usize::try_from(span.offset).unwrap_or(usize::MAX); // no file is that long
-    let to = from.saturating_add(usize::try_from(span.len).unwrap_or(usize::MAX));
-    if to > whole.len() {
-        return Err(EditError::new(
-            Class::Truncated,
-            format!("{staged}: need {to} bytes, found {}", whole.len()),
-        ));
-    }
-    let bytes = whole.slice(from..to);
-    if crc32c::crc32c(&bytes) != span.crc {
-        return Err(EditError::new(
-            Class::Checksum,
-            format!("{staged}: bytes {from}..{to} are not those of the record"),
-        ));
-    }
-    Ok(bytes)
+fn numbered(folder: &str, seq: u64) -> String {
+    format!("{folder}/{seq:020}")
 }
 
 /// The order in which keys are put, so that no reader finds a reference to something missing.
@@ -434,8 +520,11 @@ pub(crate) fn new_txid() -> String {
     format!("{:032x}", random().unwrap_or(mixed))
 }
 
-/// Bytes that a snapshot keeps of what it read.
-const CACHE: u64 = 256 << 20;
-
 /// How long a writer waits for readers and other writers.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// Commits whose bytes are known again.
+const REMEMBERED_COMMITS: u64 = 32;
+
+/// How often keys that others put at the same time are looked at again.
+const APPLY_TRIES: usize = 20;

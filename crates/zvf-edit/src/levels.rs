@@ -13,16 +13,17 @@ use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
 use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::{children, manifest_bytes, open_row_column};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::links::Family;
 use crate::rebuild::{Rebuilt, Tally};
 use crate::scalar::Scalar;
+use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// The numbers of the levels above level 0.
 pub(crate) fn coarser(snap: &Snapshot) -> Result<Vec<u32>> {
     let mut levels: Vec<u32> = Vec::new();
-    for name in snap.journal.store.list("")? {
+    for name in snap.list("")? {
         if let Ok(level) = name.parse::<u32>()
             && level > 0
             && read_doc(snap, &name)?.is_some()
@@ -233,7 +234,7 @@ impl Transaction {
         };
         let (low, high) = extent(&rebuilt.chunks);
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
-            let mut family = family.across(delta, &geometry.shape, &other, &root_shape)?;
+            let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut vertex)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
@@ -241,7 +242,7 @@ impl Transaction {
         if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
-            let mut family = family.across(-delta, &other, &geometry.shape, &root_shape)?;
+            let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
             family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut vertex)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }

@@ -21,14 +21,6 @@
 //!
 //! Not here: other ways to store a history; how arguments become scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "most operations treat a few kinds and types apart, and all others alike or as refused"
-)]
-#![expect(
-    clippy::type_complexity,
-    reason = "maps between rows before and after an edit, used once each"
-)]
 
 mod append;
 mod arrays;
@@ -36,10 +28,11 @@ mod attach;
 mod collect;
 mod columns;
 mod dense;
+mod diff;
+mod epoch;
 mod error;
 mod expect;
 mod fields;
-mod files;
 mod follow;
 mod geometry;
 mod groups;
@@ -49,13 +42,18 @@ mod journal;
 mod levels;
 mod linking;
 mod links;
+mod medium;
 mod objects;
 mod parts;
+mod place;
 mod rebuild;
+mod record;
 mod refresh;
+mod rewrite;
 mod scalar;
 mod script;
 mod select;
+mod snapshot;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -65,9 +63,14 @@ mod widths;
 
 pub use attach::{Join, attach};
 pub use collect::{Collect, gc, parse_duration, vacuum};
+pub use diff::{Side, diff};
 pub use error::{EditError, Result};
-pub use history::{Undo, failure, hold_for_reading, log, show, undo};
+pub use history::{
+    Undo, check_head, failure, has_objects, hold_for_reading, log, settle, show, undo,
+};
 pub use journal::Guard;
+pub use place::Place;
+pub use rewrite::Rewrite;
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, MergeIds, checkout, merge, split};
 pub use transaction::{CommitOptions, Done, Refresh, Transaction};

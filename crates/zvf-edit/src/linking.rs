@@ -61,7 +61,7 @@ impl Transaction {
     }
 
     pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["links", "attributes", "kind"])?;
+        fields::refuse_unknown(fields, &["links", "attributes", "kind"])?;
         if let Some(token) = fields.get("kind") {
             let kind = self.kind_named(Some(token))?;
             self.takes_links(kind)?;
@@ -114,7 +114,7 @@ impl Transaction {
     }
 
     pub(crate) fn link_remove(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["links", "touching", "kind"])?;
+        fields::refuse_unknown(fields, &["links", "touching", "kind"])?;
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
         let kind = match fields.get("touching") {
             Some(_) if fields.contains_key("links") => {
@@ -151,7 +151,7 @@ impl Transaction {
     }
 
     pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["links", "all", "values", "each", "kind"])?;
+        fields::refuse_unknown(fields, &["links", "all", "values", "each", "kind"])?;
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let kind = if fields::flag(fields, "all")? == Some(true) {
             let kind = self.kind_named(fields.get("kind"))?;
@@ -286,7 +286,7 @@ pub(crate) fn link_value(
     name: &str,
     value: &Json,
 ) -> Result<Vec<u8>> {
-    match ty.encode(value).map_err(|error| error.within(name))? {
+    match ty.encode(value).map_err(|error| error.with_place(name))? {
         Some(row) => Ok(row),
         None if ty.scalar.is_float() => Ok(ty.sentinel()),
         None => {

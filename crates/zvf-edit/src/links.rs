@@ -20,8 +20,9 @@ use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc}
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, Vid};
 use crate::indexes::{children, column_type};
-use crate::journal::{Changes, Snapshot};
+use crate::journal::Changes;
 use crate::scalar::Type;
+use crate::snapshot::Snapshot;
 use crate::widths;
 
 /// One end of a record.
@@ -55,6 +56,9 @@ pub(crate) struct LinkColumn {
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
 }
+
+/// A record with what it is sorted by: whether it is new, the row it had, and its number.
+type PlacedRecord = ((bool, u32), usize, LinkRecord);
 
 /// A family of links.
 #[derive(Debug)]
@@ -119,7 +123,8 @@ impl Family {
                 || json!({"dtype": "float32"}),
                 |array: &CellArray| array.doc["attributes"].clone(),
             );
-            let width = widths::declared_of_links(&attrs).map_err(|error| error.within(&inner))?;
+            let width =
+                widths::declared_of_links(&attrs).map_err(|error| error.with_place(&inner))?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
@@ -146,16 +151,19 @@ impl Family {
     }
 
     /// The family of another level, whose chunks have another size.
-    pub(crate) fn across(
+    pub(crate) fn move_across(
         mut self,
         delta: i32,
         own: &ChunkShape,
         other: &ChunkShape,
         root: &ChunkShape,
     ) -> Result<Self> {
-        let anchor =
-            Anchor::between(&own.ratio_to(root)?, &other.ratio_to(root)?, self.family.sid_ndim())?;
-        self.family = self.family.across(Delta(delta), anchor)?;
+        let anchor = Anchor::between_levels(
+            &own.ratio_to(root)?,
+            &other.ratio_to(root)?,
+            self.family.sid_ndim(),
+        )?;
+        self.family = self.family.with_delta(Delta(delta), anchor)?;
         Ok(self)
     }
 
@@ -218,7 +226,7 @@ impl Family {
             shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
         }
         let records = LinkCell::parse(&bytes, body, shape)
-            .map_err(|error| EditError::from(error).within(&array.path))?;
+            .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
         let anchor = self.family.anchor().map_chunk(&key)?;
         let place_chunk = |place: usize| -> Chunk {
@@ -389,8 +397,7 @@ impl Family {
         out: &mut Changes,
     ) -> Result<bool> {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
-        let mut cells: BTreeMap<(String, Chunk), Vec<((bool, u32), usize, LinkRecord)>> =
-            BTreeMap::new();
+        let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> = BTreeMap::new();
         for cell in self.loaded.keys() {
             cells.entry(cell.clone()).or_default();
         }

@@ -51,7 +51,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &[
                 "id",
@@ -155,7 +155,7 @@ impl Transaction {
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
         let column =
             column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
-        match column.ty.encode(value).map_err(|error| error.within(name))? {
+        match column.ty.encode(value).map_err(|error| error.with_place(name))? {
             Some(row) => Ok(row),
             None if column.ty.scalar == Scalar::Bool => {
                 Err(EditError::invalid(format!("{name}: bool has no value for absent")))
@@ -165,7 +165,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &[
                 "id",
@@ -265,7 +265,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_remove(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["objects", "groups", "where"])?;
+        fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
         let list = self.select_objects(fields)?;
         for (kind, object) in &list {
             self.remove_object(*kind, *object)?;
@@ -294,7 +294,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["objects", "groups", "where", "values", "each"])?;
+        fields::refuse_unknown(fields, &["objects", "groups", "where", "values", "each"])?;
         let list = self.select_objects(fields)?;
         let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
         if values.is_none() && each.is_none() {
@@ -339,7 +339,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "id", "by", "as"])?;
+        fields::refuse_unknown(fields, &["object", "id", "by", "as"])?;
         let source = fields::int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(source)?;
@@ -429,7 +429,10 @@ impl Transaction {
     }
 
     pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["objects", "into", "groups", "join", "weld", "child", "parent"])?;
+        fields::refuse_unknown(
+            fields,
+            &["objects", "into", "groups", "join", "weld", "child", "parent"],
+        )?;
         let ids = fields::ids(fields, "objects")?
             .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
         if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
@@ -546,7 +549,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "at", "take", "components", "ids", "share"])?;
+        fields::refuse_unknown(fields, &["object", "at", "take", "components", "ids", "share"])?;
         let ways = ["at", "take", "components"]
             .into_iter()
             .filter(|name| fields.contains_key(*name))
@@ -565,7 +568,8 @@ impl Transaction {
             }
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
             Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
-            _ => fields.contains_key("take"),
+            Kind::PointCloud => fields.contains_key("take"),
+            _ => false,
         };
         if !fits {
             return Err(EditError::invalid(format!("a {what} is not split that way")));
@@ -658,10 +662,7 @@ impl Transaction {
         share: bool,
     ) -> Result<Vec<Vec<Vid>>> {
         let n = vertices.len();
-        let list: Vec<&Json> = match at {
-            Json::Array(list) => list.iter().collect(),
-            one => vec![one],
-        };
+        let list: Vec<&Json> = at.as_array().map_or_else(|| vec![at], |list| list.iter().collect());
         let mut cuts = BTreeSet::new();
         for i in list {
             let i = i.as_i64().ok_or_else(|| {
@@ -691,7 +692,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_reverse(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["objects", "groups", "where"])?;
+        fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
         let list = self.select_objects(fields)?;
         for (kind, object) in &list {
             if !self.kinds[*kind].is_ordered() {
@@ -710,7 +711,7 @@ impl Transaction {
     }
 
     pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["object", "index"])?;
+        fields::refuse_unknown(fields, &["object", "index"])?;
         let id = fields::int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;

@@ -24,15 +24,15 @@ impl Geometry {
     pub(crate) fn set_parents(&mut self, made: &[Vid], parents: &[Json]) -> Result<()> {
         let mut roots = 0;
         for (v, parent) in made.iter().zip(parents) {
-            self.parent[*v as usize] = match parent {
-                Json::Null => {
+            self.parent[*v as usize] = match parent.is_null() {
+                true => {
                     roots += 1;
                     NONE
                 }
-                index => {
-                    let at = index.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
+                false => {
+                    let at = parent.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
                     *at.ok_or_else(|| {
-                        EditError::invalid(format!("parents: {index} of {} vertices", made.len()))
+                        EditError::invalid(format!("parents: {parent} of {} vertices", made.len()))
                     })?
                 }
             };

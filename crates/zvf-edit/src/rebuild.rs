@@ -64,6 +64,12 @@ pub(crate) struct Rebuilt {
 /// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.
 type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 
+/// An object that changed, and what it comes to: the vertices of each run or chunk, by the number of the chunk.
+pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
+
+/// What a chunk is written as: its key, rows, fragment index, and the rows of each column of vertices and fragments.
+type ChunkPayload = (Chunk, Vec<u8>, Vec<u8>, Vec<Vec<u8>>, Vec<Vec<u8>>);
+
 /// What becomes a fragment.
 struct Piece {
     key: (i64, usize),
@@ -78,7 +84,7 @@ impl Geometry {
     pub(crate) fn rebuild(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<Rebuilt> {
         let mut rebuilt = self.forced.clone();
         let mut object_chunks: BTreeSet<u32> = BTreeSet::new();
-        let mut changed_objects: Vec<(u32, Vec<(u32, Vec<Vid>)>)> = Vec::new();
+        let mut changed_objects: Vec<ChangedObject> = Vec::new();
         let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
         for number in 0..count as u32 {
             let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
@@ -183,7 +189,7 @@ impl Geometry {
     fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,
-        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+        changed: &[ChangedObject],
         result: &mut Rebuilt,
         tally: &mut Tally,
     ) -> Result<Numbers> {
@@ -199,7 +205,7 @@ impl Geometry {
             }
         }
         let mut keys: Vec<Chunk> = Vec::new();
-        let mut payloads: Vec<(Chunk, Vec<u8>, Vec<u8>, Vec<Vec<u8>>, Vec<Vec<u8>>)> = Vec::new();
+        let mut payloads: Vec<ChunkPayload> = Vec::new();
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             let key = self.chunk_keys[*chunk as usize].clone();
@@ -601,7 +607,7 @@ impl Geometry {
     /// Manifests, ids and columns of objects.
     fn write_objects(
         &mut self,
-        changed: &[(u32, Vec<(u32, Vec<Vid>)>)],
+        changed: &[ChangedObject],
         numbers: Numbers,
         keep_rows: bool,
         tally: &mut Tally,

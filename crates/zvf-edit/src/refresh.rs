@@ -3,10 +3,8 @@
 //! The levels are made from a copy that has the edit, by the method on record, and what differs from the store joins the
 //! commit: the result is that of building anew, whatever was stale.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_executor::block_on;
 use serde_json::Value as Json;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{Reference, build_reference};
@@ -14,9 +12,10 @@ use zvf_store::BuildOptions;
 
 use crate::arrays::read_doc;
 use crate::error::{EditError, Result};
-use crate::files::Folder;
-use crate::journal::{Changes, new_txid};
+use crate::journal::Changes;
 use crate::levels::coarser;
+use crate::medium::wait;
+use crate::rewrite::StoreCopy;
 use crate::transaction::{Refresh, Transaction};
 
 impl Transaction {
@@ -35,14 +34,7 @@ impl Transaction {
             return Ok(Vec::new());
         }
         let recipe = self.recipe(&levels)?;
-        let side = &self.snap.journal.side;
-        let folder = format!("txn/refresh-{}", new_txid());
-        let copy = Folder::new(side.path(&folder).join("store.zarrvectors"));
-        let made = self.build_on(&copy, &recipe, changes);
-        // A copy that stays is garbage for gc.
-        let removed = side.delete_folder(&folder);
-        made?;
-        removed?;
+        self.build_on(&recipe, changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
             *root = serde_json::from_slice(bytes)?;
         }
@@ -129,40 +121,16 @@ impl Transaction {
     }
 
     /// Makes a copy with the changes, builds its levels, and takes over what differs.
-    fn build_on(&self, copy: &Folder, recipe: &Reference, changes: &mut Changes) -> Result<()> {
+    fn build_on(&self, recipe: &Reference, changes: &mut Changes) -> Result<()> {
         let journal = &self.snap.journal;
         let _held = journal.lock(false, Duration::from_secs(30))?;
-        let before: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
-        for key in &before {
-            if !changes.contains_key(key)
-                && let Some(bytes) = journal.store.get(key)?
-            {
-                copy.write(key, &bytes)?;
-            }
-        }
-        for (key, bytes) in &*changes {
-            if let Some(bytes) = bytes {
-                copy.write(key, bytes)?;
-            }
-        }
-        let address = copy.root().to_string_lossy().into_owned();
+        let copy = StoreCopy::make(journal, changes)?;
+        let address = copy.path.to_string_lossy().into_owned();
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-        block_on(build_reference(&address, recipe, &options)).map_err(|error| {
+        wait(build_reference(&address, recipe, &options)).map_err(|error| {
             EditError::new(error.class(), format!("the levels cannot be built again: {error}"))
         })?;
-        let after: BTreeSet<String> = copy.walk("")?.into_iter().collect();
-        changes.retain(|key, _| before.contains(key) || after.contains(key));
-        for key in before.difference(&after) {
-            changes.insert(key.clone(), None);
-        }
-        for key in &after {
-            let bytes = copy.get(key)?;
-            if bytes != journal.store.get(key)? {
-                changes.insert(key.clone(), bytes);
-            } else {
-                changes.remove(key);
-            }
-        }
+        *changes = copy.differences(journal)?.0;
         Ok(())
     }
 }

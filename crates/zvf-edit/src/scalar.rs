@@ -117,15 +117,17 @@ impl Scalar {
             Self::Int(_) | Self::UInt(_) if x.fract() == 0.0 && x.abs() < 1e20 => {
                 self.checked_int(x as i128)
             }
-            _ => Err(EditError::invalid(format!("{x} is no {}", self.name()))),
+            Self::Int(_) | Self::UInt(_) | Self::Bool | Self::Text(_) | Self::Bytes(_) => {
+                Err(EditError::invalid(format!("{x} is no {}", self.name())))
+            }
         }
     }
 
     fn checked_int(self, n: i128) -> Result<Vec<u8>> {
         let bits = u32::try_from(self.size() * 8).unwrap_or(64); // sizes are at most 8
-        let (low, high) = match self {
-            Self::Int(_) => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
-            _ => (0, (1_i128 << bits) - 1),
+        let (low, high) = match matches!(self, Self::Int(_)) {
+            true => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
+            false => (0, (1_i128 << bits) - 1),
         };
         if n < low || n > high {
             return Err(EditError::invalid(format!(
@@ -242,15 +244,12 @@ impl Scalar {
 
 /// A number of a script: JSON has no NaN, so there are words for it.
 pub(crate) fn number(value: &Json) -> Option<f64> {
-    match value {
-        Json::Number(n) => n.as_f64(),
-        Json::String(text) => match text.as_str() {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            _ => None,
-        },
-        _ => None,
+    match value.as_str() {
+        None => value.as_f64(),
+        Some("NaN") => Some(f64::NAN),
+        Some("Infinity") => Some(f64::INFINITY),
+        Some("-Infinity") => Some(f64::NEG_INFINITY),
+        Some(_) => None,
     }
 }
 
@@ -313,10 +312,8 @@ impl Type {
             return Ok(None);
         }
         if self.width == 1 {
-            let one = match value {
-                Json::Array(list) if list.len() == 1 => &list[0],
-                other => other,
-            };
+            let one =
+                value.as_array().filter(|list| list.len() == 1).map_or(value, |list| &list[0]);
             return self.scalar.encode(one).map(Some);
         }
         let Json::Array(list) = value else {
@@ -327,9 +324,9 @@ impl Type {
         }
         let mut row = Vec::with_capacity(self.size());
         for value in list {
-            row.extend(match value {
-                Json::Null if self.scalar.is_float() => self.scalar.sentinel(),
-                value => self.scalar.encode(value)?,
+            row.extend(match value.is_null() && self.scalar.is_float() {
+                true => self.scalar.sentinel(),
+                false => self.scalar.encode(value)?,
             });
         }
         Ok(Some(row))
@@ -345,10 +342,12 @@ impl Type {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };
-        let code = match value {
-            Value::Int(n) => n,
-            Value::UInt(n) => n as i64,
-            _ => return Value::Null,
+        let code = if let Value::Int(n) = value {
+            n
+        } else if let Value::UInt(n) = value {
+            n as i64
+        } else {
+            return Value::Null;
         };
         if categories.missing == Some(code) {
             return Value::Null;

@@ -9,9 +9,11 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_model::Kind;
 
+use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
 use crate::fields;
 use crate::journal::{Journal, new_txid};
+use crate::place::Place;
 use crate::transaction::{CommitOptions, Named, Plan, Refresh, Transaction};
 
 /// A store that is edited by a script.
@@ -56,21 +58,16 @@ impl Reply {
 }
 
 impl Editor {
-    /// Opens the store in a folder for writing: what is committed and not applied is applied. Names of files in the
-    /// script are relative to `folder`.
+    /// Opens a store for writing: what is committed and not applied is applied. Names of files in the script are
+    /// relative to `folder`.
     ///
     /// # Errors
     ///
     /// When there is no store, or what is committed cannot be applied.
-    pub fn open(store: &Path, folder: &Path, defaults: CommitOptions) -> Result<Self> {
-        let journal = Arc::new(Journal::beside(store));
-        if !journal.store.exists("zarr.json") {
-            return Err(EditError::new(
-                Class::NotFound,
-                format!("{}: there is no store", store.display()),
-            ));
-        }
+    pub fn open(store: impl Into<Place>, folder: &Path, defaults: CommitOptions) -> Result<Self> {
+        let journal = open_journal(&store.into(), &defaults)?;
         if !defaults.dry_run {
+            journal.begin_writing()?;
             journal.settle()?;
         }
         Ok(Self {
@@ -123,7 +120,7 @@ impl Editor {
         let Some(own) = line.as_object() else { return Ok(Json::Null) };
         match line["op"].as_str() {
             Some("begin") => {
-                fields::only(own, &["message", "if_head", "bounds"])?;
+                fields::refuse_unknown(own, &["message", "if_head", "bounds"])?;
                 if self.explicit == Some(false) {
                     return Err(EditError::invalid(
                         "operations came before the first begin; put them into a transaction",
@@ -153,7 +150,7 @@ impl Editor {
                 Ok(json!({"head": head}))
             }
             Some("commit") => {
-                fields::only(own, &[])?;
+                fields::refuse_unknown(own, &[])?;
                 if self.open.is_none() || self.explicit != Some(true) {
                     return Err(EditError::invalid("there is no transaction to commit"));
                 }
@@ -237,11 +234,9 @@ pub(crate) fn report(
     notices: &[Json],
     error: Option<&EditError>,
 ) -> Json {
-    let error = error.map(|error| {
-        json!({"line": error.line, "op": error.op, "class": error.class.name(), "message": error.message, "conflicts": error.conflicts})
-    });
+    let error = error.map(EditError::to_json);
     json!({
-        "store": journal.store.root().to_string_lossy(), "head": head, "changed": !commits.is_empty(), "dry_run": dry_run,
+        "store": journal.place.to_string(), "head": head, "changed": !commits.is_empty(), "dry_run": dry_run,
         "commits": commits, "notices": notices, "error": error,
     })
 }
@@ -251,8 +246,8 @@ pub(crate) fn report(
 /// # Errors
 ///
 /// When there is no store, or a level was built in a way that is not repeated.
-pub fn refresh(store: &Path, how: Refresh, options: &CommitOptions) -> Result<Json> {
-    let journal = crate::history::journal(store)?;
+pub fn refresh(store: impl Into<Place>, how: Refresh, options: &CommitOptions) -> Result<Json> {
+    let journal = open_journal(&store.into(), options)?;
     let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     transaction.operations = vec![json!({"op": "refresh"})];
     let options =
@@ -288,7 +283,8 @@ pub(crate) fn commit(
 ) -> Result<Committed> {
     let folder = transaction.folder.clone();
     for attempt in 0..TRIES {
-        let plan = transaction.plan(options)?;
+        let mut plan = transaction.plan(options)?;
+        transaction.snap.adopt(&mut plan.changes, &mut plan.before)?;
         let notices = transaction.notices(&plan);
         if plan.changes.is_empty() {
             return Ok(Committed { report: None, notices: Vec::new(), named: plan.named });
@@ -305,7 +301,7 @@ pub(crate) fn commit(
         std::thread::sleep(Duration::from_millis(
             u64::from(attempt) * 3 + u64::from(std::process::id() % 7),
         ));
-        transaction = again(journal, &transaction, options, &folder)?;
+        transaction = repeat_after_conflict(journal, &transaction, options, &folder)?;
     }
     Err(EditError::conflict(
         format!("other writers were faster {TRIES} times; try again"),
@@ -322,7 +318,7 @@ fn write(
     options: &CommitOptions,
     notices: Vec<Json>,
 ) -> Result<Option<Committed>> {
-    if journal.record(head)?.is_some() {
+    if journal.has_record(head)? {
         return Ok(None);
     }
     let body = json!({"operations": transaction.operations, "ids": transaction.ids, "read": transaction.read, "written": plan.written});
@@ -336,6 +332,16 @@ fn write(
     Ok(Some(Committed { report: Some(report), notices, named: plan.named }))
 }
 
+/// The journal of a store that is there.
+pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc<Journal>> {
+    let mut journal = Journal::open(place)?;
+    if !journal.store.exists("zarr.json")? {
+        return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
+    }
+    journal.accepts_foreign = options.accept_foreign;
+    Ok(Arc::new(journal))
+}
+
 /// Stages changes, creates the record and applies it.
 pub(crate) fn record(
     journal: &Arc<Journal>,
@@ -347,12 +353,16 @@ pub(crate) fn record(
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
     let txid = new_txid();
+    let epoch = journal.begin_writing()?;
+    let _first = journal.lock_for_first()?;
     let keys = journal.stage(&txid, changes, before)?;
+    epoch.map_or(Ok(()), Epoch::check).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
     body["seq"] = json!(head);
     body["previous"] = journal.link_to(head - 1)?;
     body["txid"] = json!(txid);
+    body["epoch"] = json!(epoch.map(|epoch| epoch.number));
     body["writer"] = json!(writer());
     body["time"] = json!(now());
     body["message"] = json!(options.message);
@@ -363,30 +373,19 @@ pub(crate) fn record(
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
+            let winner = journal.record(head)?.map_or(0, |record| record.epoch());
+            if let Some(own) = epoch.filter(|own| winner > own.number) {
+                own.check()?;
+            }
             return Ok(None);
         }
-        Err(error) => {
-            // It may have been created all the same: whoever reads the log decides.
-            match journal.record(head) {
-                Ok(Some(found)) if found.txid() == txid => {}
-                Ok(Some(_)) => return Ok(None),
-                Ok(None) => {
-                    journal.unstage(&txid);
-                    return Err(error);
-                }
-                Err(_) => {
-                    return Err(EditError::new(
-                        Class::CommitUnknown,
-                        format!(
-                            "whether commit {head} ({txid}) took effect is not known: {error}; ask \"zvf log\""
-                        ),
-                    ));
-                }
-            }
-        }
+        Err(error) => match fate(journal, &txid, head, error)? {
+            Fate::Stands => {}
+            Fate::Lost => return Ok(None),
+        },
     }
     let late = match journal.settle() {
-        Ok(()) => None,
+        Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),
         ),
@@ -394,8 +393,45 @@ pub(crate) fn record(
     Ok(Some((report, late)))
 }
 
+/// What became of a record that may have been created.
+enum Fate {
+    Stands,
+    Lost,
+}
+
+/// Finds out what became of a record whose creation failed with `error`: what is under its name decides. An object
+/// that is not there may still arrive, and a file may not survive a loss of power: then nobody knows.
+fn fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<Fate> {
+    let unknown = |error: EditError| {
+        EditError::new(
+            Class::CommitUnknown,
+            format!(
+                "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf log\"",
+                error.message
+            ),
+        )
+    };
+    let is_own = match journal.record(head) {
+        Ok(found) => found.map(|found| found.txid() == txid),
+        Err(_unreadable) => return Err(unknown(error)),
+    };
+    match is_own {
+        Some(true) if journal.side.is_folder() => Err(unknown(error)),
+        Some(true) => Ok(Fate::Stands),
+        Some(false) => {
+            journal.unstage(txid);
+            Ok(Fate::Lost)
+        }
+        None if error.class == Class::CommitUnknown => Err(unknown(error)),
+        None => {
+            journal.unstage(txid);
+            Err(error)
+        }
+    }
+}
+
 /// The same operations on the head as it is now, when nothing they need was changed meanwhile.
-fn again(
+fn repeat_after_conflict(
     journal: &Arc<Journal>,
     old: &Transaction,
     options: &CommitOptions,
@@ -455,7 +491,7 @@ fn meets(a: &str, b: &str) -> bool {
             .zip(member.strip_prefix("member:"))
             .is_some_and(|(number, member)| member.split(':').next() == Some(number))
     };
-    a == b || inside(a, b) || inside(b, a)
+    a == b || b == EVERYTHING || inside(a, b) || inside(b, a)
 }
 
 impl Transaction {
@@ -484,7 +520,7 @@ impl Transaction {
 }
 
 /// Who writes: the user and the process.
-fn writer() -> String {
+pub(crate) fn writer() -> String {
     let user = std::env::var("USER")
         .or_else(|_unset| std::env::var("LOGNAME"))
         .unwrap_or_else(|_unset| "unknown".to_owned());
@@ -514,6 +550,9 @@ fn now() -> String {
         since.subsec_millis()
     )
 }
+
+/// What a commit writes that writes the store again.
+const EVERYTHING: &str = "*";
 
 /// How often a commit is tried on another head.
 const TRIES: u32 = 20;

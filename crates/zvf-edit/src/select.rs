@@ -26,7 +26,7 @@ impl Transaction {
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
             )));
         };
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &[
                 "object", "objects", "groups", "index", "box", "ball", "where", "nearest",
@@ -459,10 +459,10 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
         let at = if i < 0 { i + length } else { i };
         usize::try_from(at).ok().and_then(|at| list.get(at)).copied().ok_or_else(|| outside(i))
     };
-    match index {
-        Json::Array(items) => items.iter().map(one).collect(),
-        Json::Object(range) => {
-            fields::only(range, &["from", "to"])?;
+    match (index.as_array(), index.as_object()) {
+        (Some(items), _) => items.iter().map(one).collect(),
+        (None, Some(range)) => {
+            fields::refuse_unknown(range, &["from", "to"])?;
             let end = |name: &str, missing: i64| -> Result<i64> {
                 let i = fields::int(range, name)?.unwrap_or(missing);
                 let at = if i < 0 { i + length } else { i };
@@ -471,6 +471,6 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
             let (from, to) = (end("from", 0)?, end("to", length)?);
             Ok(list.get(from as usize..to as usize).unwrap_or_default().to_vec())
         }
-        other => one(other).map(|v| vec![v]),
+        (None, None) => one(index).map(|v| vec![v]),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
@@ -15,35 +15,28 @@ use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::geometry::{NONE, Vid};
 use crate::history::{back_to, hold_for_reading, journal};
-use crate::journal::{Journal, Snapshot};
+use crate::journal::Journal;
 use crate::links::End;
+use crate::place::{Place, sibling};
 use crate::scalar::Type;
-use crate::script::{commit, report};
+use crate::script::{commit, open_journal, report};
+use crate::snapshot::Snapshot;
 use crate::transaction::{CommitOptions, Transaction};
 
-/// Copies the files of a store to a folder that must not exist.
-fn copy_store(from: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
+/// Copies a store to a folder that must not exist.
+fn copy_store(from: &Journal, to: &Path) -> Result<()> {
+    if to.exists() || sibling(to).exists() {
         return Err(EditError::new(
             Class::AlreadyExists,
             format!("{} is there already; give another name", to.display()),
         ));
     }
-    let mut folders = vec![(from.to_owned(), to.to_owned())];
-    while let Some((source, target)) = folders.pop() {
-        fs::create_dir_all(&target)?;
-        for entry in fs::read_dir(&source)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name.to_string_lossy().starts_with(".tmp-") {
-                continue; // of a writer that is no more
-            }
-            let (inner, outer) = (entry.path(), target.join(&name));
-            if entry.file_type()?.is_dir() {
-                folders.push((inner, outer));
-            } else {
-                fs::copy(&inner, &outer)?;
-            }
+    for key in from.store.walk("")? {
+        let target = to.join(&key);
+        fs::create_dir_all(target.parent().unwrap_or(to))?;
+        match from.store.folder() {
+            Some(folder) => fs::copy(folder.path(&key), &target).map(drop)?,
+            None => fs::write(&target, from.store.get(&key)?.unwrap_or_default())?,
         }
     }
     Ok(())
@@ -51,7 +44,7 @@ fn copy_store(from: &Path, to: &Path) -> Result<()> {
 
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
 fn forget_journal(store: &Path) -> Result<()> {
-    let journal = Journal::beside(store);
+    let journal = Journal::open_beside(store)?;
     let text = journal
         .store
         .get("zarr.json")?
@@ -61,7 +54,7 @@ fn forget_journal(store: &Path) -> Result<()> {
         own.shift_remove("journal");
     }
     journal.store.put("zarr.json", &doc_bytes(&root)?)?;
-    journal.side.delete_folder("")
+    journal.side.delete_below("")
 }
 
 /// Makes a store that is the one in `store` as it was at `head`.
@@ -69,9 +62,10 @@ fn forget_journal(store: &Path) -> Result<()> {
 /// # Errors
 ///
 /// When there is no such head, its bytes were removed by `gc`, or `out` exists.
-pub fn checkout(store: &Path, head: u64, out: &Path) -> Result<Json> {
-    let own = journal(store)?;
-    let _held = hold_for_reading(store)?;
+pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> {
+    let store = store.into();
+    let own = journal(&store)?;
+    let _held = hold_for_reading(&store)?;
     let snap = Snapshot::now(&own)?;
     if head > snap.head {
         return Err(EditError::new(
@@ -80,16 +74,16 @@ pub fn checkout(store: &Path, head: u64, out: &Path) -> Result<Json> {
         ));
     }
     let (changes, _, _) = back_to(&own, &snap, head)?;
-    copy_store(store, out)?;
-    let copy = Journal::beside(out);
+    copy_store(&own, out)?;
+    let copy = Journal::open_beside(out)?;
     for (key, bytes) in &changes {
         match bytes {
             Some(bytes) => copy.store.put(key, bytes)?,
-            None => copy.store.delete(key)?,
+            None => copy.store.delete(&[key])?,
         }
     }
     forget_journal(out)?;
-    Ok(json!({"store": store.to_string_lossy(), "out": out.to_string_lossy(), "head": head}))
+    Ok(json!({"store": store.to_string(), "out": out.to_string_lossy(), "head": head}))
 }
 
 /// What divides a store.
@@ -111,7 +105,7 @@ pub enum Division {
 ///
 /// When `folder` exists, or a name, column or box makes no sense.
 pub fn split(
-    store: &Path,
+    store: impl Into<Place>,
     folder: &Path,
     by: &Division,
     half_open: bool,
@@ -123,8 +117,9 @@ pub fn split(
             format!("{} is there already; give another name", folder.display()),
         ));
     }
-    let own = journal(store)?;
-    let _held = hold_for_reading(store)?;
+    let store = store.into();
+    let own = journal(&store)?;
+    let _held = hold_for_reading(&store)?;
     let whole = Transaction::begin(&own, Path::new("."))?;
     let mut parts: Vec<(String, Keep)> = Vec::new();
     let mut left: u64 = 0;
@@ -153,15 +148,13 @@ pub fn split(
             let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
             for id in whole.object_ids() {
                 let Some((kind, object)) = whole.find_object(id) else { continue };
-                match to_json(&whole.kinds[kind].object_value(object, &column)) {
-                    Json::Null => left += 1,
-                    Json::String(text) => {
-                        by_value.entry(text).or_default().insert(id);
-                    }
-                    other => {
-                        by_value.entry(other.to_string()).or_default().insert(id);
-                    }
+                let value = to_json(&whole.kinds[kind].object_value(object, &column));
+                if value.is_null() {
+                    left += 1;
+                    continue;
                 }
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                by_value.entry(text).or_default().insert(id);
             }
             parts.extend(by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))));
         }
@@ -186,9 +179,9 @@ pub fn split(
             .collect();
         let target = folder.join(format!("{safe}.zarrvectors"));
         if !dry_run {
-            copy_store(store, &target)?;
+            copy_store(&own, &target)?;
             forget_journal(&target)?;
-            let copy = Arc::new(Journal::beside(&target));
+            let copy = Arc::new(Journal::open_beside(&target)?);
             let mut part = Transaction::begin(&copy, Path::new("."))?;
             part.keep_only(keep, half_open)?;
             commit(&copy, part, &CommitOptions::default())?;
@@ -201,7 +194,7 @@ pub fn split(
         notices.push(json!({"code": "objects_without_value", "text": format!("{left} objects have no value and are in no store")}));
     }
     Ok(
-        json!({"store": store.to_string_lossy(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}),
+        json!({"store": store.to_string(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}),
     )
 }
 
@@ -244,7 +237,7 @@ impl Transaction {
                 Keep::Box(..) if points => {
                     gone.extend(everything.iter().copied().filter(|v| !inside(*v)))
                 }
-                _ => {
+                Keep::Box(..) | Keep::Objects(_) => {
                     for (number, object) in geometry
                         .objects
                         .iter()
@@ -293,25 +286,27 @@ pub enum MergeIds {
 ///
 /// When kinds or axes differ, an id was used, or a column is missing that must be given.
 pub fn merge(
-    into: &Path,
-    from: &[PathBuf],
+    into: impl Into<Place>,
+    from: &[Place],
     ids: MergeIds,
     by_source: bool,
     options: &CommitOptions,
 ) -> Result<Json> {
-    let own = journal(into)?;
+    let own = open_journal(&into.into(), options)?;
     let mut target = Transaction::begin(&own, Path::new("."))?;
     for source in from {
         let _held = hold_for_reading(source)?;
         let other = journal(source)?;
         let mut store = Transaction::begin(&other, Path::new("."))?;
-        let name =
-            source.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = Path::new(&source.to_string())
+            .file_stem()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         target
             .take_in(&mut store, ids, by_source.then_some(name))
-            .map_err(|error| error.within(&source.to_string_lossy()))?;
+            .map_err(|error| error.with_place(&source.to_string()))?;
     }
-    let names: Vec<String> = from.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
     let mut own_options = options.clone();
     own_options.if_head = Some(target.head());
@@ -515,7 +510,7 @@ impl Transaction {
 }
 
 /// A row as a script has it.
-fn row_json(ty: &Type, row: &[u8]) -> Json {
+pub(crate) fn row_json(ty: &Type, row: &[u8]) -> Json {
     match ty.width {
         1 => to_json(&ty.value(row, 0)),
         width => Json::Array((0..width as usize).map(|i| to_json(&ty.value(row, i))).collect()),

@@ -29,7 +29,8 @@ type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 /// The positions of every object, and of what has none; objects without order are sorted.
 fn positions(store: &Path) -> Positions {
     let mut transaction =
-        Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap();
+        Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
+            .unwrap();
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
     for v in geometry.everything().unwrap() {
@@ -102,7 +103,7 @@ fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str)
 fn columns_have_the_width_that_is_stored_where_another_is_declared() {
     let store = Unpacked::new("ms3_tri"); // its normals declare one value a row, and have three
     let width = || {
-        let journal = Arc::new(Journal::beside(store.path()));
+        let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
         let transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
         let columns = &transaction.kinds[0].columns;
         let widths: Vec<_> = columns.iter().map(|one| (one.name.clone(), one.ty.width)).collect();
@@ -124,7 +125,10 @@ fn columns_have_the_width_that_is_stored_where_another_is_declared() {
 }
 
 fn axes(store: &Path) -> usize {
-    Transaction::begin(&Arc::new(Journal::beside(store)), Path::new(".")).unwrap().kinds[0].axes
+    Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
+        .unwrap()
+        .kinds[0]
+        .axes
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn faults_have_a_class_and_a_line_and_change_nothing() {
 #[test]
 fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Arc::new(Journal::beside(store.path()));
+    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
     let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
     let before = positions(store.path());
     let mut writers: Vec<Transaction> =
@@ -205,7 +209,7 @@ fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
 #[test]
 fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Arc::new(Journal::beside(store.path()));
+    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
     let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
     writer.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
@@ -225,7 +229,7 @@ fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
     assert!(!positions(store.path()).contains_key(&Some(0)));
     // Applied again, nothing changes.
     let before = archives::tree(store.path());
-    std::fs::remove_file(journal.side.path("done/00000000000000000001")).unwrap();
+    std::fs::remove_file(journal.side.folder().unwrap().path("done/00000000000000000001")).unwrap();
     journal.settle().unwrap();
     assert!(archives::tree(store.path()) == before);
 }

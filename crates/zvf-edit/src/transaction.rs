@@ -13,8 +13,9 @@ use crate::arrays::{Chunk, doc_bytes, doc_key, read_doc};
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::groups::Groups;
-use crate::journal::{Changes, Journal, Snapshot};
+use crate::journal::{Changes, Journal};
 use crate::rebuild::Tally;
+use crate::snapshot::Snapshot;
 
 /// What to do about coarser levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct CommitOptions {
     pub refresh: Refresh,
     /// Plan, and write nothing.
     pub dry_run: bool,
+    /// Go on from what something else wrote that does not know the journal.
+    pub accept_foreign: bool,
     /// The commits that this one takes back.
     pub undoes: Option<Vec<u64>>,
 }
@@ -55,6 +58,9 @@ pub struct Done {
     /// Ids it gave to objects.
     pub ids: Vec<i64>,
 }
+
+/// Rows that selectors named, by kind, chunk and row: the bytes of their position, and which of those at it.
+pub(crate) type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
 
 /// Where a named selection is: before a commit by number, afterwards by chunk and row.
 #[derive(Clone, Debug)]
@@ -83,8 +89,8 @@ pub struct Transaction {
     /// Ids that were not asked for: on another head they are others.
     pub(crate) fresh: BTreeSet<i64>,
     /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
-    pub(crate) rows: BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>,
-    pub(crate) replayed_rows: Option<BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>>,
+    pub(crate) rows: NamedRows,
+    pub(crate) replayed_rows: Option<NamedRows>,
 }
 
 /// What a commit would change.
@@ -100,18 +106,28 @@ pub(crate) struct Plan {
 impl Transaction {
     /// Begins on the store in a folder, at its head.
     pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
-        let snap = Rc::new(Snapshot::now(journal)?);
+        Self::begin_on(Snapshot::now(journal)?, folder)
+    }
+
+    /// Begins on the store as it was at a head, for reading.
+    pub(crate) fn begin_at(journal: &Arc<Journal>, folder: &Path, head: u64) -> Result<Self> {
+        Self::begin_on(Snapshot::at(journal, head)?, folder)
+    }
+
+    fn begin_on(snap: Snapshot, folder: &Path) -> Result<Self> {
+        let snap = Rc::new(snap);
+        let journal = &snap.journal;
         let root = read_doc(&snap, "")?.ok_or_else(|| {
             EditError::new(
                 zvf_format::Class::NotFound,
-                format!("{}: there is no store", journal.store.root().display()),
+                format!("{}: there is no store", journal.place),
             )
         })?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
             return Err(EditError::invalid(format!(
                 "{}: this is no Zarr Vectors store; its attributes have no zarr_vectors",
-                journal.store.root().display()
+                journal.place
             )));
         }
         let version = zv["zv_version"].as_str().unwrap_or_default();

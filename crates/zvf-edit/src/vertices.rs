@@ -13,7 +13,7 @@ use crate::transaction::{Done, Named, Transaction};
 
 impl Transaction {
     pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["vertices", "values", "each"])?;
+        fields::refuse_unknown(fields, &["vertices", "values", "each"])?;
         let selection = self.select(fields::need(fields, "vertices")?)?;
         let (values, each) = (fields::map(fields, "values")?, fields::map(fields, "each")?);
         if values.is_none() && each.is_none() {
@@ -70,7 +70,7 @@ impl Transaction {
             EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind))
         })?;
         let ty = &mut geometry.columns[column].ty;
-        let row = ty.encode(value).map_err(|error| error.within(name))?;
+        let row = ty.encode(value).map_err(|error| error.with_place(name))?;
         let row = match row {
             Some(row) => row,
             None if ty.scalar.is_float() && ty.categories.is_none() => ty.sentinel(),
@@ -85,7 +85,7 @@ impl Transaction {
     }
 
     pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["vertices", "to", "by", "affine"])?;
+        fields::refuse_unknown(fields, &["vertices", "to", "by", "affine"])?;
         let ways =
             ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
         if ways != 1 {
@@ -132,7 +132,7 @@ impl Transaction {
                 );
             }
         } else if let Some(affine) = fields::map(fields, "affine")? {
-            fields::only(affine, &["matrix", "offset"])?;
+            fields::refuse_unknown(affine, &["matrix", "offset"])?;
             let rows = fields::list(affine, "matrix")?
                 .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
             let rows: Result<Vec<Vec<f64>>> =
@@ -242,7 +242,7 @@ impl Transaction {
     }
 
     pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(
+        fields::refuse_unknown(
             fields,
             &["object", "positions", "attributes", "at", "parents", "as", "kind"],
         )?;
@@ -366,13 +366,14 @@ impl Transaction {
     }
 
     pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["vertices", "links"])?;
+        fields::refuse_unknown(fields, &["vertices", "links"])?;
         let selection = self.select(fields::need(fields, "vertices")?)?;
         let kind = selection.kind;
         let what = self.kinds[kind].kind;
         let allowed: &[&str] = match what {
             Kind::Graph | Kind::Mesh => &["drop"],
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
+            Kind::PointCloud | Kind::Line => &[],
             _ => &[],
         };
         if let Some(word) = fields::text(fields, "links")?
@@ -464,7 +465,7 @@ impl Transaction {
     }
 
     pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
-        fields::only(fields, &["vertex", "parent"])?;
+        fields::refuse_unknown(fields, &["vertex", "parent"])?;
         let (kind, v) = self.select_one(fields::need(fields, "vertex")?)?;
         let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];

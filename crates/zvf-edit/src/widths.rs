@@ -16,8 +16,8 @@ use crate::arrays::{CellArray, Chunk};
 use crate::error::{EditError, Result};
 use crate::geometry::FragmentColumn;
 use crate::indexes::column_type;
-use crate::journal::Snapshot;
 use crate::scalar::Type;
+use crate::snapshot::Snapshot;
 
 /// The width that the attributes of a column of vertices or fragments declare.
 fn declared(attrs: &Json) -> Result<u32> {
@@ -58,14 +58,14 @@ pub(crate) fn column_of(
     first: Option<&(Chunk, u64)>,
 ) -> Result<Type> {
     let attrs = &array.doc["attributes"];
-    let width = declared(attrs).map_err(|error| error.within(&array.path))?;
+    let width = declared(attrs).map_err(|error| error.with_place(&array.path))?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
     let Ok(Some(bytes)) = array.stored(snap, chunk) else { return Ok(ty) };
     let values = (bytes.len() / ty.scalar.size().max(1)) as u64;
     // A chunk that no width fits is refused when it is read, with the counts that differ.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
-        ty.width = checked(Some(width)).map_err(|error| error.within(&array.path))?;
+        ty.width = checked(Some(width)).map_err(|error| error.with_place(&array.path))?;
     }
     Ok(ty)
 }

@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         match <[T]>::ref_from_bytes(taken) {
             Ok(items) => Ok(Items { items, at }),
             // The length is a multiple of the size, the type needs no alignment and allows any bits.
-            Err(_) => Err(self.short(field, at, bytes)),
+            Err(_) => Err(self.refuse_short(field, at, bytes)),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         let at = self.at;
         let bytes = num::to_u64(size_of::<T>());
         let taken = self.bytes(field, bytes)?;
-        T::ref_from_bytes(taken).map_err(|_source| self.short(field, at, bytes))
+        T::ref_from_bytes(taken).map_err(|_source| self.refuse_short(field, at, bytes))
     }
 
     /// The next `n` bytes.
@@ -98,9 +98,9 @@ impl<'a> Cursor<'a> {
     ///
     /// When fewer are left.
     pub fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
-        let cut = num::index(n).and_then(|n| self.rest.split_at_checked(n));
+        let cut = num::checked_usize(n).and_then(|n| self.rest.split_at_checked(n));
         let Some((taken, rest)) = cut else {
-            return Err(self.short(field, self.at, n));
+            return Err(self.refuse_short(field, self.at, n));
         };
         self.rest = rest;
         self.at = self.at.saturating_add(n); // n is at most the length of a slice in memory
@@ -140,7 +140,7 @@ impl<'a> Cursor<'a> {
         FormatError::new(class, self.part, field, at, expected, found)
     }
 
-    fn short(&self, field: &'static str, at: u64, n: u64) -> FormatError {
+    fn refuse_short(&self, field: &'static str, at: u64, n: u64) -> FormatError {
         self.refuse(Class::Truncated, field, at, Expected::Bytes(n), self.left())
     }
 }

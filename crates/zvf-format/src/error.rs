@@ -191,9 +191,9 @@ impl Class {
             | Self::AlreadyExists
             | Self::PermissionDenied
             | Self::Unauthenticated
-            | Self::NoSpace
-            | Self::FileChanged => 4,
-            Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io => 5,
+            | Self::NoSpace => 4,
+            // Running the command again opens the new version.
+            Self::FileChanged | Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io => 5,
             Self::Conflict | Self::WriterFenced | Self::CommitUnknown | Self::Poisoned => 6,
             Self::Cancelled => 130,
             Self::ExpectationFailed => 1,
@@ -603,14 +603,16 @@ mod tests {
             (Class::InvalidKey, "InvalidKey", 2),
             (Class::Unsupported, "Unsupported", 2),
             (Class::NotFound, "NotFound", 4),
-            (Class::FileChanged, "FileChanged", 4),
+            (Class::FileChanged, "FileChanged", 5),
             (Class::Throttled, "Throttled", 5),
             (Class::Conflict, "Conflict", 6),
             (Class::Cancelled, "Cancelled", 130),
             (Class::ExpectationFailed, "ExpectationFailed", 1),
         ] {
             assert_eq!((class.name(), class.exit_code()), (name, code));
-            assert_eq!(class.retryable(), code == 5, "{name}");
+            // What changed is still changed for whoever has it open.
+            let is_retryable = code == 5 && class != Class::FileChanged;
+            assert_eq!(class.retryable(), is_retryable, "{name}");
         }
     }
 

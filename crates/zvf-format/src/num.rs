@@ -1,7 +1,10 @@
-//! The only place with `as`: conversions between integer widths, and from float to integer.
+//! The one home of conversions between numbers, for this crate and all above it.
 //!
-//! Each cast is justified where it stands and tested at its edges; everything else in the crate calls
-//! these. Conversions that can lose something return `Option`.
+//! A name says the target and what becomes of a number that does not fit: `checked_` returns `None`, `saturating_` the
+//! nearest number there is, and without either nothing can be lost but the last bits of a float. Each cast is
+//! justified where it stands and tested at its edges; other modules have none.
+//!
+//! Not here: parsing.
 
 #![expect(clippy::as_conversions, reason = "this module is where the casts are")]
 
@@ -11,14 +14,14 @@ pub const fn to_u64(n: usize) -> u64 {
 }
 
 /// An index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
-pub const fn to_usize(n: u32) -> usize {
+pub const fn usize_from_u32(n: u32) -> usize {
     n as usize
 }
 
 const _: () = assert!(usize::BITS >= u32::BITS, "zvf-format needs pointers of 32 bits or more");
 
 /// An offset that was already compared with the bytes present, and so fits; `None` otherwise.
-pub const fn index(n: u64) -> Option<usize> {
+pub const fn checked_usize(n: u64) -> Option<usize> {
     let small = n as usize;
     if small as u64 == n { Some(small) } else { None }
 }
@@ -36,8 +39,93 @@ pub fn floor_i64(x: f64) -> Option<i64> {
 }
 
 /// The nearest `f64`: exact below 2^53, rounded to even above, never infinite.
-pub const fn to_f64(n: i64) -> f64 {
+pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64
+}
+
+/// The number, or `usize::MAX`: larger than any allocation, for lengths that are compared with memory or a cap.
+#[must_use]
+pub const fn saturating_usize(n: u64) -> usize {
+    match checked_usize(n) {
+        Some(n) => n,
+        None => usize::MAX,
+    }
+}
+
+/// The number, or `u32::MAX`.
+#[must_use]
+pub const fn saturating_u32(n: u64) -> u32 {
+    let small = n as u32;
+    if small as u64 == n { small } else { u32::MAX }
+}
+
+/// The number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner guarantees.
+#[must_use]
+pub const fn saturating_u32_from_usize(n: usize) -> u32 {
+    saturating_u32(to_u64(n))
+}
+
+/// The number, or `i64::MAX`: a count that is compared with numbers that may be negative.
+#[must_use]
+pub const fn saturating_i64(n: u64) -> i64 {
+    if n > i64::MAX as u64 { i64::MAX } else { n as i64 }
+}
+
+/// The nearest `f64`: exact below 2^53, rounded to even above.
+#[must_use]
+pub const fn f64_from_u64(n: u64) -> f64 {
+    n as f64
+}
+
+/// The nearest `f32`; infinite where that is too large.
+#[must_use]
+pub const fn nearest_f32(x: f64) -> f32 {
+    x as f32
+}
+
+/// The smallest `f32` that is not below `x`.
+#[must_use]
+pub fn ceil_f32(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) < x { near.next_up() } else { near }
+}
+
+/// The largest `f32` that is not above `x`.
+#[must_use]
+pub fn floor_f32(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) > x { near.next_down() } else { near }
+}
+
+/// The largest integer not above `x`, the nearest there is where that does not fit, 0 for NaN.
+#[must_use]
+pub const fn saturating_floor_i64(x: f64) -> i64 {
+    let towards_zero = x as i64;
+    if towards_zero as f64 > x { towards_zero.saturating_sub(1) } else { towards_zero }
+}
+
+/// `x` without its fraction: 0 for what is negative or NaN, `u64::MAX` for what is too large.
+#[must_use]
+pub const fn trunc_u64(x: f64) -> u64 {
+    x as u64
+}
+
+/// The integer nearest to `x`, halves upwards: 0 for what is negative or NaN.
+#[must_use]
+pub fn round_half_up_u64(x: f64) -> u64 {
+    u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
+}
+
+/// All little-endian numbers of 64 bits in `bytes`, in order; a rest that is no number is left out.
+pub fn i64s_from_le(bytes: &[u8]) -> impl ExactSizeIterator<Item = i64> + '_ {
+    bytes.as_chunks::<8>().0.iter().map(|number| i64::from_le_bytes(*number))
+}
+
+/// Little-endian bytes of all `numbers`, in order.
+#[cfg(feature = "alloc")]
+#[must_use]
+pub fn i64s_to_le(numbers: &[i64]) -> alloc::vec::Vec<u8> {
+    numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -47,10 +135,10 @@ mod tests {
     #[test]
     fn indexes_at_the_edges() {
         assert_eq!(to_u64(usize::MAX), u64::try_from(usize::MAX).unwrap());
-        assert_eq!(to_usize(u32::MAX), usize::try_from(u32::MAX).unwrap());
-        assert_eq!(index(0), Some(0));
-        assert_eq!(index(u64::MAX), usize::try_from(u64::MAX).ok());
-        assert_eq!(index(1 << 32), usize::try_from(1_u64 << 32).ok());
+        assert_eq!(usize_from_u32(u32::MAX), usize::try_from(u32::MAX).unwrap());
+        assert_eq!(checked_usize(0), Some(0));
+        assert_eq!(checked_usize(u64::MAX), usize::try_from(u64::MAX).ok());
+        assert_eq!(checked_usize(1 << 32), usize::try_from(1_u64 << 32).ok());
     }
 
     #[test]
@@ -75,7 +163,49 @@ mod tests {
         ] {
             assert_eq!(floor_i64(x), floor, "{x}");
         }
-        assert_eq!(to_f64(i64::MIN), -9_223_372_036_854_775_808.0);
-        assert_eq!(to_f64(i64::MAX), 9_223_372_036_854_775_808.0);
+        assert_eq!(f64_from_i64(i64::MIN), -9_223_372_036_854_775_808.0);
+        assert_eq!(f64_from_i64(i64::MAX), 9_223_372_036_854_775_808.0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_nearest_that_does() {
+        assert_eq!((saturating_usize(9), saturating_usize(u64::MAX)), (9, usize::MAX));
+        assert_eq!((saturating_u32(7), saturating_u32(1 << 40)), (7, u32::MAX));
+        assert_eq!(saturating_u32_from_usize(usize::MAX), u32::MAX);
+        assert_eq!((saturating_i64(5), saturating_i64(u64::MAX)), (5, i64::MAX));
+        assert_eq!([-1.0, f64::NAN, 2.9, 1e300].map(trunc_u64), [0, 0, 2, u64::MAX]);
+        assert_eq!([-3.0, f64::NAN, 2.5, 2.4].map(round_half_up_u64), [0, 0, 3, 2]);
+        for (x, floor) in [
+            (-0.5, -1),
+            (-2.0, -2),
+            (2.9, 2),
+            (f64::NAN, 0),
+            (1e300, i64::MAX),
+            (9_223_372_036_854_775_808.0, i64::MAX),
+            (-1e300, i64::MIN),
+            (-9_223_372_036_854_775_808.0, i64::MIN),
+            (-9_007_199_254_740_993.0, -9_007_199_254_740_992),
+        ] {
+            assert_eq!(saturating_floor_i64(x), floor, "{x}");
+        }
+    }
+
+    #[test]
+    fn floats_move_to_the_side_asked_for() {
+        let tenth = f64::from(0.1_f32); // above 0.1
+        assert_eq!((ceil_f32(0.1), f64::from(floor_f32(0.1)) < 0.1), (0.1_f32, true));
+        assert_eq!((ceil_f32(tenth), floor_f32(tenth)), (0.1_f32, 0.1_f32));
+        assert_eq!((ceil_f32(f64::MAX), floor_f32(f64::MAX)), (f32::INFINITY, f32::MAX));
+        assert_eq!(floor_f32(f64::INFINITY), f32::INFINITY);
+        assert_eq!((ceil_f32(-0.0), floor_f32(0.0)), (0.0, 0.0));
+        assert_eq!((nearest_f32(0.1), f64_from_u64(1 << 53)), (0.1, 9_007_199_254_740_992.0));
+    }
+
+    #[test]
+    fn numbers_of_64_bits_both_ways() {
+        let bytes = b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\x09";
+        assert!(i64s_from_le(bytes).eq([-1, 1]));
+        #[cfg(feature = "alloc")]
+        assert_eq!(i64s_to_le(&[-1, 1]), bytes[..16]);
     }
 }

@@ -208,7 +208,7 @@ impl ArrayDoc {
             .put("zarr_format", 3)
             .put("node_type", "array")
             .put("storage_transformers", Vec::<Value>::new());
-        let whole = put.with(&self.extras);
+        let whole = put.with_extras(&self.extras);
         match &self.nonempty_chunks {
             Some(presence) => print_with(&whole, presence),
             None => print(&Value::Object(whole)),
@@ -305,8 +305,8 @@ fn no_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
 
 fn configured(name: &str, configuration: Put) -> Value {
     let none = Object::new();
-    let put = Put::new().put("name", name).put("configuration", configuration.with(&none));
-    put.with(&none).into()
+    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
+    put.with_extras(&none).into()
 }
 
 /// More axes than any array of this format has: eight in space, one of categories, and some to spare.

@@ -203,8 +203,8 @@ impl CodecSpec {
     fn new(name: &str, kind: CodecKind, configuration: Option<Put>) -> Self {
         let none = Object::new();
         let put = Put::new().put("name", name);
-        let put = put.opt("configuration", configuration.map(|put| put.with(&none)));
-        Self { name: name.to_owned(), kind, spelled: put.with(&none).into() }
+        let put = put.opt("configuration", configuration.map(|put| put.with_extras(&none)));
+        Self { name: name.to_owned(), kind, spelled: put.with_extras(&none).into() }
     }
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {

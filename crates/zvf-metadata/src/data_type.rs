@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::Object;
 use super::dtype::{Dtype, DtypeKind};
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, count, flag, float, int, number, object, text, wrong};
+use super::fields::{Fields, Put, any, count, flag, float, int, number, object, text, wrong_value};
 use zvf_format::Class;
 
 /// The data type of an array.
@@ -66,9 +66,9 @@ impl DataType {
     pub fn number(dtype: Dtype) -> Self {
         let dtype = Dtype { big_endian: false, ..dtype };
         let spelled = if dtype.kind == DtypeKind::Text {
-            let width = Put::new().put("length_bytes", dtype.size).with(&Object::new());
+            let width = Put::new().put("length_bytes", dtype.size).with_extras(&Object::new());
             let put = Put::new().put("name", UTF32).put("configuration", width);
-            Value::Object(put.with(&Object::new()))
+            Value::Object(put.with_extras(&Object::new()))
         } else {
             Value::String(dtype.into())
         };
@@ -222,7 +222,7 @@ impl FillValue {
                 Value::Array(bytes) if bytes.is_empty() => Fill::Empty,
                 Value::String(_) | Value::Array(_) => Fill::Other,
                 Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-                    return Err(wrong(at, "bytes", &value));
+                    return Err(wrong_value(at, "bytes", &value));
                 }
             },
             DataTypeKind::PaddedBytes(_) => match text(at, value)? {
@@ -304,7 +304,7 @@ fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
         4 => u32::try_from(raw).ok().map(|raw| f64::from(f32::from_bits(raw)).to_bits()),
         _ => Some(raw),
     });
-    wide.ok_or_else(|| wrong(at, "a number, NaN, Infinity or the bits of one", &value))
+    wide.ok_or_else(|| wrong_value(at, "a number, NaN, Infinity or the bits of one", &value))
 }
 
 /// The 64-bit number that a 16-bit one stands for.

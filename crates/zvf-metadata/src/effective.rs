@@ -166,7 +166,7 @@ pub fn columns(
 pub(super) fn whole_ratio(of: f64, unit: f64) -> Option<u64> {
     let ratio = of / unit;
     let nearest = num::floor_i64(ratio + 0.5)?;
-    let near = (ratio - num::to_f64(nearest)).abs() <= TOLERANCE;
+    let near = (ratio - num::f64_from_i64(nearest)).abs() <= TOLERANCE;
     if near && nearest >= 1 { u64::try_from(nearest).ok() } else { None }
 }
 

@@ -112,7 +112,7 @@ impl Put {
     }
 
     /// The whole, with the keys of `extras` that are not there yet.
-    pub(super) fn with(mut self, extras: &Object) -> Object {
+    pub(super) fn with_extras(mut self, extras: &Object) -> Object {
         for (key, value) in extras {
             if !self.0.contains_key(key) {
                 self.0.insert(key.clone(), value.clone());
@@ -136,7 +136,7 @@ pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError>
         | Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
-        | Value::Array(_)) => Err(wrong(at, "an object", &other)),
+        | Value::Array(_)) => Err(wrong_value(at, "an object", &other)),
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn list<T>(
         | Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
-        | Value::Object(_)) => Err(wrong(at, "a list", &other)),
+        | Value::Object(_)) => Err(wrong_value(at, "a list", &other)),
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
         | Value::Bool(_)
         | Value::Number(_)
         | Value::Array(_)
-        | Value::Object(_)) => Err(wrong(at, "a string", &other)),
+        | Value::Object(_)) => Err(wrong_value(at, "a string", &other)),
     }
 }
 
@@ -178,18 +178,18 @@ pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)
-        | Value::Object(_)) => Err(wrong(at, "true or false", &other)),
+        | Value::Object(_)) => Err(wrong_value(at, "true or false", &other)),
     }
 }
 
 /// A number; documents hold only finite ones.
 pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
-    value.as_f64().ok_or_else(|| wrong(at, "a number", &value))
+    value.as_f64().ok_or_else(|| wrong_value(at, "a number", &value))
 }
 
 /// A whole number.
 pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
-    as_integer(&value).ok_or_else(|| wrong(at, "a whole number of 64 bits", &value))
+    as_integer(&value).ok_or_else(|| wrong_value(at, "a whole number of 64 bits", &value))
 }
 
 /// A whole number that is not negative.
@@ -223,7 +223,7 @@ pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataEr
 }
 
 /// The fault of a value that is not of the type it must be.
-pub(super) fn wrong(at: &At<'_>, expected: &'static str, found: &Value) -> MetadataError {
+pub(super) fn wrong_value(at: &At<'_>, expected: &'static str, found: &Value) -> MetadataError {
     let error = MetadataError::rule(Class::BadTag, at, expected, "another value");
     error.showing(match found {
         Value::Null => "null".to_string(),
@@ -246,7 +246,7 @@ fn as_integer(value: &Value) -> Option<i64> {
     }
     let x = value.as_f64().filter(|_| value.is_f64())?;
     let floor = num::floor_i64(x)?;
-    if (num::to_f64(floor) - x).abs() > 0.0 { None } else { Some(floor) }
+    if (num::f64_from_i64(floor) - x).abs() > 0.0 { None } else { Some(floor) }
 }
 
 #[cfg(test)]
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
         let rest = fields.rest();
         assert_eq!(rest.keys().collect::<Vec<_>>(), ["b"]);
-        let whole = Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with(&rest);
+        let whole = Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with_extras(&rest);
         assert_eq!(Value::Object(whole), json!({"b": 2, "e": 3}));
     }
 }

@@ -65,7 +65,9 @@ impl GroupDoc {
     #[must_use]
     pub fn print(&self) -> String {
         let put = Put::new().put("zarr_format", 3).put("node_type", "group");
-        print(&Value::Object(put.put("attributes", self.attributes.clone()).with(&self.extras)))
+        print(&Value::Object(
+            put.put("attributes", self.attributes.clone()).with_extras(&self.extras),
+        ))
     }
 
     pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {

@@ -167,7 +167,9 @@ impl LevelDoc {
     pub fn to_group(&self) -> GroupDoc {
         let put = Put::new().put(BLOCK, self.to_block());
         GroupDoc {
-            attributes: put.opt("user_metadata", self.user_metadata.clone()).with(&self.attributes),
+            attributes: put
+                .opt("user_metadata", self.user_metadata.clone())
+                .with_extras(&self.attributes),
             extras: self.document.clone(),
         }
     }
@@ -235,7 +237,7 @@ impl LevelDoc {
             .opt("refinement", self.refinement.clone())
             .flag("fragment_link_groups", self.fragment_link_groups)
             .opt("links_convention", self.links_convention.clone())
-            .with(&self.extras)
+            .with_extras(&self.extras)
             .into()
     }
 }
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     fn read(block: Value) -> Result<LevelDoc, MetadataError> {
-        let attributes = Put::new().put(BLOCK, block).put("mine", 1).with(&Object::new());
+        let attributes = Put::new().put(BLOCK, block).put("mine", 1).with_extras(&Object::new());
         LevelDoc::from_group(GroupDoc::new(attributes))
     }
 
@@ -281,7 +283,7 @@ mod tests {
         let level = read(block).unwrap();
         let made = LevelDoc {
             bin_shape: Some(alloc::vec![4.0]),
-            attributes: Put::new().put("mine", 1).with(&Object::new()),
+            attributes: Put::new().put("mine", 1).with_extras(&Object::new()),
             ..LevelDoc::new(1)
         };
         assert_eq!(level, made);

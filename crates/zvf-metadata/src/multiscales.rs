@@ -62,7 +62,7 @@ impl Axis {
 
     pub(super) fn to_value(&self) -> Value {
         let put = Put::new().put("name", self.name.as_str()).put("type", self.kind.as_str());
-        put.opt("unit", self.unit.as_deref()).with(&self.extras).into()
+        put.opt("unit", self.unit.as_deref()).with_extras(&self.extras).into()
     }
 }
 
@@ -95,7 +95,7 @@ impl Multiscale {
     /// A block without levels.
     #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
-        let metadata = Put::new().put("format", "zarr_vectors").with(&Object::new());
+        let metadata = Put::new().put("format", "zarr_vectors").with_extras(&Object::new());
         Self {
             version: Some("0.4".to_owned()),
             name: Some("default".to_owned()),
@@ -133,7 +133,7 @@ impl Multiscale {
         let put = put.opt("name", self.name.as_deref()).put("axes", axes);
         put.put("datasets", datasets)
             .opt("metadata", self.metadata.clone())
-            .with(&self.extras)
+            .with_extras(&self.extras)
             .into()
     }
 }
@@ -193,7 +193,7 @@ impl Dataset {
     fn to_value(&self) -> Value {
         let each: Vec<_> = self.transformations.iter().map(Transformation::to_value).collect();
         let put = Put::new().put("path", self.path.as_str());
-        put.put("coordinateTransformations", each).with(&self.extras).into()
+        put.put("coordinateTransformations", each).with_extras(&self.extras).into()
     }
 }
 
@@ -230,7 +230,7 @@ impl Transformation {
             Self::Other(value) => return value.clone(),
         };
         let list: Vec<_> = list.iter().copied().map(float).collect();
-        Put::new().put("type", name).put(name, list).with(&Object::new()).into()
+        Put::new().put("type", name).put(name, list).with_extras(&Object::new()).into()
     }
 }
 

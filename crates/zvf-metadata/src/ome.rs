@@ -46,11 +46,11 @@ impl Ome {
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
         let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
-        let world = Put::new().put("name", "world").put("axes", axes).with(&none);
+        let world = Put::new().put("name", "world").put("axes", axes).with_extras(&none);
         let scene = Put::new()
             .put("coordinateSystems", vec![Value::Object(world)])
             .put("coordinateTransformations", Vec::<Value>::new());
-        let attributes = Put::new().put("scene", scene.with(&none)).with(&none);
+        let attributes = Put::new().put("scene", scene.with_extras(&none)).with_extras(&none);
         Self {
             version: Some("0.6".to_owned()),
             kind: Some("collection".to_owned()),
@@ -97,7 +97,10 @@ impl Ome {
         let nodes: Vec<_> = self.nodes.iter().map(OmeNode::to_value).collect();
         let put = Put::new().opt("version", self.version.as_deref());
         let put = put.opt("type", self.kind.as_deref()).opt("name", self.name.as_deref());
-        put.opt("attributes", self.attributes.clone()).put("nodes", nodes).with(&self.extras).into()
+        put.opt("attributes", self.attributes.clone())
+            .put("nodes", nodes)
+            .with_extras(&self.extras)
+            .into()
     }
 }
 
@@ -130,7 +133,7 @@ impl OmeNode {
 
     fn to_value(&self) -> Value {
         let put = Put::new().put("type", self.kind.as_str()).put("name", self.name.as_str());
-        put.with(&self.extras).into()
+        put.with_extras(&self.extras).into()
     }
 }
 

@@ -134,7 +134,7 @@ impl Root {
         let put = put.opt("user_metadata", self.user_metadata.clone());
         let put = put.opt("shard_layout", self.shard_layout.clone());
         GroupDoc {
-            attributes: put.opt("shard_size", self.shard_size).with(&self.extras),
+            attributes: put.opt("shard_size", self.shard_size).with_extras(&self.extras),
             extras: self.document.clone(),
         }
     }
@@ -318,7 +318,7 @@ impl ZarrVectors {
             .opt("reduction_factor", self.reduction_factor)
             .opt("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
             .opt("manifest_layout", self.manifest_layout.as_deref())
-            .with(&self.extras)
+            .with_extras(&self.extras)
             .into()
     }
 }

@@ -505,20 +505,20 @@ fn dataset_faults(
     faults.extend(sizes(&at, scale));
     let Some(bins) = level.effective_bin_shape(root, &dataset.path) else { return };
     let wanted = bins.iter().zip(base).map(|(bin, base)| bin / base);
-    if !near(wanted, scale) {
+    if !is_nearly_equal(wanted, scale) {
         let rule = "a scale of the level's bin over the base bin";
         faults.push(MetadataError::rule(Class::CountMismatch, &at, rule, "another"));
     }
     let offset = level.level == 0 && root.zarr_vectors.coordinate_offset.is_some();
     if let Some(translation) = dataset.translation().filter(|_| !offset)
-        && !near(bins.iter().map(|bin| bin / 2.0), translation)
+        && !is_nearly_equal(bins.iter().map(|bin| bin / 2.0), translation)
     {
         let rule = "a translation of half the level's bin";
         faults.push(MetadataError::rule(Class::CountMismatch, &at, rule, "another"));
     }
 }
 
-fn near(wanted: impl ExactSizeIterator<Item = f64>, found: &[f64]) -> bool {
+fn is_nearly_equal(wanted: impl ExactSizeIterator<Item = f64>, found: &[f64]) -> bool {
     let close = |(wanted, found): (f64, &f64)| {
         (wanted - found).abs() <= NEAR * wanted.abs().max(found.abs())
     };

@@ -117,7 +117,7 @@ impl AttributeSpec {
         let put = Put::new().put("dtype", self.dtype.as_str());
         let put = put.opt("channels", (self.channels != 1).then_some(self.channels));
         let put = put.flag("categorical", self.categorical).opt("unit", self.unit.as_deref());
-        put.opt("description", self.description.as_deref()).with(&self.extras).into()
+        put.opt("description", self.description.as_deref()).with_extras(&self.extras).into()
     }
 }
 

@@ -6,12 +6,12 @@
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
-use crate::num::{to_u64, to_usize};
 use crate::run::{Migration, Progress};
 
 /// Where the cells of a level go.
@@ -123,7 +123,7 @@ pub(crate) async fn vertices(
     says.zv_array = known.zv_array;
     says.dtype = says.dtype.or(known.dtype);
     says.encoding = says.encoding.or(known.encoding);
-    let stride = to_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
+    let stride = saturating_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
     let sink =

@@ -47,7 +47,6 @@
 mod bridges;
 mod cells;
 mod links;
-mod num;
 mod objects;
 mod plan;
 mod rows;

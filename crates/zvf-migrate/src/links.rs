@@ -18,13 +18,13 @@ use rayon::slice::ParallelSliceMut as _;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
 use zvf_store::{Caching, CellSink};
 
 use crate::cells::{COPY_BATCH_CELLS, Target, finish};
-use crate::num::to_u64;
 use crate::rows;
 use crate::run::Progress;
 

@@ -1,12 +1,12 @@
 //! Object indexes: whichever layout becomes manifests by row, with a column of ids.
 
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_model::ModelError;
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
-use crate::num::to_u64;
 use crate::run::Progress;
 
 /// Writes the object index of a level. A row without bytes, which old readers take for an object without

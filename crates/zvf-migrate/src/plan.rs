@@ -118,7 +118,7 @@ impl Plan {
             plan.levels.iter().map(|level| level.reader.level().to_string()).collect();
         for name in store.children("").await?.names {
             if !levels.contains(&name) {
-                plan.beside.extend(beside(store, &name).await?);
+                plan.beside.extend(plan_extra_kinds(store, &name).await?);
             }
         }
         Ok(plan)
@@ -227,7 +227,7 @@ async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<Strin
 }
 
 /// What the parts of something beside the levels are.
-async fn beside(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
+async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
     let step = |path: String, what| Step { path, what };
     let mut steps = Vec::new();
     match name {

@@ -3,13 +3,12 @@
 //! Old stores say by a byte for each row which values are present. New ones have a value for that, the
 //! fill value, and it must be one that no present row has: the usual one of the type where that is free.
 
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Rows as Doc;
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
 use zvf_model::{ModelError, Parametric, RowAttribute};
 use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store};
-
-use crate::num::{to_u64, to_usize};
 
 /// Writes values by object, or by group.
 pub(crate) async fn values(
@@ -58,7 +57,7 @@ pub(crate) async fn values(
         _ => DensePlan { columns, ..DensePlan::new(dtype) },
     };
     let mut sink = build.dense(path, DensePlan { attributes: says.to_attributes(), ..plan })?;
-    let absent = fill.map(|(_, item)| item.repeat(to_usize(values.width().into())));
+    let absent = fill.map(|(_, item)| item.repeat(saturating_usize(values.width().into())));
     for range in batches(rows) {
         let some = values.range(range).await?;
         if some.absent().is_empty() {
@@ -122,13 +121,13 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
 /// A row of nothing.
 pub(crate) fn absent(dtype: Dtype, width: u32) -> Vec<u8> {
     let usual = candidates(dtype).into_iter().next();
-    let item = usual.map_or_else(|| vec![0; to_usize(dtype.size)], |(_, item)| item);
-    item.repeat(to_usize(width.into()))
+    let item = usual.map_or_else(|| vec![0; saturating_usize(dtype.size)], |(_, item)| item);
+    item.repeat(saturating_usize(width.into()))
 }
 
 /// Values that may mean absence, each as it is written in a document and in a row; the usual one first.
 fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
-    let size = to_usize(dtype.size);
+    let size = saturating_usize(dtype.size);
     let item = |bytes: &[u8]| bytes.get(..size).unwrap_or_default().to_vec();
     let tried = if size == 1 { ALL_OF_A_BYTE } else { SOME };
     let bits = dtype.size.saturating_mul(8).min(64);

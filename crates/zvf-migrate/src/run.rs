@@ -60,14 +60,16 @@ impl Plan {
     /// # Errors
     ///
     /// When something of the old store cannot be read as what it claims to be, the new one cannot be
-    /// written, or counts or checksums of the new one are not those of the old one. Nothing is published
-    /// then.
+    /// written, or counts or checksums of the new one are not those of the old one;
+    /// [`Class::Conflict`] when the old one is to be replaced and is no longer as it was opened. Nothing is
+    /// published then.
     pub async fn apply(
         &self,
         migration: &Migration,
         build: Build,
         mut told: impl FnMut(&Migrated),
     ) -> Result<Migrated, ModelError> {
+        build.check_source(&self.store)?;
         let mut done = Migrated::default();
         for planned in &self.levels {
             let mut progress = Progress { done: &mut done, told: &mut told };
@@ -76,7 +78,7 @@ impl Plan {
             told(&done);
         }
         for step in &self.beside {
-            self.beside(step, &build, &mut done).await?;
+            self.copy_extra_kinds(step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
         let root = build.declare_attributes(&root);
@@ -93,7 +95,7 @@ impl Plan {
     }
 
     /// Writes a part that is in no level.
-    async fn beside(
+    async fn copy_extra_kinds(
         &self,
         step: &Step,
         build: &Build,
@@ -103,7 +105,7 @@ impl Plan {
         match &step.what {
             What::Document => {
                 let doc = store.group(path).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Groups => {
                 if let Some(from) = store.rows(path).await? {
@@ -150,7 +152,7 @@ pub(crate) struct Progress<'a> {
 impl Progress<'_> {
     /// Counts cells.
     pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells = self.done.cells.saturating_add(crate::num::to_u64(cells));
+        self.done.cells = self.done.cells.saturating_add(zvf_format::num::to_u64(cells));
         (self.told)(self.done);
     }
 }
@@ -201,7 +203,7 @@ async fn level(
             }
             What::Document => {
                 let doc = node.group(below).await?.unwrap_or_default();
-                build.group(path, &own(doc)).await?;
+                build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Unknown => {
                 let copied = build.copy(reader.store(), path).await?;
@@ -214,7 +216,7 @@ async fn level(
         meta.vertex_count = i64::try_from(rows).unwrap_or(i64::MAX);
     }
     meta.fragments_tile = vertices.tile;
-    build.group(node.path().as_str(), &own(meta.to_group())).await?;
+    build.group(node.path().as_str(), &without_copied_documents(meta.to_group())).await?;
     Ok(())
 }
 
@@ -232,7 +234,7 @@ async fn target<'a>(
     } else {
         // A leading axis without values is as long as the chunks that are there.
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
-        grid.and_then(|grid| grid.with_attribute_bins(crate::num::to_u64(values).max(1)))
+        grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.
@@ -265,7 +267,7 @@ fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
 }
 
 /// A document without the copies of others that a tool put into it.
-fn own(mut doc: GroupDoc) -> GroupDoc {
+fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc.extras.shift_remove(COPIES);
     doc
 }
@@ -275,3 +277,31 @@ fn last(path: &str) -> &str {
 }
 
 const COPIES: &str = "consolidated_metadata";
+
+#[cfg(test)]
+mod tests {
+    use zvf_store::BuildOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_was_changed_meanwhile_is_not_replaced() {
+        let old = archives::Unpacked::new("v060_gr3");
+        let plan = Plan::build(&old.open().await).await.unwrap();
+        let mut root = std::fs::read(old.path().join("zarr.json")).unwrap();
+        root.push(b' ');
+        std::fs::write(old.path().join("zarr.json"), root).unwrap();
+        let before = archives::tree(old.path());
+        let options = || BuildOptions { replace: true, ..BuildOptions::default() };
+        let address = old.path().to_str().unwrap();
+        let build = Build::begin(address, options()).await.unwrap();
+        let error = plan.apply(&Migration::default(), build, |_| ()).await.unwrap_err();
+        assert_eq!(error.class(), Class::Conflict);
+        assert_eq!(archives::tree(old.path()), before);
+
+        let plan = Plan::build(&old.open().await).await.unwrap();
+        let build = Build::begin(address, options()).await.unwrap();
+        plan.apply(&Migration::default(), build, |_| ()).await.unwrap();
+        assert_ne!(archives::tree(old.path()), before);
+    }
+}

@@ -14,11 +14,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_model::{Groups, LevelReader, Members, ModelError, ObjectIndex, Parametric};
 use zvf_store::{Caching, Store};
 
-use crate::num::to_u64;
 use crate::plan::{Plan, What};
 
 /// Compares `new` with the store that `plan` is for.

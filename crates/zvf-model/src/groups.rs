@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Groups as Doc;
 use zvf_store::{Listing, Rows, Store};
 
-use crate::num::{int64s, to_u64};
 use crate::{LevelReader, ModelError, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
@@ -189,7 +189,7 @@ impl Groups {
                     row.len(),
                 )));
             }
-            Ok(Members::Ids(int64s(row).map(ObjectId).collect()))
+            Ok(Members::Ids(i64s_from_le(row).map(ObjectId).collect()))
         });
         members.collect()
     }

@@ -16,7 +16,6 @@ mod kind;
 mod level;
 mod levels;
 mod links;
-mod num;
 mod objects;
 mod owners;
 mod parametric;

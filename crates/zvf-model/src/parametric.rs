@@ -9,12 +9,12 @@
 //! headers/<format>                   a group whose attributes are the header
 //! ```
 
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 use zvf_store::{DenseArray, Listing, Store};
 
-use crate::num::to_usize;
 use crate::{Column, Groups, ModelError, RowAttribute};
 
 /// The parametric objects of a store; cheap to clone.
@@ -107,7 +107,7 @@ impl Parametric {
         let names = self.names(rows.len()).await?;
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
             let mut numbers: Vec<f64> =
-                (0..to_usize(width.into())).map_while(|c| rows.float(row, c)).collect();
+                (0..saturating_usize(width.into())).map_while(|c| rows.float(row, c)).collect();
             let type_id = as_integer(numbers.first().copied()).ok_or_else(|| {
                 let expected = Expected::Rule("a whole number");
                 let found = numbers.first().copied().unwrap_or(f64::NAN);
@@ -188,7 +188,7 @@ impl Parametric {
         if names.len() == count || (count == 0 && names == [""]) {
             return Ok(names);
         }
-        let expected = Expected::Exactly(crate::num::to_u64(count).into());
+        let expected = Expected::Exactly(zvf_format::num::to_u64(count).into());
         let what = "names of parametric objects";
         Err(ModelError::refused(Class::CountMismatch, what, expected, names.len()).in_array(NAMES))
     }

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::DenseArray;
 
-use crate::num::{to_u64, to_usize};
 use crate::{Column, ColumnBuilder, Field, ModelError, Value};
 
 /// One attribute of objects or groups; cheap to clone.
@@ -174,11 +174,11 @@ impl RowAttribute {
         let place = |error: ModelError| error.in_array(self.inner.array.path());
         let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
         let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
-        let missing = fill.repeat(to_usize(width.into()));
+        let missing = fill.repeat(saturating_usize(width.into()));
         let (mut absent, mut at) = (Vec::new(), 0_usize);
         for (i, row) in rows.iter().enumerate() {
             let there = row.is_some_and(|row| match (self.inner.absence, mask) {
-                (Absence::Mask, Some(mask)) => mask.get(to_usize(row)) != Some(&0),
+                (Absence::Mask, Some(mask)) => mask.get(saturating_usize(row)) != Some(&0),
                 (Absence::FillValue, _) => !is_fill(dtype, stored.row(at), fill),
                 (Absence::Mask | Absence::Never, _) => true,
             });

@@ -16,13 +16,15 @@
 //! ```
 //!
 //! A recording disk (feature `recording`) writes each call down as well, and syncs nothing: from what it wrote down a
-//! test makes every state that a loss of power may leave.
+//! test makes every state that a loss of power may leave. A failing disk (the same feature) refuses one call, before it or
+//! after it was done.
 //!
 //! Not here: what is written.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -36,6 +38,16 @@ pub struct Disk {
     plain: bool,    // whether two names cannot be exchanged in one step
     lockless: bool, // whether files have no locks
     linkless: bool, // whether files have one name only
+    failing: Option<Arc<Failing>>,
+}
+
+/// The one call that fails.
+#[derive(Debug)]
+struct Failing {
+    calls: AtomicUsize, // so far
+    nth: usize,
+    error: i32, // of the system
+    is_late: bool,
 }
 
 /// One call.
@@ -91,6 +103,32 @@ impl Disk {
         Self { linkless: true, ..self }
     }
 
+    /// The same disk, of which call number `nth`, from 0, fails with the system's error number `error`: nothing is done
+    /// then, or with `is_late` all of it.
+    #[cfg(any(test, feature = "recording"))]
+    #[must_use]
+    pub fn failing_at(self, nth: usize, error: i32, is_late: bool) -> Self {
+        let calls = AtomicUsize::new(0);
+        Self { failing: Some(Arc::new(Failing { calls, nth, error, is_late })), ..self }
+    }
+
+    /// How many calls there were so far, of a disk that fails at one.
+    #[cfg(any(test, feature = "recording"))]
+    #[must_use]
+    pub fn call_count(&self) -> usize {
+        self.failing.as_ref().map_or(0, |failing| failing.calls.load(Ordering::SeqCst))
+    }
+
+    /// Fails where this call is to fail; what comes back is to be the end of the call when it was done.
+    fn fault(&self) -> io::Result<io::Result<()>> {
+        let Some(failing) = &self.failing else { return Ok(Ok(())) };
+        if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {
+            return Ok(Ok(()));
+        }
+        let error = io::Error::from_raw_os_error(failing.error);
+        if failing.is_late { Ok(Err(error)) } else { Err(error) }
+    }
+
     /// What was done so far.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
@@ -106,9 +144,10 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         fs::create_dir(path)?;
         self.note(|| Call::MakeDir(path.to_owned()));
-        Ok(())
+        end
     }
 
     /// Makes `path` and what is missing of the directories above it, outermost first; tells which.
@@ -139,6 +178,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn create(&self, path: &Path, parts: &[Bytes]) -> io::Result<()> {
+        let end = self.fault()?;
         let mut file = match File::create_new(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(above) = path.parent() {
@@ -150,7 +190,7 @@ impl Disk {
         };
         write_all(&mut file, parts)?;
         self.note(|| Call::Create(path.to_owned(), parts.concat().into()));
-        Ok(())
+        end
     }
 
     /// Opens a new file, to be written piece by piece; when all is written, [`finish`](Self::finish) is to be called.
@@ -160,6 +200,7 @@ impl Disk {
     ///
     /// When there is something of that name, or the system refuses.
     pub fn open_new(&self, path: &Path, private: bool) -> io::Result<File> {
+        self.fault()??;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
@@ -178,6 +219,7 @@ impl Disk {
     ///
     /// When it cannot be synced.
     pub fn finish(&self, file: &File, path: &Path, sync: bool) -> io::Result<()> {
+        self.fault()??;
         if self.record.is_some() {
             let bytes = fs::read(path)?;
             self.note(|| Call::Create(path.to_owned(), bytes.into()));
@@ -196,6 +238,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
         if let Err(error) = linked {
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) {
@@ -206,7 +249,7 @@ impl Disk {
         // Whoever replays the calls needs no more than that the file is there.
         let bytes = if self.record.is_some() { fs::read(to)? } else { Vec::new() };
         self.note(|| Call::Create(to.to_owned(), bytes.into()));
-        Ok(())
+        end
     }
 
     /// Removes a file; nothing to do where there is none.
@@ -215,12 +258,13 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         match fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             removed => removed?,
         }
         self.note(|| Call::Remove(path.to_owned()));
-        Ok(())
+        end
     }
 
     /// Waits until all that was written below `path` would survive a loss of power. `held` was opened
@@ -230,6 +274,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn sync_all(&self, held: &File, path: &Path) -> io::Result<()> {
+        self.fault()??;
         if self.record.is_some() {
             self.note(|| Call::SyncAll);
             return Ok(());
@@ -243,6 +288,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.fault()??;
         if self.record.is_some() {
             self.note(|| Call::SyncDir(path.to_owned()));
             return Ok(());
@@ -256,9 +302,10 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         fs::rename(from, to)?;
         self.note(|| Call::Rename(from.to_owned(), to.to_owned()));
-        Ok(())
+        end
     }
 
     /// Gives `from` the name `to`, where nothing may be. Where the system cannot do both in one step, it gets a second
@@ -268,6 +315,7 @@ impl Disk {
     ///
     /// `AlreadyExists` when something has the name; otherwise when the system refuses.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         if self.plain || !rename_without_replacing(from, to)? {
             let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
             match linked {
@@ -282,7 +330,7 @@ impl Disk {
             }
         }
         self.note(|| Call::Rename(from.to_owned(), to.to_owned()));
-        Ok(())
+        end
     }
 
     /// Takes the lock of `file` for this process alone, if nobody has it.
@@ -315,6 +363,7 @@ impl Disk {
     ///
     /// When they would not.
     pub fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.fault()??;
         if self.record.is_some() {
             self.note(|| Call::SyncFile(path.to_owned()));
             return Ok(());
@@ -328,11 +377,12 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn exchange(&self, one: &Path, other: &Path) -> io::Result<bool> {
+        let end = self.fault()?;
         let done = !self.plain && exchange_names(one, other)?;
         if done {
             self.note(|| Call::Exchange(one.to_owned(), other.to_owned()));
         }
-        Ok(done)
+        end.map(|()| done)
     }
 
     /// Removes a directory and all that is below it.
@@ -341,9 +391,10 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn remove_all(&self, path: &Path) -> io::Result<()> {
+        let end = self.fault()?;
         fs::remove_dir_all(path)?;
         self.note(|| Call::RemoveAll(path.to_owned()));
-        Ok(())
+        end
     }
 
     fn note(&self, call: impl FnOnce() -> Call) {
@@ -452,6 +503,20 @@ mod tests {
         let (a, b) = (here.path().join("a"), here.path().join("a/b"));
         let made = [Call::MakeDir(a), Call::MakeDir(b), Call::Create(file, "onetwo".into())];
         assert_eq!(disk.calls()[..3], made);
+    }
+
+    #[test]
+    fn one_call_fails_before_it_or_after_it_was_done() {
+        let here = tempfile::tempdir().unwrap();
+        let path = |name: &str| here.path().join(name);
+        for is_late in [false, true] {
+            let disk = Disk::default().failing_at(1, 28, is_late);
+            let names = ["one", "two", "three"].map(|name| path(&format!("{name}{is_late}")));
+            let made = names.clone().map(|name| disk.clone().make_dir(&name).map_err(|e| e.kind()));
+            assert_eq!(made, [Ok(()), Err(io::ErrorKind::StorageFull), Ok(())]);
+            assert_eq!(names.map(|name| name.exists()), [true, is_late, true]);
+            assert_eq!(disk.call_count(), 3);
+        }
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What tells the target that is to be replaced from anything that took its name later.
 //!
 //! Device and inode tell one folder or file from another. A fingerprint tells whether it was changed in place: of the
-//! file by which a folder is known, its bytes, and of the same file in each folder directly in it, size and times.
+//! file by which a folder is known, its bytes, and of the same file in each folder directly in it, size and times; and
+//! how many records its journal has.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::journal::count_records;
 use crate::name::fnv1a;
 
 /// Which folder or file has a name, and what it is like.
@@ -31,6 +33,11 @@ impl TargetIdentity {
         };
         let (device, inode) = place(&about);
         let mut text = Vec::new();
+        // A journal that came to be means edits that the replacement does not have.
+        let records = count_records(path)?;
+        if records > 0 {
+            text.extend(records.to_le_bytes());
+        }
         if about.is_dir() {
             text.extend(read_or_empty(&path.join(marker))?);
             let mut inner = Vec::new();

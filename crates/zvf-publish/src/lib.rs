@@ -11,6 +11,7 @@
 //! SharedStagingDir   the same, made by several processes in any number of goes
 //! AtomicFile         a file in the making; it becomes the target in one step
 //! FolderUpdate       several files of a folder replaced one after the other, each in one step
+//! KeyedFolder        single files of a folder by key: replaced, or created only if absent
 //! CommitGate         from the moment something may be visible, a command is no longer cancelled
 //! leftovers          what killed processes left beside a target: listed, and removed when the owner is dead
 //! ```
@@ -44,6 +45,8 @@ mod exchange;
 mod file;
 mod gate;
 mod identity;
+mod journal;
+mod keyed;
 mod leftover;
 mod lock;
 mod name;
@@ -60,6 +63,8 @@ pub use exchange::exchange_names;
 pub use file::{AtomicFile, FileOptions};
 pub use gate::CommitGate;
 pub use identity::TargetIdentity;
+pub use journal::count_records;
+pub use keyed::KeyedFolder;
 pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
 pub use lock::FileLock;
 pub use name::{hidden_sibling, resolve_target};

@@ -1,13 +1,13 @@
 //! Batches of a finer level before they are coarsened: rows picked, put together, and told where they come
 //! from.
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Elements, Field, Value};
 use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::columns::{gathered, joined};
-use crate::num::{to_u32, usize_from_u32};
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
@@ -21,12 +21,12 @@ pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch,
         let owner = owners.get(usize_from_u32(*row)).copied().flatten();
         owner.is_none_or(|id| objects.keeps(id.0))
     };
-    let rows: Vec<u32> = (0..to_u32(batch.len())).filter(stays).collect();
-    some(batch, &rows)
+    let rows: Vec<u32> = (0..saturating_u32_from_usize(batch.len())).filter(stays).collect();
+    select_rows(batch, &rows)
 }
 
 /// Some rows of a batch, ascending, and the elements between them.
-pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
+pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
     let mut made = Batch::new(batch.kind(), gathered(batch.positions(), rows));
     for field in batch.fields() {
         made = made.with_field(field.with_column(gathered(&field.column, rows)))?;
@@ -61,7 +61,7 @@ pub(crate) fn some(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
 }
 
 /// Batches of points as one.
-pub(crate) fn together(batches: &[Batch]) -> Result<Batch, PyramidError> {
+pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     let [first, others @ ..] = batches else {
         return Err(PyramidError::unsupported("points", "some", "none"));
     };

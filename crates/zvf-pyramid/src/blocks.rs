@@ -14,15 +14,17 @@
 use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{
+    f64_from_u64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
 use crate::PyramidError;
-use crate::batches::some;
+use crate::batches::select_rows;
 use crate::clusters::NONE;
 use crate::columns::{counts, gathered};
 use crate::links::Taking;
-use crate::num::{to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::shape::Coarsened;
 
 /// The blocks of a level.
@@ -66,7 +68,7 @@ impl Blocks {
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= most || length == 0 {
-                let number = to_u32(blocks.boxes.len());
+                let number = saturating_u32_from_usize(blocks.boxes.len());
                 for at in own {
                     if let Some(to) = blocks.of.get_mut(at) {
                         *to = number;
@@ -80,7 +82,7 @@ impl Blocks {
                 key.map(|at| at.div_euclid(unit))
             };
             own.sort_by_key(along);
-            let end = halfway(&own, rows, count, along);
+            let end = median_cut(&own, rows, count, along);
             let rest = own.split_off(end);
             open.extend([rest, own]);
         }
@@ -114,7 +116,7 @@ impl Blocks {
 
     /// The block of each place.
     pub(crate) fn owners(&self, places: &[u64]) -> Vec<u32> {
-        let own = |at: &u64| self.of.get(to_usize(at >> 32)).copied().unwrap_or(NONE);
+        let own = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
         places.iter().map(own).collect()
     }
 }
@@ -142,7 +144,7 @@ fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
 }
 
 /// Where to cut so that about half of the rows lie before: between two coordinates.
-fn halfway(
+fn median_cut(
     own: &[usize],
     rows: &[u64],
     count: u64,
@@ -196,9 +198,10 @@ impl Sewing {
         taking: &mut Taking,
     ) -> Result<u64, PyramidError> {
         let coarse = Coarse::new(&made, places, owners, fixed);
-        let block = to_u32(block);
-        let rows: Vec<u32> =
-            (0..to_u32(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
+        let block = saturating_u32_from_usize(block);
+        let rows: Vec<u32> = (0..saturating_u32_from_usize(made.batch.len()))
+            .filter(|row| coarse.owner(*row) == block)
+            .collect();
         let mut number = vec![NONE; made.batch.len()];
         for (at, row) in (0_u32..).zip(&rows) {
             if let Some(to) = number.get_mut(usize_from_u32(*row)) {
@@ -207,7 +210,7 @@ impl Sewing {
         }
         let of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
         let own = Coarsened {
-            batch: some(&made.batch, &rows)?,
+            batch: select_rows(&made.batch, &rows)?,
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
@@ -219,13 +222,13 @@ impl Sewing {
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
-            let owners = || rows.iter().map(|row| coarse.owner(to_u32(*row)));
+            let owners = || rows.iter().map(|row| coarse.owner(saturating_u32_from_usize(*row)));
             let last = owners().max().unwrap_or(block);
             if !owners().any(|owner| owner == block) || owners().all(|owner| owner == block) {
                 continue;
             }
             for row in rows {
-                let at = of(&to_u32(*row));
+                let at = of(&saturating_u32_from_usize(*row));
                 if last > block && at != NONE {
                     let number = first.saturating_add(at.into());
                     let known = self.known.entry(coarse.place(*row)).or_insert((number, last));
@@ -234,7 +237,7 @@ impl Sewing {
             }
             if last == block {
                 for row in rows {
-                    ends.push(match of(&to_u32(*row)) {
+                    ends.push(match of(&saturating_u32_from_usize(*row)) {
                         NONE => self.number(coarse.place(*row))?,
                         at => first.saturating_add(at.into()),
                     });
@@ -313,11 +316,15 @@ fn push(
         return Ok(());
     }
     let numbers = counts(ends)?;
-    let vertices = Column::new(numbers.dtype(), to_u32(elements.width()), numbers.bytes().clone())?;
+    let vertices = Column::new(
+        numbers.dtype(),
+        saturating_u32_from_usize(elements.width()),
+        numbers.bytes().clone(),
+    )?;
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
-    Ok(taking.own()?.push_elements(&vertices, &fields)?)
+    Ok(taking.own_writer()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
@@ -332,7 +339,7 @@ pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
 }
 
 fn signed(n: i64) -> f64 {
-    let size = to_f64(n.unsigned_abs());
+    let size = f64_from_u64(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 

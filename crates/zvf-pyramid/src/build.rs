@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, Store};
@@ -13,7 +14,6 @@ use zvf_write::SpillFolder;
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{self, PyramidPlan, Size};
 use crate::making::{self, Making};
-use crate::num::{to_u32, to_u64};
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
@@ -87,7 +87,7 @@ async fn replace(
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = anew(address, (&build, aside), &ladder, on_event).await;
+        let made = rebuild(address, (&build, aside), &ladder, on_event).await;
         return levels::end(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
@@ -122,7 +122,7 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
 }
 
 /// Level 0 put together again, and others made of that.
-async fn anew(
+async fn rebuild(
     address: &str,
     (build, aside): (&Build, Option<&Aside>),
     ladder: &PyramidPlan,
@@ -132,7 +132,8 @@ async fn anew(
     let Some(only) = ladder.kinds().first() else {
         return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
-    let (mut reports, root) = additive::alone(&store, (build, aside), only, on_event).await?;
+    let (mut reports, root) =
+        additive::collect_level_0(&store, (build, aside), only, on_event).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
@@ -161,7 +162,9 @@ async fn all(
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
-    while let Some(steps) = ladder.level(to_u32(reports.len()).saturating_add(1), &below) {
+    while let Some(steps) =
+        ladder.level(saturating_u32_from_usize(reports.len()).saturating_add(1), &below)
+    {
         let level = steps.first().map_or(0, |step| step.level);
         let each = kinds.iter().zip(&steps).zip(known.iter().zip(&errors));
         let each = each.map(|((ladder, step), ((names, explicit), error))| Making {
@@ -194,7 +197,7 @@ async fn all(
                 made
             }
         };
-        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let all = below.iter().copied().fold(Size::default(), Size::combine);
         if made.report.vertices == all.vertices {
             // It would cost room and answer like the level below.
             let vertices = all.vertices;

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::StreamExt as _;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Query, Reader};
 use zvf_write::KindWriter;
@@ -16,7 +17,6 @@ use crate::choose::{self, Candidate};
 use crate::columns::{Points, gathered};
 use crate::groups::{self, ids_of};
 use crate::ladder::Step;
-use crate::num::{to_u64, usize_from_u32};
 use crate::shape::contract::sides;
 use crate::{PyramidError, Strategy};
 
@@ -89,7 +89,7 @@ impl Objects {
     /// The id after those, where they are numbered anew.
     pub(crate) fn next_id(&self) -> i64 {
         let first = self.first.unwrap_or(0);
-        first.saturating_add(crate::num::to_i64(to_u64(self.kept.len())))
+        first.saturating_add(zvf_format::num::saturating_i64(to_u64(self.kept.len())))
     }
 
     /// Whether they are.
@@ -100,7 +100,9 @@ impl Objects {
     /// The id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
         match (self.first, self.kept.binary_search(&id)) {
-            (Some(first), Ok(at)) => first.saturating_add(crate::num::to_i64(to_u64(at))),
+            (Some(first), Ok(at)) => {
+                first.saturating_add(zvf_format::num::saturating_i64(to_u64(at)))
+            }
             _ => id,
         }
     }

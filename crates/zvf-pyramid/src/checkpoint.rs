@@ -27,13 +27,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
+use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
 use crate::making::MadeLevel;
-use crate::num::to_u64;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{Options, PyramidError};

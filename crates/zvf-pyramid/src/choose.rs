@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::num::{floor, round_u64, to_f64, to_u64, to_usize};
+use zvf_format::num::{
+    f64_from_u64, round_half_up_u64, saturating_floor_i64, saturating_usize, to_u64,
+};
+
 use crate::reference::Random;
 
 /// An object that may be kept.
@@ -20,13 +23,15 @@ pub(crate) struct Candidate {
 
 /// How many of `n` are kept.
 pub(crate) fn wanted(n: usize, sparsity: f64) -> usize {
-    to_usize(round_u64(to_f64(to_u64(n)) / sparsity)).clamp(1, n.max(1)).min(n)
+    saturating_usize(round_half_up_u64(f64_from_u64(to_u64(n)) / sparsity))
+        .clamp(1, n.max(1))
+        .min(n)
 }
 
 /// Any `k` of them.
 pub(crate) fn random(candidates: &[Candidate], k: usize, seed: u64) -> Vec<i64> {
     let chosen = Random::new(seed.into()).choose(to_u64(candidates.len()), to_u64(k));
-    let chosen = chosen.into_iter().filter_map(|at| candidates.get(to_usize(at)));
+    let chosen = chosen.into_iter().filter_map(|at| candidates.get(saturating_usize(at)));
     chosen.map(|candidate| candidate.id).collect()
 }
 
@@ -51,8 +56,10 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
     let all: usize = bins.iter().map(more).fold(0, usize::saturating_add);
     let budget = k.saturating_sub(bins.len());
     let share = |own: &Vec<i64>| {
-        let share = to_f64(to_u64(budget)) * to_f64(to_u64(more(own)));
-        to_usize(floor(share / to_f64(to_u64(all.max(1)))).unsigned_abs())
+        let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(own)));
+        saturating_usize(
+            saturating_floor_i64(share / f64_from_u64(to_u64(all.max(1)))).unsigned_abs(),
+        )
     };
     let mut taken: Vec<usize> = bins.iter().map(|own| share(own).saturating_add(1)).collect();
     let used = taken.iter().copied().fold(0_usize, usize::saturating_add);
@@ -103,7 +110,8 @@ pub(crate) fn of_groups(
 fn by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     let (mut numbers, mut bins) = (HashMap::<Vec<i64>, usize>::new(), Vec::<Vec<i64>>::new());
     for candidate in candidates {
-        let key = candidate.at.iter().zip(bin).map(|(x, size)| floor(x / size)).collect();
+        let key =
+            candidate.at.iter().zip(bin).map(|(x, size)| saturating_floor_i64(x / size)).collect();
         let next = bins.len();
         let number = *numbers.entry(key).or_insert(next);
         if number == next {

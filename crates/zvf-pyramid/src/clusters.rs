@@ -7,12 +7,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
+use zvf_format::num::{f64_from_u64, saturating_u32_from_usize, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::num::{to_f64, to_u32, to_usize, usize_from_u32};
 use crate::reference::Fast;
 use crate::rule::Aggregation;
 
@@ -86,7 +86,7 @@ impl Clusters {
         each.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
-                let own = of.map_or(1.0, |of| to_f64(weight_of(of, *row)));
+                let own = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
                 let start = usize_from_u32(*row).saturating_mul(axes);
                 let from = at.get(start..start.saturating_add(axes)).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
@@ -168,7 +168,7 @@ impl Clusters {
                         continue;
                     }
                     let weight = match (rule, of) {
-                        (Aggregation::Mean, Some(of)) => to_f64(weight_of(of, *row)),
+                        (Aggregation::Mean, Some(of)) => f64_from_u64(weight_of(of, *row)),
                         _ => 1.0,
                     };
                     found =
@@ -202,7 +202,7 @@ impl Clusters {
         let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
         let target =
             if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
-        let size = to_usize(target.size);
+        let size = saturating_usize(target.size);
         let one = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
@@ -295,7 +295,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 
     /// The number of `key`.
     pub(crate) fn intern(&mut self, key: K) -> u32 {
-        let next = to_u32(self.known.len());
+        let next = saturating_u32_from_usize(self.known.len());
         *self.known.entry(key).or_insert(next)
     }
 

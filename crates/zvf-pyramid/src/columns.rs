@@ -1,11 +1,11 @@
 //! Positions as floats and back, and columns put together.
 
 use bytes::Bytes;
+use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
 use crate::PyramidError;
-use crate::num::{floor, to_f32, usize_from_u32};
 
 /// All values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
@@ -56,10 +56,14 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
     let size = usize::try_from(dtype.size).unwrap_or(8);
     match (dtype.kind, size) {
         (DtypeKind::Float, 2) => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
-        (DtypeKind::Float, 4) => bytes.extend(to_f32(x).to_le_bytes()),
+        (DtypeKind::Float, 4) => bytes.extend(nearest_f32(x).to_le_bytes()),
         (DtypeKind::Float, _) => bytes.extend(x.to_le_bytes()),
         (DtypeKind::UInt, 8) => {
-            let whole = if x < HALF { floor(x + 0.5).max(0).unsigned_abs() } else { u64::MAX };
+            let whole = if x < HALF {
+                saturating_floor_i64(x + 0.5).max(0).unsigned_abs()
+            } else {
+                u64::MAX
+            };
             bytes.extend(whole.to_le_bytes());
         }
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
@@ -71,7 +75,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
                 !(-1 << bits.min(62))
             };
             let least = if signed { !most } else { 0 };
-            let whole = floor(x + 0.5).clamp(least, most);
+            let whole = saturating_floor_i64(x + 0.5).clamp(least, most);
             bytes.extend(whole.to_le_bytes().iter().take(size));
         }
         (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),

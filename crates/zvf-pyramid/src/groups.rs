@@ -26,7 +26,7 @@ pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, Py
         };
         let own: Vec<Group> = own.collect();
         if !all.iter().map(|(name, _)| name).eq(own.iter().map(|(name, _)| name)) {
-            return Err(unlike("groups", &format!("others at level {}", level.level().0)));
+            return Err(refuse_mismatch("groups", &format!("others at level {}", level.level().0)));
         }
         for ((_, members), (_, more)) in all.iter_mut().zip(own) {
             let mut ids = ids_of(std::mem::replace(members, Members::Ids(Vec::new())));
@@ -52,7 +52,7 @@ pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>, Pyramid
                 Some(field) if field.column.bytes() == column.bytes() => {}
                 Some(_) => {
                     let found = format!("other values of {name} at level {}", level.level().0);
-                    return Err(unlike("attributes of groups", &found));
+                    return Err(refuse_mismatch("attributes of groups", &found));
                 }
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn ids_of(members: Members) -> Vec<i64> {
     }
 }
 
-fn unlike(what: &'static str, found: &str) -> PyramidError {
+fn refuse_mismatch(what: &'static str, found: &str) -> PyramidError {
     let expected = "the same at all levels that add to each other: nothing says which hold";
     PyramidError::unsupported(what, expected, found)
 }

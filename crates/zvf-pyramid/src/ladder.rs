@@ -10,12 +10,12 @@ use std::fmt;
 
 use futures_util::StreamExt as _;
 use zvf_format::Class;
+use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64};
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::columns::Points;
-use crate::num::{round_u64, to_f64, to_u64};
 use crate::shape::contract::sides;
 use crate::{Method, Options, PyramidError};
 
@@ -93,7 +93,7 @@ pub(crate) struct Size {
 
 impl Size {
     /// Both together.
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) const fn combine(self, other: Self) -> Self {
         Self {
             vertices: self.vertices.saturating_add(other.vertices),
             bytes: self.bytes.saturating_add(other.bytes),
@@ -134,7 +134,7 @@ impl PyramidPlan {
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {
-                crate::additive::settled(&options.alone(*kind), &chain, *kind).await?
+                crate::additive::settled(&options.for_single_kind(*kind), &chain, *kind).await?
             }
             _ => options.clone(),
         };
@@ -177,7 +177,7 @@ impl PyramidPlan {
     /// What of level `level` is made of each kind, where the level below has so much of each; `None` when
     /// that one is the last.
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
-        let all = below.iter().copied().fold(Size::default(), Size::and);
+        let all = below.iter().copied().fold(Size::default(), Size::combine);
         let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
         self.options.wants(level, all).then(|| steps.collect())
     }
@@ -228,7 +228,7 @@ impl KindLadder {
             indexed |= level.objects().await?.is_some();
         }
         let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
-        let method = options.method.unwrap_or(Method::usual(kind));
+        let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
             (None, Method::Cluster) => 2.0 * spacing(reader, level, kind, all.vertices).await?,
@@ -288,9 +288,9 @@ impl KindLadder {
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: round_u64(to_f64(below.vertices) * share / sparsity)
+            vertices: round_half_up_u64(f64_from_u64(below.vertices) * share / sparsity)
                 .max(below.vertices.min(1)),
-            bytes: round_u64(to_f64(below.bytes) * share / sparsity).max(1),
+            bytes: round_half_up_u64(f64_from_u64(below.bytes) * share / sparsity).max(1),
         }
     }
 
@@ -365,8 +365,9 @@ async fn spacing(
 ) -> Result<f64, PyramidError> {
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
-        let volume = chunk * to_f64(to_u64(level.chunks().await?.len()));
-        (volume / to_f64(vertices.max(1))).powf(1.0 / to_f64(to_u64(level.axes().max(1))))
+        let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
+        (volume / f64_from_u64(vertices.max(1)))
+            .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
     } else {
         mean_edge(reader, kind).await?
     };
@@ -402,7 +403,7 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
             break;
         }
     }
-    Ok(sum / to_f64(count.max(1)))
+    Ok(sum / f64_from_u64(count.max(1)))
 }
 
 /// Edges after which their mean is known well enough.

@@ -17,7 +17,6 @@ mod ladder;
 mod levels;
 mod links;
 mod making;
-mod num;
 mod offload;
 mod options;
 mod reference;

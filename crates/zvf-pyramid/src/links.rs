@@ -18,6 +18,9 @@ use rayon::prelude::*;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
+use zvf_format::num::{
+    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
@@ -28,7 +31,6 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::options::RowsHook;
 use crate::reference::Fast;
 use crate::shape::Coarsened;
@@ -84,7 +86,7 @@ impl Taking {
     }
 
     /// What takes in the kind that it is at.
-    pub(crate) fn own(&mut self) -> Result<KindWriter<'_>, PyramidError> {
+    pub(crate) fn own_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
         Ok(self.writer.writer().kind(self.kind)?)
     }
 
@@ -94,9 +96,9 @@ impl Taking {
         if let Some(on_rows) = &self.on_rows {
             on_rows.call(self.rows);
         }
-        let first = self.own()?.vertices();
+        let first = self.own_writer()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
-            same(
+            check_same(
                 "places of vertices that a level is made of",
                 made.vertex_map.len(),
                 places.len(),
@@ -107,10 +109,10 @@ impl Taking {
         }
         match &self.renamed {
             _ if made.batch.is_empty() => {}
-            None => self.own()?.push(&made.batch)?,
+            None => self.own_writer()?.push(&made.batch)?,
             Some(objects) => {
                 let renamed = renamed(&made.batch, objects)?;
-                self.own()?.push(&renamed)?;
+                self.own_writer()?.push(&renamed)?;
             }
         }
         Ok(first)
@@ -140,7 +142,7 @@ impl Taking {
             let (parents, placed) = (parents.finish()?, placed.finish()?);
             parents.merge_join(&placed, |fine, coarse| settled.push(fine, coarse))?;
             let settled = settled.finish()?;
-            same("vertices of a level that stand for others", parents.len(), settled.len())?;
+            check_same("vertices of a level that stand for others", parents.len(), settled.len())?;
             all.push((kind, settled));
         }
         Ok((report, all))
@@ -172,7 +174,7 @@ pub(crate) async fn write(
     folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
-    for number in 0..=to_u32(steps.len()) {
+    for number in 0..=saturating_u32_from_usize(steps.len()) {
         levels.push(LevelReader::open(store, LevelId(number)).await?);
     }
     let mut kinds: Vec<(Kind, Vec<Pairs>)> = Vec::new();
@@ -217,7 +219,7 @@ async fn of_kind(
             let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at.saturating_add(gap)))
             else {
                 let pairs = own.as_ref().or_else(|| steps.get(at));
-                same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
+                check_same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
                 continue;
             };
             if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
@@ -259,7 +261,7 @@ async fn family(
     let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;
     pairs.for_each(|from, to| cells.push(from, to))?;
     let written = cells.finish().await?;
-    same("links between two levels", pairs.len(), written)?;
+    check_same("links between two levels", pairs.len(), written)?;
     let count = Some(pairs.len());
     let family = LinksFamily {
         sid_ndim: Some(to_u64(own.key_rank())),
@@ -300,7 +302,7 @@ impl<'a> Cells<'a> {
         let block = &store.root().zarr_vectors;
         let root = ChunkShape::new(&block.chunk_shape)?;
         let ratios = (own.chunk_shape().ratio_to(&root)?, other.chunk_shape().ratio_to(&root)?);
-        let anchor = Anchor::between(&ratios.0, &ratios.1, own.key_rank())?;
+        let anchor = Anchor::between_levels(&ratios.0, &ratios.1, own.key_rank())?;
         let [low, high] = &block.bounds;
         let grid = Grid::covering(low, high, own.chunk_shape())?;
         let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
@@ -332,12 +334,13 @@ impl<'a> Cells<'a> {
 
     /// Adds a link; those of one chunk come together.
     fn push(&mut self, from: u64, to: u64) -> Result<(), PyramidError> {
-        let chunk = to_u32(to_usize(from >> 32));
+        let chunk = saturating_u32_from_usize(saturating_usize(from >> 32));
         if chunk != self.chunk {
             self.end_chunk()?;
             self.chunk = chunk;
         }
-        let rows = self.rows.entry(to_u32(to_usize(to >> 32))).or_default();
+        let rows =
+            self.rows.entry(saturating_u32_from_usize(saturating_usize(to >> 32))).or_default();
         for end in [from, to] {
             rows.extend((end & u64::from(u32::MAX)).to_le_bytes());
         }
@@ -420,7 +423,7 @@ impl<'a> Cells<'a> {
 }
 
 /// Refuses two counts of the same thing that differ.
-fn same<T: PartialEq + ToString>(
+fn check_same<T: PartialEq + ToString>(
     what: &'static str,
     expected: T,
     found: T,
@@ -433,7 +436,7 @@ fn same<T: PartialEq + ToString>(
 
 /// By how many levels links between `levels` levels go up at most, as the root says it.
 pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
-    if wanted.depth < 0 { -1 } else { wanted.depth.min(to_i64(to_u64(levels)).max(1)) }
+    if wanted.depth < 0 { -1 } else { wanted.depth.min(saturating_i64(to_u64(levels)).max(1)) }
 }
 
 /// Bytes of a link: two rows.

@@ -68,8 +68,8 @@ pub struct Options {
     pub depth: i64,
     /// What becomes of attributes, by name.
     pub rules: Vec<(String, Aggregation)>,
-    /// About how many bytes of a level may be held until it is written; half as many at most are for
-    /// reading the level below.
+    /// About how many bytes may be held: half of them for the part of a level that is being made, a quarter for
+    /// reading the level below, a quarter for what is not written yet.
     pub memory: u64,
     /// What is called while a level is made; it changes nothing of the result.
     pub on_rows: Option<RowsHook>,
@@ -138,11 +138,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How a level is opened to be read: half of the memory is for that. Less than a cell or two would only
+    /// Bytes for the part of a level that is being made.
+    pub(crate) const fn working_bytes(&self) -> u64 {
+        self.memory / 2
+    }
+
+    /// Bytes for what is made and not written yet.
+    pub(crate) const fn writing_bytes(&self) -> u64 {
+        self.memory / 4
+    }
+
+    /// How a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
     /// refuse stores.
     pub(crate) fn opening(&self) -> OpenOptions {
         let usual = OpenOptions::default();
-        let budget = (self.memory / 2).max(LEAST_BUDGET).min(usual.budget_bytes);
+        let budget = (self.memory / 4).max(LEAST_BUDGET).min(usual.budget_bytes);
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 
@@ -179,7 +189,7 @@ impl Options {
     }
 
     /// The same for a store of one kind: what is said of it is said of all.
-    pub(crate) fn alone(&self, kind: Kind) -> Self {
+    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
             method: own.method.or(self.method),
@@ -194,14 +204,14 @@ impl Options {
     /// What is said of one kind.
     pub(crate) fn said(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
-        own.fold(OfKind::default(), OfKind::or)
+        own.fold(OfKind::default(), OfKind::merge_defaults)
     }
 
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
-        let is = method.unwrap_or(Method::usual(kind));
+        let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
         Self {
             method,
@@ -227,7 +237,7 @@ impl Options {
     /// Refuses settings that mean nothing for this kind; gives its method.
     fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
         self.check()?;
-        let method = self.method.unwrap_or(Method::usual(kind));
+        let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
             return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
         }
@@ -310,7 +320,7 @@ pub struct OfKind {
 
 impl OfKind {
     /// These, and of others what these do not say.
-    fn or(self, other: &Self) -> Self {
+    fn merge_defaults(self, other: &Self) -> Self {
         Self {
             method: self.method.or(other.method),
             size: self.size.or(other.size),
@@ -348,7 +358,7 @@ impl Method {
         (Self::Keep, "keep"),
     ];
 
-    pub(crate) fn usual(kind: Kind) -> Self {
+    pub(crate) fn default_for(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
         } else if kind.is_chain() || kind == Kind::Skeleton {
@@ -523,7 +533,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_method_that_fits() {
         for kind in Kind::ALL {
-            assert!(Method::usual(kind).fits(kind), "{kind}");
+            assert!(Method::default_for(kind).fits(kind), "{kind}");
         }
     }
 

@@ -52,7 +52,7 @@ impl Aggregation {
 
     /// The rule for an attribute of which nothing is said: values stay values that there are, unless they
     /// are floats and vertices are merged.
-    pub(crate) fn usual(field: &Field, merged: bool) -> Self {
+    pub(crate) fn default_for(field: &Field, merged: bool) -> Self {
         match field.column.dtype().kind {
             _ if !merged => Self::First,
             DtypeKind::Float if field.categories.is_none() => Self::Mean,

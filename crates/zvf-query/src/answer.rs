@@ -5,11 +5,11 @@ use std::fmt;
 use std::time::Duration;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Field, Kind, LevelId, ObjectId, Value};
 use zvf_store::Notice;
 
-use crate::num::{to_f64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::Mode;
 
@@ -100,7 +100,7 @@ pub struct Statistics {
     pub vertices: u64,
     /// The coordinates, axis by axis.
     pub axes: Vec<Summary>,
-    /// The attributes of vertices, then those of objects.
+    /// The attributes of vertices, then those of links, then those of objects.
     pub attributes: Vec<AttributeStatistics>,
 }
 
@@ -124,24 +124,34 @@ impl AttributeStatistics {
         Self { scope, name: name.to_owned(), dtype, components }
     }
 
+    /// One summary of all values, whatever their place in a row.
+    #[must_use]
+    pub fn total(&self) -> Summary {
+        let mut total = Summary::default();
+        self.components.iter().for_each(|component| total.merge(component));
+        total
+    }
+
     pub(crate) fn of_field(field: &Field) -> Self {
         Self::new(Scope::Vertex, &field.name, field.column.dtype(), field.column.width())
     }
 }
 
-/// A summary of values. A value that is absent or NaN is null, and counts for nothing else.
+/// A summary of values. A value that is absent or NaN counts for nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Values that are not null.
+    /// Values that are there and not NaN.
     pub count: u64,
-    /// Values that are null.
+    /// Values that are absent.
     pub nulls: u64,
+    /// Values that are NaN.
+    pub nans: u64,
     /// The least value; `None` where there is none.
     pub min: Option<Value>,
     /// The greatest value.
     pub max: Option<Value>,
-    pub(crate) sum: f64,
+    pub(crate) mean: f64, // of the values so far: their sum would overflow
     pub(crate) is_text: bool,
 }
 
@@ -149,7 +159,7 @@ impl Summary {
     /// The mean; `None` of text, and where there is no value. True counts as 1.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0 && !self.is_text).then(|| self.sum / to_f64(self.count))
+        (self.count > 0 && !self.is_text).then_some(self.mean)
     }
 }
 

@@ -12,7 +12,6 @@
 mod answer;
 mod error;
 mod lineage;
-mod num;
 pub mod predicate;
 mod query;
 mod reader;

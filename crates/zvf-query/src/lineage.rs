@@ -9,11 +9,11 @@
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
 use crate::error::{BadQuery, QueryError};
-use crate::num::to_u64;
 
 impl Reader {
     /// For each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for

@@ -34,6 +34,7 @@ use crate::region::Region;
 ///     .filter("radius > 2".parse()?)
 ///     .limit(100);
 /// assert_eq!(query.region().map(|region| region.axes()), Some(2));
+/// assert_eq!((query.max_vertices(), query.object_ids()), (Some(100), None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -205,6 +206,90 @@ impl Query {
     #[must_use]
     pub const fn region(&self) -> Option<&Region> {
         self.region.as_ref()
+    }
+
+    /// How the level is chosen.
+    #[must_use]
+    pub const fn level_rule(&self) -> &LevelRule {
+        &self.level
+    }
+
+    /// The kind of geometry asked for; the first one of the store without it.
+    #[must_use]
+    pub const fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// The objects asked for, in the order of the answer; all without it.
+    #[must_use]
+    pub fn object_ids(&self) -> Option<&[ObjectId]> {
+        self.objects.as_deref()
+    }
+
+    /// The groups asked for, by their numbers; all objects without it.
+    #[must_use]
+    pub fn group_numbers(&self) -> Option<&[u64]> {
+        self.groups.as_deref()
+    }
+
+    /// The conditions on values.
+    #[must_use]
+    pub const fn predicate(&self) -> Option<&Predicate> {
+        self.predicate.as_ref()
+    }
+
+    /// Which attributes come along.
+    #[must_use]
+    pub const fn column_choice(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// The order asked for; that of the kind without it.
+    #[must_use]
+    pub const fn row_order(&self) -> Option<Order> {
+        self.order
+    }
+
+    /// The most vertices that the answer may have.
+    #[must_use]
+    pub const fn max_vertices(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// What becomes of ids of objects that are not there.
+    #[must_use]
+    pub const fn unknown_id_rule(&self) -> UnknownIds {
+        self.unknown_ids
+    }
+
+    /// Whether cells that are listed and not there are left out.
+    #[must_use]
+    pub const fn allows_missing(&self) -> bool {
+        self.allow_missing
+    }
+
+    /// Whether vertices come with the ids of their objects.
+    #[must_use]
+    pub const fn has_owners(&self) -> bool {
+        self.owners
+    }
+
+    /// Whether vertices come with where they are stored.
+    #[must_use]
+    pub const fn has_places(&self) -> bool {
+        self.places
+    }
+
+    /// Whether levels that this one builds on are left out.
+    #[must_use]
+    pub const fn is_own_level_only(&self) -> bool {
+        self.own_level_only
+    }
+
+    /// Whether cells that are read for it are not kept.
+    #[must_use]
+    pub const fn is_uncached(&self) -> bool {
+        self.uncached
     }
 
     /// The mode for a kind of geometry: the one set, or the kind's own.

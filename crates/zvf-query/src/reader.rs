@@ -143,7 +143,7 @@ impl Reader {
     }
 
     /// Least and greatest value, mean and nulls of the coordinates of level `level`, of the attributes of
-    /// its vertices and of its objects. Everything is read once, in bounded memory.
+    /// its vertices, links and objects. Everything is read once, in bounded memory.
     ///
     /// # Errors
     ///
@@ -153,7 +153,21 @@ impl Reader {
         level: LevelId,
         kind: Option<Kind>,
     ) -> Result<Statistics, QueryError> {
-        let statistics = run::statistics(self, level, kind).await?;
+        self.statistics_with_progress(level, kind, &mut |_vertices| {}).await
+    }
+
+    /// [`statistics`](Self::statistics); `on_progress` hears of the vertices so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`statistics`](Self::statistics).
+    pub async fn statistics_with_progress(
+        &self,
+        level: LevelId,
+        kind: Option<Kind>,
+        on_progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Statistics, QueryError> {
+        let statistics = run::statistics(self, level, kind, on_progress).await?;
         self.store.check_maps()?;
         Ok(statistics)
     }
@@ -188,7 +202,7 @@ impl Reader {
             Some(warm) => warm,
             None => {
                 let opened = LevelReader::open(&self.store, level).await?;
-                let warm = Arc::new(Warm::over(opened).await?);
+                let warm = Arc::new(Warm::from_level(opened).await?);
                 Arc::clone(levels().entry((level, None)).or_insert(warm))
             }
         };
@@ -200,7 +214,7 @@ impl Reader {
             return Ok(warm);
         }
         let Some(opened) = own.level.of_kind(kind).await? else { return Ok(own) };
-        let warm = Arc::new(Warm::over(opened).await?);
+        let warm = Arc::new(Warm::from_level(opened).await?);
         Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(warm)))
     }
 }

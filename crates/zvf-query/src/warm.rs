@@ -31,7 +31,7 @@ type Kept<T> = Mutex<BTreeMap<String, T>>;
 
 impl Warm {
     /// Nothing known yet of an open level.
-    pub(crate) async fn over(level: LevelReader) -> Result<Self, ModelError> {
+    pub(crate) async fn from_level(level: LevelReader) -> Result<Self, ModelError> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
         Ok(Self {

@@ -7,8 +7,9 @@
 //!
 //! Not here: where things are (`view`), and what inks mean (`ink`, `picture`).
 
+use zvf_format::num::{f64_from_i64, nearest_f32, saturating_floor_i64, usize_from_u32};
+
 use crate::ink::Ink;
-use crate::num::{floor, signed_to_f64, to_f32, usize_from_u32};
 use crate::options::Size;
 use crate::view::{cross, dot, sub};
 
@@ -57,14 +58,14 @@ impl Canvas {
             return;
         }
         if width <= 1 {
-            return self.put(floor(x), floor(y), near, ink, LIGHT);
+            return self.put(saturating_floor_i64(x), saturating_floor_i64(y), near, ink, LIGHT);
         }
         let radius = f64::from(width) / 2.0;
         let Some((left, right)) = clamped(x - radius, x + radius, self.size.width) else { return };
         let Some((top, bottom)) = clamped(y - radius, y + radius, self.size.height) else { return };
         for row in top..=bottom {
             for column in left..=right {
-                let (dx, dy) = (signed_to_f64(column) + 0.5 - x, signed_to_f64(row) + 0.5 - y);
+                let (dx, dy) = (f64_from_i64(column) + 0.5 - x, f64_from_i64(row) + 0.5 - y);
                 if dx * dx + dy * dy <= radius * radius {
                     self.put(column, row, near, ink, LIGHT);
                 }
@@ -127,9 +128,9 @@ impl Canvas {
         let numbers = [one, two, three].map(Ink::as_number);
         let mut filled = false;
         for row in top..=bottom {
-            let y = signed_to_f64(row) + 0.5;
+            let y = f64_from_i64(row) + 0.5;
             for column in left..=right {
-                let x = signed_to_f64(column) + 0.5;
+                let x = f64_from_i64(column) + 0.5;
                 // Shares of the corners; they sum to 1.
                 let first = ((bx - x) * (cy - y) - (by - y) * (cx - x)) / area;
                 let second = ((cx - x) * (ay - y) - (cy - y) * (ax - x)) / area;
@@ -186,7 +187,7 @@ impl Canvas {
         let index = usize_from_u32(y)
             .saturating_mul(usize_from_u32(self.size.width))
             .saturating_add(usize_from_u32(x));
-        let near = to_f32(near);
+        let near = nearest_f32(near);
         if let Some(pixel) = self.pixels.get_mut(index)
             && near > pixel.near
         {
@@ -198,7 +199,7 @@ impl Canvas {
 /// The pixels of a row that a stretch meets.
 fn clamped(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
     let last = i64::from(pixels).saturating_sub(1);
-    let (low, high) = (floor(low).max(0), floor(high).min(last));
+    let (low, high) = (saturating_floor_i64(low).max(0), saturating_floor_i64(high).min(last));
     (low <= high).then_some((low, high))
 }
 
@@ -208,7 +209,11 @@ fn light(a: [f64; 3], b: [f64; 3], c: [f64; 3]) -> u8 {
     let length = dot(normal, normal).sqrt();
     let lit = (dot(normal, TO_THE_LIGHT) / length).abs();
     // A face without an area has no direction.
-    if lit.is_nan() { LIGHT } else { crate::num::byte(255.0 * (DIMMEST + (1.0 - DIMMEST) * lit)) }
+    if lit.is_nan() {
+        LIGHT
+    } else {
+        crate::colour::round_u8(255.0 * (DIMMEST + (1.0 - DIMMEST) * lit))
+    }
 }
 
 fn at([x, y, z]: [f64; 3], [dx, dy, dz]: [f64; 3], t: f64) -> [f64; 3] {

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_format::num::{f64_from_u64, to_u64};
+
 use crate::error::RenderError;
-use crate::num::{byte, to_f64, to_u64};
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
@@ -54,10 +55,10 @@ impl ColourMap {
     pub fn at(self, share: f64) -> Rgb {
         let stops = self.stops();
         let ends = stops.iter().skip(1);
-        let mut left = share.clamp(0.0, 1.0) * to_f64(to_u64(ends.len()));
+        let mut left = share.clamp(0.0, 1.0) * f64_from_u64(to_u64(ends.len()));
         for (from, to) in stops.iter().zip(ends) {
             if left <= 1.0 {
-                return between(*from, *to, left);
+                return interpolate(*from, *to, left);
             }
             left -= 1.0;
         }
@@ -110,21 +111,21 @@ pub(crate) fn of_text(text: &str) -> Rgb {
 
 /// A colour darkened to a share of 255.
 pub(crate) fn shaded(colour: Rgb, shade: u8) -> Rgb {
-    colour.map(|part| byte(f64::from(part) * f64::from(shade) / 255.0))
+    colour.map(|part| round_u8(f64::from(part) * f64::from(shade) / 255.0))
 }
 
 /// Hue from 0 to 1 around the circle, strength and value from 0 to 1.
 fn from_hue(hue: f64, strength: f64, value: f64) -> Rgb {
     [5.0, 3.0, 1.0].map(|offset: f64| {
         let k = (offset + hue * 6.0).rem_euclid(6.0);
-        byte(255.0 * value * (1.0 - strength * k.min(4.0 - k).clamp(0.0, 1.0)))
+        round_u8(255.0 * value * (1.0 - strength * k.min(4.0 - k).clamp(0.0, 1.0)))
     })
 }
 
-fn between(from: Rgb, to: Rgb, share: f64) -> Rgb {
+fn interpolate(from: Rgb, to: Rgb, share: f64) -> Rgb {
     let [a, b, c] = from.map(f64::from);
     let [d, e, f] = to.map(f64::from);
-    [(a, d), (b, e), (c, f)].map(|(from, to)| byte(from + (to - from) * share))
+    [(a, d), (b, e), (c, f)].map(|(from, to)| round_u8(from + (to - from) * share))
 }
 
 /// What has no value, or belongs to nothing.
@@ -157,6 +158,12 @@ const MAGMA: [Rgb; 9] = [
 ];
 const GREY: [Rgb; 2] = [[0, 0, 0], [255, 255, 255]];
 const COOLWARM: [Rgb; 3] = [[59, 76, 192], [221, 221, 221], [180, 4, 38]];
+
+/// The nearest byte, 0 for NaN.
+#[expect(clippy::as_conversions, reason = "a cast that saturates is what is asked for")]
+pub(crate) fn round_u8(x: f64) -> u8 {
+    x.round() as u8
+}
 
 #[cfg(test)]
 mod tests {
@@ -209,5 +216,13 @@ mod tests {
         assert!(apart > 85, "{apart} of 100");
         assert_eq!(of_text("axon"), of_text("axon"));
         assert_ne!(of_text("axon"), of_text("soma"));
+    }
+
+    #[test]
+    fn a_byte_is_the_nearest() {
+        assert_eq!(
+            [round_u8(-3.0), round_u8(254.5), round_u8(1e9), round_u8(f64::NAN)],
+            [0, 255, 255, 0]
+        );
     }
 }

@@ -3,11 +3,11 @@
 //! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only mixing
 //! along an edge and the last step differ.
 
+use zvf_format::num::nearest_f32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Field, ObjectId, Value};
 
 use crate::colour::{PLAIN, Rgb, UNKNOWN, of_identity, of_text};
-use crate::num::to_f32;
 
 /// A number or a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Ink {
     pub(crate) const EMPTY: Self = Self(0);
 
     pub(crate) fn number(x: f64) -> Self {
-        Self(to_f32(x).to_bits())
+        Self(nearest_f32(x).to_bits())
     }
 
     pub(crate) fn colour([red, green, blue]: Rgb) -> Self {

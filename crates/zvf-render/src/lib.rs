@@ -20,7 +20,6 @@ mod canvas;
 mod colour;
 mod error;
 mod ink;
-mod num;
 mod options;
 mod paint;
 mod picture;

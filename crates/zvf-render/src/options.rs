@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::Bounds;
 
 use crate::colour::{ColourMap, Rgb};
 use crate::error::RenderError;
-use crate::num::usize_from_u32;
 use crate::view::View;
 
 /// How a picture is made. The defaults show everything the query finds, from above where there are two

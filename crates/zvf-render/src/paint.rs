@@ -7,11 +7,11 @@
 //! meshes                       triangles; a face of more corners as a fan around its first one
 //! ```
 
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, Column, Elements};
 
 use crate::canvas::{Canvas, Corner};
 use crate::ink::{Inks, Meaning, Source};
-use crate::num::to_u64;
 use crate::view::Camera;
 
 /// What draws.

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use png::{BitDepth, ColorType, Compression, Encoder};
+use zvf_format::num::usize_from_u32;
 
 use crate::canvas::{Canvas, Pixel};
+use crate::colour::round_u8;
 use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
-use crate::num::{byte, usize_from_u32};
 use crate::options::{Ground, Options, Size};
 use crate::paint::Drawn;
 
@@ -103,7 +104,7 @@ impl Picture {
 
     /// Vertices that have no finite place: they, and what they belong to, are not in the picture.
     #[must_use]
-    pub const fn nowhere(&self) -> u64 {
+    pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
     }
 
@@ -163,7 +164,7 @@ impl Colours {
         if value.is_nan() || share.is_nan() {
             return UNKNOWN;
         }
-        table.get(usize::from(byte(share * 255.0))).copied().unwrap_or(UNKNOWN)
+        table.get(usize::from(round_u8(share * 255.0))).copied().unwrap_or(UNKNOWN)
     }
 }
 

@@ -1,13 +1,13 @@
 //! From a question to its picture.
 
 use futures_util::StreamExt as _;
+use zvf_format::num::{f64_from_u64, to_u64};
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Columns, Plan, Query, Reader};
 
 use crate::canvas::Canvas;
 use crate::error::RenderError;
 use crate::ink::{Meaning, Source};
-use crate::num::{to_f64, to_u64};
 use crate::options::{ColourBy, Options, Size};
 use crate::paint::{Drawn, Painter};
 use crate::picture::Picture;
@@ -113,9 +113,9 @@ fn camera(
 
 /// How wide things are that have no width: so that few are seen, and many do not cover each other.
 fn width(size: Size, plan: &Plan, share: f64, most: f64) -> u32 {
-    let room = to_f64(to_u64(size.area())) / to_f64(plan.rows.max(1));
+    let room = f64_from_u64(to_u64(size.area())) / f64_from_u64(plan.rows.max(1));
     let width = (room.sqrt() * share).clamp(1.0, most);
-    crate::num::byte(width).into()
+    crate::colour::round_u8(width).into()
 }
 
 /// Pixels that stay free on each side.

@@ -33,6 +33,12 @@ pub enum RepairError {
         /// The object.
         path: String,
     },
+    /// The store has a journal, which a repair would go past.
+    #[error(
+        "{}, the store has a journal: repair it by \"zvf repair\", which commits what it does",
+        Class::InvalidArgument
+    )]
+    HasJournal,
     /// There is nothing beside the store.
     #[error(
         "{}, a store that is a whole bucket has no place beside it for what is replaced",
@@ -71,7 +77,7 @@ impl RepairError {
             Self::Store(error) => error.class(),
             Self::Changed { .. } => Class::Conflict,
             Self::NoConditionalPut { .. } => Class::Unsupported,
-            Self::NothingBeside => Class::InvalidArgument,
+            Self::NothingBeside | Self::HasJournal => Class::InvalidArgument,
             Self::Io { .. } => Class::Io,
             Self::Backend { .. } => Class::Unavailable,
         }

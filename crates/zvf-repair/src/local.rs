@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use zvf_metadata::Node;
-use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock};
+use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records};
 
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};
@@ -23,7 +23,7 @@ use crate::plan::{Change, Plan};
 ///
 /// # Errors
 ///
-/// [`RepairError::Changed`] when an object is not what the plan was made from; before anything is changed, unless
+/// [`RepairError::HasJournal`] for a store that is edited; [`RepairError::Changed`] when an object is not what the plan was made from; before anything is changed, unless
 /// somebody else changed it meanwhile. `Conflict` while another command changes the store; [`RepairError::Io`] when a
 /// file cannot be read or written.
 pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>, RepairError> {
@@ -44,6 +44,9 @@ pub fn apply_local_on(
 ) -> Result<Option<PathBuf>, RepairError> {
     let lock = TargetLock::acquire(disk, root)?;
     let root = lock.target().to_owned();
+    if count_records(&root).map_err(RepairError::io("journal"))? > 0 {
+        return Err(RepairError::HasJournal);
+    }
     for change in &plan.changes {
         check(&root, change)?;
     }

@@ -52,13 +52,17 @@ pub async fn apply_remote(
     if plan.is_empty() {
         return Ok(None);
     }
+    let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
+    if !log.map_err(|source| refused("log", source))?.objects.is_empty() {
+        return Err(RepairError::HasJournal);
+    }
     let place = begin(store, kept, plan).await?;
     let mut known = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {
         known.push(compared(store, prefix, &place, change).await?);
     }
     for (change, mode) in plan.changes.iter().zip(known) {
-        replace(store, &below(prefix, &change.path), change, mode).await?;
+        replace(store, &join(prefix, &change.path), change, mode).await?;
     }
     Ok(Some(place))
 }
@@ -100,7 +104,7 @@ async fn compared(
     place: &Path,
     change: &Change,
 ) -> Result<PutMode, RepairError> {
-    let found = read(store, &below(prefix, &change.path), &change.path).await?;
+    let found = read(store, &join(prefix, &change.path), &change.path).await?;
     let Some(before) = &change.before else {
         return match found {
             None => Ok(PutMode::Create),
@@ -114,7 +118,7 @@ async fn compared(
     if version.e_tag.is_none() && version.version.is_none() {
         return Err(RepairError::NoConditionalPut { path: change.path.clone() });
     }
-    let copy = below(place, &change.path);
+    let copy = join(place, &change.path);
     let copied = put(store, &copy, &bytes, PutMode::Overwrite).await;
     copied.map_err(|source| refused(&change.path, source))?;
     Ok(PutMode::Update(version))
@@ -213,7 +217,7 @@ fn words(plan: &Plan) -> String {
     text
 }
 
-fn below(prefix: &Path, path: &str) -> Path {
+fn join(prefix: &Path, path: &str) -> Path {
     path.split('/').fold(prefix.clone(), |place, part| place.join(part))
 }
 

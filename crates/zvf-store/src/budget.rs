@@ -69,6 +69,7 @@ impl Budget {
     /// # Errors
     ///
     /// As [`reserve`](Self::reserve).
+    #[cfg(any(feature = "local", test))]
     pub(crate) fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>, StoreError> {
         self.check(bytes)?;
         let permit = Arc::clone(&self.bytes).try_acquire_many_owned(units(bytes)).ok();
@@ -84,7 +85,9 @@ impl Budget {
     /// Bytes that could be reserved right now without waiting.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        crate::num::to_u64(self.bytes.available_permits()).saturating_mul(UNIT).min(self.max_bytes)
+        zvf_format::num::to_u64(self.bytes.available_permits())
+            .saturating_mul(UNIT)
+            .min(self.max_bytes)
     }
 
     /// Waits until one more request may be sent.

@@ -15,10 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
-use crate::num::to_u64;
 
 /// One thing that can be kept: an array and a slot of it, both numbered by the handle.
 type Slot = (u32, u64);

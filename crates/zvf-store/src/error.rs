@@ -447,6 +447,7 @@ pub(crate) enum Change {
     /// The reply has another length than the request.
     Length { expected: u64, found: u64 },
     /// Another store lies under the name by now, and what is left of the opened one cannot be trusted.
+    #[cfg(feature = "local")]
     Store,
 }
 
@@ -560,6 +561,7 @@ fn io_text(error: &io::Error) -> String {
 fn change_text(change: &Change) -> String {
     match change {
         Change::Version => "the object was replaced while it was being read".to_owned(),
+        #[cfg(feature = "local")]
         Change::Store => {
             "the store was replaced while it was being read: open it again, or run the command again"
                 .to_owned()

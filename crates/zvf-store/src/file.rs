@@ -15,6 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
 use crate::budget::Budget;
@@ -22,7 +23,6 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::{MappedFile, Reopened};
-use crate::num::{to_u64, to_usize};
 use crate::options::OpenOptions;
 use crate::source::{Get, IoStats, Place, Remote, Source, Version, url};
 
@@ -280,7 +280,7 @@ impl RangedFile {
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
     empty(to_u64(whole.len()), range)?;
-    Ok(whole.slice(to_usize(range.start)..to_usize(range.end)))
+    Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
 /// Nothing, when `range` lies in a file of `size` bytes.

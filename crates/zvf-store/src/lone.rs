@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
 
@@ -21,7 +22,6 @@ use crate::docs::Docs;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Shards, ZarrArray, fill_item};
-use crate::num::{to_u64, to_usize};
 use crate::options::OpenOptions;
 use crate::source::Source;
 
@@ -140,12 +140,15 @@ impl LoneArray {
 
     fn in_order(&self, bytes: Bytes) -> Bytes {
         let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
-        let size = to_usize(dtype.size);
+        let size = saturating_usize(dtype.size);
         let bytes = match order {
             None => bytes,
             Some(order) => {
-                let shape: Vec<usize> =
-                    doc.inner_chunk_shape().iter().map(|&extent| to_usize(extent)).collect();
+                let shape: Vec<usize> = doc
+                    .inner_chunk_shape()
+                    .iter()
+                    .map(|&extent| saturating_usize(extent))
+                    .collect();
                 untranspose(&bytes, &shape, order, size).into()
             }
         };

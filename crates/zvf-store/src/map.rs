@@ -34,12 +34,12 @@ mod immutable;
 
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
 use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
 use crate::file::RangedFile;
-use crate::num::{to_u64, to_usize};
 use crate::open::Store;
 use crate::options::OpenOptions;
 use crate::signal::{MAX_WATCHED, Watch};
@@ -184,7 +184,7 @@ impl MappedFile {
             let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
             return Err(error.with_span(start, start.saturating_add(len)));
         };
-        let (start, end) = (to_usize(start), to_usize(end));
+        let (start, end) = (saturating_usize(start), saturating_usize(end));
         Ok(View { file: Arc::clone(&self.0), start, end })
     }
 }

@@ -59,7 +59,9 @@ pub(crate) async fn cells(
     }
     let core = match (shared.node(key).await?.as_deref(), shared.family) {
         (Some(Node::Array(doc)), _) => CellsCore::of_array(shared, key, doc)?,
-        (Some(Node::Group(_)), LayoutFamily::C) => return Err(odd(key, "an array", "a group")),
+        (Some(Node::Group(_)), LayoutFamily::C) => {
+            return Err(odd_node(key, "an array", "a group"));
+        }
         (Some(Node::Group(doc)), _) => {
             if let Some(layout) = doc.attributes.get("layout") {
                 return Err(unknown_layout(key, layout));
@@ -95,7 +97,7 @@ pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>
                 manifests(shared, key, group).await?
             }
             None if is_flat(shared.family, group) => RowsCore::of_group(key, group)?,
-            None => return Err(odd(key, "an array of rows", "a group")),
+            None => return Err(odd_node(key, "an array of rows", "a group")),
         },
     };
     Ok(Some(Rows::new(shared, keep(&shared.opened.rows, key, core))))
@@ -110,7 +112,7 @@ async fn manifests(
     match shared.node(&key).await?.as_deref() {
         None => Err(StoreError::absent(&key, "the object index names this layout")),
         Some(Node::Array(doc)) => RowsCore::of_array(shared, &key, doc, &group.attributes),
-        Some(Node::Group(_)) => Err(odd(&key, "an array", "a group")),
+        Some(Node::Group(_)) => Err(odd_node(&key, "an array", "a group")),
     }
 }
 
@@ -134,7 +136,7 @@ pub(crate) async fn dense(
 pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
-        Some(Node::Array(_)) => Err(odd(key, "a group", "an array")),
+        Some(Node::Array(_)) => Err(odd_node(key, "a group", "an array")),
         None if is_implicit(shared, key).await? => Ok(Some(GroupDoc::default())),
         None => Ok(None),
     }
@@ -219,7 +221,7 @@ fn unknown_layout(key: &Key, layout: &serde_json::Value) -> StoreError {
     StoreError::unsupported(Op::Parse, "layout", name).with_key(key)
 }
 
-fn odd(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
+fn odd_node(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
     StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
 }

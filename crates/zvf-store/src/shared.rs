@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
@@ -15,7 +16,6 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::node::Opened;
 use crate::notice::Notices;
-use crate::num::to_u64;
 use crate::source::Source;
 
 /// One open store.

@@ -259,6 +259,25 @@ static PLACES: [Place; MAX_WATCHED] = [const { Place::free() }; MAX_WATCHED];
 mod tests {
     use super::*;
 
+    /// The interpreter of `cargo xtask miri` runs this in many orders, with memory as weak as the language allows.
+    #[test]
+    fn a_range_is_seen_whole_or_not_at_all() {
+        static PLACE: Place = Place::free();
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let writer = std::thread::spawn(move || {
+            for _ in 0..rounds {
+                PLACE.write(1000, 2000);
+                PLACE.write(5000, 6000);
+            }
+        });
+        for _ in 0..rounds {
+            // Between the two: in a range of the start of one and the end of the other.
+            assert!(!PLACE.holds(3000));
+        }
+        writer.join().unwrap();
+        assert!(PLACE.holds(5500) && !PLACE.holds(1500));
+    }
+
     #[test]
     fn places_are_given_back_and_run_out() {
         install_sigbus_handler().unwrap();

@@ -12,6 +12,7 @@
 
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Partition};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
@@ -20,7 +21,6 @@ use zvf_tet::{MemoryBudget, TensorDtype};
 use crate::b2nd::BlockArray;
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::{to_u64, to_usize};
 use crate::slice::Slice;
 use crate::tet::TensorFile;
 
@@ -210,7 +210,11 @@ impl AnyArray {
         stop: &[u64],
         memory: &Memory,
     ) -> Result<Bytes, TensorError> {
-        let slice = if start.is_empty() { Slice::all() } else { Slice::between(start, stop) };
+        // Of an array without items there is no box that a form could be asked for.
+        if self.shape().contains(&0) && stop == self.shape() {
+            return Ok(Bytes::new());
+        }
+        let slice = if start.is_empty() { Slice::all() } else { Slice::from_bounds(start, stop) };
         match &self.0 {
             Form::Tet { file, name, .. } => {
                 Ok(file.tensor(name)?.slice(&slice, memory).await?.bytes().clone())
@@ -242,11 +246,12 @@ async fn zarr_box(
             Found::from(bytes),
         ));
     }
-    let mut out: Vec<u8> = array.fill().iter().copied().cycle().take(to_usize(bytes)).collect();
+    let mut out: Vec<u8> =
+        array.fill().iter().copied().cycle().take(saturating_usize(bytes)).collect();
     let at_once = WAVE.checked_div(u64::from(geometry.chunk_size()).max(1)).unwrap_or(1).max(1);
     let mut parts = selection.chunks();
     loop {
-        let wave: Vec<_> = parts.by_ref().take(to_usize(at_once)).collect();
+        let wave: Vec<_> = parts.by_ref().take(saturating_usize(at_once)).collect();
         if wave.is_empty() {
             return Ok(out);
         }
@@ -255,7 +260,7 @@ async fn zarr_box(
         for (part, chunk) in wave.iter().zip(array.chunks(&wanted).await?) {
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
-                let [from, to, len] = [run.from, run.to, run.len].map(to_usize);
+                let [from, to, len] = [run.from, run.to, run.len].map(saturating_usize);
                 let source = chunk.get(from..from.saturating_add(len));
                 let target = out.get_mut(to..to.saturating_add(len));
                 if let (Some(source), Some(target)) = (source, target) {

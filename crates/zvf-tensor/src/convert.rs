@@ -19,15 +19,16 @@ use std::path::Path;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
+use zvf_publish::CommitGate;
 use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline};
 
 use crate::any::{AnyArray, TEXT_UNIT, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::to_usize;
 use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
@@ -107,6 +108,8 @@ pub struct ConvertOptions {
     pub replace: bool,
     /// Limits of reading.
     pub memory: Memory,
+    /// Passed right before the new array is visible, so that whoever asks it to stop knows which came first.
+    pub gate: CommitGate,
 }
 
 impl Default for ConvertOptions {
@@ -120,6 +123,7 @@ impl Default for ConvertOptions {
             dataset: "data".to_owned(),
             replace: false,
             memory: Memory::default(),
+            gate: CommitGate::default(),
         }
     }
 }
@@ -199,7 +203,7 @@ pub async fn gather(
         tensors.push(tensor.compressed(compression));
     }
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
-    let mut new = AtomicTensorFile::create(path, options.replace)?;
+    let mut new = AtomicTensorFile::create_gated(path, options.replace, &options.gate)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
     let mut done = 0_u64;
     for (name, array) in arrays {
@@ -255,7 +259,7 @@ async fn to_blocks(
     }
     let total = new.geometry().chunk_count();
     let sparse = form == ArrayForm::B2ndFolder;
-    let mut file = BlockFile::create(path, new, sparse, options.replace)?;
+    let mut file = BlockFile::create_gated(path, new, sparse, options.replace, &options.gate)?;
     let mut done = 0_u64;
     while let Some((start, stop)) = file.writer().next_box() {
         let items = array.read(&start, &stop, &options.memory).await?;
@@ -282,7 +286,11 @@ async fn to_zarr(
         BlockGeometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
     let text = document(array, dtype, &shard, &block, options).print();
 
-    let store = BuildOptions { replace: options.replace, ..BuildOptions::default() };
+    let store = BuildOptions {
+        replace: options.replace,
+        gate: options.gate.clone(),
+        ..BuildOptions::default()
+    };
     let build = Build::begin(address, store).await?;
     let zarr = build.verbatim_array("", text.clone().into())?;
     let total = geometry.chunk_count();
@@ -296,9 +304,9 @@ async fn to_zarr(
         let selection = geometry.select(&start, &stop)?;
         let mut first = None;
         for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
-            let mut padded = vec![0; to_usize(geometry.block_size().into())];
+            let mut padded = vec![0; saturating_usize(geometry.block_size().into())];
             for run in part.runs() {
-                let [to, from, len] = [run.from, run.to, run.len].map(to_usize);
+                let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
                 let target = padded.get_mut(to..to.saturating_add(len));
                 let source = items.get(from..from.saturating_add(len));
                 if let (Some(target), Some(source)) = (target, source) {
@@ -406,7 +414,7 @@ fn halved(shape: &[u64], size: u64, most: u64) -> Vec<u64> {
 /// Items with their lowest byte first.
 fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
-    let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { to_usize(dtype.size) };
+    let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { saturating_usize(dtype.size) };
     let mut bytes = Vec::from(items);
     bytes.chunks_exact_mut(unit.max(1)).for_each(<[u8]>::reverse);
     bytes.into()

@@ -41,7 +41,6 @@ mod b2nd;
 mod convert;
 mod error;
 mod memory;
-mod num;
 mod pack;
 mod pause;
 mod publish;

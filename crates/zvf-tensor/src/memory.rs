@@ -38,7 +38,7 @@ impl Memory {
         // Asking the system takes longer than a small slice: only where a share of that is wanted.
         let is_share = self.wish.bytes() == 0 && file.bytes() == 0;
         let free = if is_share { free_memory() } else { None };
-        self.wish.within(file, free, self.ceiling)
+        self.wish.fit_within(file, free, self.ceiling)
     }
 }
 

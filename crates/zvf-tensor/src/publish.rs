@@ -83,8 +83,11 @@ impl NewFolder {
         path: &Path,
         replace: bool,
         marker: &'static str,
+        gate: &CommitGate,
     ) -> Result<Self, TensorError> {
-        let options = StagingOptions { replace, replace_file: true, ..StagingOptions::new(marker) };
+        let gate = gate.clone();
+        let options =
+            StagingOptions { replace, replace_file: true, gate, ..StagingOptions::new(marker) };
         let begin = || {
             let lock = TargetLock::acquire(&Disk::default(), path)?;
             StagingDir::begin(lock, options)
@@ -120,7 +123,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let make = |replace, text: &str| {
-            let new = NewFolder::create(&path, replace, "index")?;
+            let new = NewFolder::create(&path, replace, "index", &CommitGate::default())?;
             fs::write(new.path().join("index"), text).unwrap();
             new.publish()
         };
@@ -129,7 +132,7 @@ mod tests {
         assert_eq!(make(false, "two").unwrap_err().class(), Class::AlreadyExists);
         make(true, "three").unwrap();
         assert_eq!(read(), "three");
-        let busy = NewFolder::create(&path, true, "index").unwrap();
+        let busy = NewFolder::create(&path, true, "index", &CommitGate::default()).unwrap();
         assert_eq!(make(true, "four").unwrap_err().class(), Class::Conflict);
         drop(busy);
 

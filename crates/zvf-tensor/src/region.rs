@@ -2,7 +2,7 @@
 //!
 //! Items are in C order. Copies go run by run along the last axis.
 
-use crate::num::to_usize;
+use zvf_format::num::saturating_usize;
 
 /// From `start` to below `stop` on every axis; both of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Region {
     }
 
     /// What lies inside of an array.
-    pub(crate) fn within(&self, shape: &[u64]) -> Self {
+    pub(crate) fn clamp_to(&self, shape: &[u64]) -> Self {
         self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
 
@@ -69,10 +69,11 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
         return;
     }
     let run = common.axes().last().map_or(1, |(start, stop)| stop.saturating_sub(start));
-    let len = to_usize(run).saturating_mul(item);
+    let len = saturating_usize(run).saturating_mul(item);
     let mut at = common.start.clone();
     loop {
-        let [read, write] = [from, to].map(|place| to_usize(place.place(&at)).saturating_mul(item));
+        let [read, write] =
+            [from, to].map(|place| saturating_usize(place.place(&at)).saturating_mul(item));
         let read = source.get(read..read.saturating_add(len));
         let write = target.get_mut(write..write.saturating_add(len));
         if let (Some(read), Some(write)) = (read, write) {
@@ -114,7 +115,7 @@ mod tests {
         assert!(!a.meets(&region(&[4, 2], &[5, 3])));
         assert_eq!(a.items(), 12);
         assert!(a.is_inside(&[4, 5]) && !a.is_inside(&[4, 4]) && !a.is_inside(&[4]));
-        assert_eq!(a.within(&[2, 3]), region(&[0, 2], &[2, 3]));
+        assert_eq!(a.clamp_to(&[2, 3]), region(&[0, 2], &[2, 3]));
         assert!(region(&[], &[]).meets(&region(&[], &[])));
     }
 

@@ -78,7 +78,7 @@ impl Slice {
 
     /// The slice from `start` to `stop`.
     #[must_use]
-    pub fn between(start: &[u64], stop: &[u64]) -> Self {
+    pub fn from_bounds(start: &[u64], stop: &[u64]) -> Self {
         let cut = |(start, stop): (&u64, &u64)| Cut {
             start: Some(Bound::Index(*start)),
             stop: Some(Bound::Index(*stop)),
@@ -115,7 +115,8 @@ impl Slice {
             return Ok(shape.iter().map(|&extent| AxisSlice::all(extent)).collect());
         }
         if self.cuts.len() != shape.len() {
-            let expected = zvf_format::Expected::Exactly(crate::num::to_u64(shape.len()).into());
+            let expected =
+                zvf_format::Expected::Exactly(zvf_format::num::to_u64(shape.len()).into());
             let (class, found) =
                 (zvf_format::Class::InvalidArgument, zvf_format::Found::from(self.cuts.len()));
             return Err(TensorError::refused(class, "axes of a slice", expected, found));
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(axes("::3,1:", &[9, 5]), [(0, 9, 3), (1, 5, 1)]);
         let all = Slice::all().axes(&[4, 5], label).unwrap();
         assert_eq!(all, [AxisSlice::all(4), AxisSlice::all(5)]);
-        let between = Slice::between(&[1, 2], &[3, 4]);
+        let between = Slice::from_bounds(&[1, 2], &[3, 4]);
         assert_eq!(between, "1:3,2:4".parse().unwrap());
     }
 

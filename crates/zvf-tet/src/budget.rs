@@ -15,9 +15,9 @@
 /// use zvf_tet::MemoryBudget;
 ///
 /// let (query, file) = (MemoryBudget::DEFAULT, MemoryBudget::new(5000, 0));
-/// assert_eq!(query.within(file, Some(1 << 30), None), 1 << 29);
+/// assert_eq!(query.fit_within(file, Some(1 << 30), None), 1 << 29);
 /// // A host that allows less is not talked into more.
-/// assert_eq!(query.within(file, Some(1 << 30), Some(1 << 20)), 1 << 20);
+/// assert_eq!(query.fit_within(file, Some(1 << 30), Some(1 << 20)), 1 << 20);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryBudget {
@@ -53,7 +53,7 @@ impl MemoryBudget {
     /// The budget of a query with this wish on a file with another, where `free` bytes of memory are
     /// to be had. `ceiling` is what the host allows: what a file wishes for never exceeds it.
     #[must_use]
-    pub fn within(self, file: Self, free: Option<u64>, ceiling: Option<u64>) -> u64 {
+    pub fn fit_within(self, file: Self, free: Option<u64>, ceiling: Option<u64>) -> u64 {
         let ceiling = ceiling.unwrap_or(u64::MAX);
         let share = |bps: u16| share(free.unwrap_or(UNKNOWN_MEMORY), bps);
         if self.bytes > 0 {
@@ -108,7 +108,7 @@ mod tests {
         ];
         for (query, file, free, ceiling, budget) in table {
             assert_eq!(
-                query.within(file, free, ceiling),
+                query.fit_within(file, free, ceiling),
                 budget,
                 "{query:?} {file:?} {free:?} {ceiling:?}"
             );

@@ -163,7 +163,7 @@ impl<'a> Directory<'a> {
     /// The dataset with this id, or `None` past the end. Walks the records before it.
     #[must_use]
     pub fn get(&self, id: u32) -> Option<Dataset<'a>> {
-        self.iter().nth(num::to_usize(id))
+        self.iter().nth(num::usize_from_u32(id))
     }
 
     /// The first dataset of exactly this name.
@@ -172,7 +172,7 @@ impl<'a> Directory<'a> {
         self.iter().find(|dataset| dataset.name == name)
     }
 
-    /// Padding and reserved fields that are not zero, and extents that are.
+    /// Padding and reserved fields that are not zero.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -323,11 +323,14 @@ impl<'a> Dataset<'a> {
         let padding = padding.map(|(at, byte)| {
             fault(none, "padding", AT_RECORDS.saturating_add(at), zero, (*byte).into())
         });
-        let empty = self.shape.with_offsets().find(|(_, n)| n.get() == 0).map(|(at, _)| {
-            let at = AT_RECORDS.saturating_add(at);
-            fault(Class::BadShape, "extent", at, Expected::AtLeast(1), 0)
-        });
-        [reserved, padding, empty].into_iter().flatten()
+        [reserved, padding].into_iter().flatten()
+    }
+
+    /// That it has no elements, which is legal.
+    pub(super) fn emptiness(&self) -> Option<FormatError> {
+        let (at, _) = self.shape.with_offsets().find(|(_, n)| n.get() == 0)?;
+        let (part, at) = (Part::TetDirectory, AT_RECORDS.saturating_add(at));
+        Some(FormatError::new(Class::BadShape, part, "extent", at, Expected::AtLeast(1), 0))
     }
 
     /// The fault of having the name of an earlier dataset.

@@ -185,7 +185,8 @@ fn directory<'a>(
     if superblock.dataset_count() == 0 {
         return Ok(Directory::none());
     }
-    let bytes = num::index(Superblock::LEN).and_then(|from| prefix.get(from..)).unwrap_or(&[]);
+    let bytes =
+        num::checked_usize(Superblock::LEN).and_then(|from| prefix.get(from..)).unwrap_or(&[]);
     let index_at = Some(superblock.chunk_index_offset());
     Directory::parse_before(bytes, superblock.dataset_count(), file_len, index_at)
 }
@@ -199,7 +200,7 @@ fn index<'a>(
         return Ok(Index::none());
     }
     let (offset, length) = (superblock.chunk_index_offset(), superblock.chunk_index_length());
-    let span = num::index(offset).zip(num::index(offset.saturating_add(length)));
+    let span = num::checked_usize(offset).zip(num::checked_usize(offset.saturating_add(length)));
     let bytes = span.and_then(|(from, to)| prefix.get(from..to)).unwrap_or(&[]);
     Index::parse(bytes, payload_end).map_err(|error| error.shifted(offset))
 }

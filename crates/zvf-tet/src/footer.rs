@@ -117,7 +117,8 @@ impl<'a> Footer<'a> {
             return Err(refuse(Class::OutOfBounds, "history_json_len", at(16), expected, len));
         }
         let need = len.saturating_add(Self::TAIL); // at most the file
-        let Some(json) = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(len)?))
+        let Some(json) =
+            last_bytes(tail, need).and_then(|bytes| bytes.get(..num::checked_usize(len)?))
         else {
             return Ok(Progress::More(need));
         };
@@ -144,7 +145,8 @@ impl<'a> Footer<'a> {
             return Ok(Progress::Done(self));
         };
         let need = file_len.saturating_sub(spill.offset);
-        let spilled = last_bytes(tail, need).and_then(|bytes| bytes.get(..num::index(spill.len)?));
+        let spilled =
+            last_bytes(tail, need).and_then(|bytes| bytes.get(..num::checked_usize(spill.len)?));
         let Some(metadata) = spilled else {
             return Ok(Progress::More(need));
         };
@@ -330,7 +332,7 @@ fn references(
 }
 
 fn last_bytes(bytes: &[u8], n: u64) -> Option<&[u8]> {
-    bytes.get(bytes.len().checked_sub(num::index(n)?)?..)
+    bytes.get(bytes.len().checked_sub(num::checked_usize(n)?)?..)
 }
 
 fn refuse(

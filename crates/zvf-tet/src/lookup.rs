@@ -78,7 +78,7 @@ impl<'a> Lookup<'a> {
     pub fn new(index: &Index<'a>, id: u32, geometry: &TileGeometry, first_row: u64) -> Self {
         let rows = index.rows();
         let own = |row: &Row| row.dataset_id() == u64::from(id);
-        let guess = num::index(first_row).filter(|at| rows.get(*at).is_some_and(own));
+        let guess = num::checked_usize(first_row).filter(|at| rows.get(*at).is_some_and(own));
         let first = guess.or_else(|| rows.iter().position(own)).unwrap_or(0);
         let geometry = *geometry;
         let place = match in_order(rows, first, id, &geometry) {
@@ -127,13 +127,13 @@ impl<'a> Lookup<'a> {
                 self.refuse(Class::OutOfBounds, "coordinates outside of the grid")
             })?;
         match &self.places.place {
-            Place::InOrder(first) => num::index(position)
+            Place::InOrder(first) => num::checked_usize(position)
                 .and_then(|position| self.rows.get(first.checked_add(position)?))
                 .ok_or_else(missing),
             #[cfg(feature = "alloc")]
             Place::Sorted(numbers) => {
                 let rank = self.places.geometry.rank();
-                let row = |number: &u32| self.rows.get(num::to_usize(*number));
+                let row = |number: &u32| self.rows.get(num::usize_from_u32(*number));
                 let key = |number: &u32| row(number).map(Row::chunk_index);
                 let at = numbers.partition_point(|number| {
                     key(number).is_some_and(|key| axes(&key, rank) < coords)
@@ -213,7 +213,7 @@ impl<'a> File<'a> {
 
 /// Whether there is one row for each tile from `first` on, in grid order.
 fn in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> bool {
-    let end = num::index(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
+    let end = num::checked_usize(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
     let Some(rows) = end.and_then(|end| rows.get(first..end)) else {
         return false;
     };
@@ -243,7 +243,7 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
 fn sorted(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
     let own = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
     let mut numbers: Vec<u32> = own.map(|(number, _)| number).collect();
-    let key = |number: &u32| rows.get(num::to_usize(*number)).map(Row::chunk_index);
+    let key = |number: &u32| rows.get(num::usize_from_u32(*number)).map(Row::chunk_index);
     numbers.sort_unstable_by(|a, b| {
         let (a, b) = (key(a), key(b));
         a.as_ref().map(|key| axes(key, rank)).cmp(&b.as_ref().map(|key| axes(key, rank)))

@@ -60,7 +60,7 @@ pub enum TetRule {
     F4,
     /// No references the footer's version does not have; no index span without datasets.
     F5,
-    /// No extent is 0.
+    /// No extent is 0: a dataset without elements and rows is legal, but cannot be queried by every reader.
     F6,
     /// A memory budget is at most all of the memory.
     F7,
@@ -178,7 +178,7 @@ impl TetRule {
         if self < Self::F1 || matches!(class, Class::UnsupportedFlags) || self == Self::F3 {
             return Severity::Error;
         }
-        if self == Self::F4 { Severity::Note } else { Severity::Lint }
+        if matches!(self, Self::F4 | Self::F6) { Severity::Note } else { Severity::Lint }
     }
 }
 

@@ -105,7 +105,7 @@ impl<'a> File<'a> {
             if let Err(error) = dataset.geometry() {
                 push_finding(report, error)?;
             }
-            for error in dataset.faults() {
+            for error in dataset.faults().chain(dataset.emptiness()) {
                 push_finding(report, error)?;
             }
         }
@@ -145,7 +145,7 @@ impl<'a> File<'a> {
 
     #[cfg(not(feature = "alloc"))]
     fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
-        if num::to_usize(self.directory().len()) > MAX_PAIRWISE_COMPARED {
+        if num::usize_from_u32(self.directory().len()) > MAX_PAIRWISE_COMPARED {
             return push_finding(report, unsupported("names", "so many datasets"));
         }
         for dataset in &self.directory() {
@@ -200,11 +200,11 @@ impl<'a> File<'a> {
             ranks.push(u8::try_from(dataset.rank()).unwrap_or(u8::MAX)); // 8 at most
         }
         let rank = |row: &Row| {
-            let id = num::index(row.dataset_id());
+            let id = num::checked_usize(row.dataset_id());
             id.and_then(|id| ranks.get(id)).map_or(MAX_RANK, |rank| usize::from(*rank))
         };
         let rows = self.index().rows();
-        let by_number = |n: u32| rows.get(num::to_usize(n));
+        let by_number = |n: u32| rows.get(num::usize_from_u32(n));
         let compare = |a: u32, b: u32| match (by_number(a), by_number(b)) {
             (Some(x), Some(y)) => order(x, y, rank(x)),
             _ => a.cmp(&b),
@@ -215,7 +215,7 @@ impl<'a> File<'a> {
             if let [a, b] = pair
                 && compare(*a, *b).is_eq()
             {
-                push_finding(report, self.twice(u64::from(*b)))?;
+                push_finding(report, self.duplicate(u64::from(*b)))?;
             }
         }
         ControlFlow::Continue(())
@@ -234,14 +234,14 @@ impl<'a> File<'a> {
         for (i, row) in rows.iter().enumerate() {
             let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, TileGeometry::rank);
             if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
-                push_finding(report, self.twice(num::to_u64(i)))?;
+                push_finding(report, self.duplicate(num::to_u64(i)))?;
             }
         }
         ControlFlow::Continue(())
     }
 
     /// The fault of a row for a tile that has one.
-    fn twice(&self, number: u64) -> FormatError {
+    fn duplicate(&self, number: u64) -> FormatError {
         let start = self.superblock().chunk_index_offset();
         let row = super::index::byte_len(number).unwrap_or(0); // a row of the file
         let at = start.saturating_add(row).saturating_add(IN_CHUNK_INDEX);
@@ -278,7 +278,7 @@ impl<'a> File<'a> {
     #[cfg(feature = "alloc")]
     fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows();
-        let by_number = |n: &u32| rows.get(num::to_usize(*n));
+        let by_number = |n: &u32| rows.get(num::usize_from_u32(*n));
         let spans = (0..=u32::MAX).zip(rows).filter(|(_, row)| row.stored_byte_len() > 0);
         let mut numbers: Vec<u32> = spans.map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|n| (by_number(n).map(Row::payload_offset), *n));
@@ -370,7 +370,7 @@ impl<'a> ById<'a> {
 
     #[cfg(feature = "alloc")]
     fn dataset(&self, id: u64) -> Option<Dataset<'a>> {
-        self.datasets.get(num::index(id)?).copied()
+        self.datasets.get(num::checked_usize(id)?).copied()
     }
 
     /// Walks the directory forwards, and starts again only when it is short.
@@ -378,13 +378,13 @@ impl<'a> ById<'a> {
     fn dataset(&mut self, id: u64) -> Option<Dataset<'a>> {
         let id = u32::try_from(id).ok()?;
         if id < self.next {
-            if num::to_usize(self.directory.len()) > MAX_PAIRWISE_COMPARED {
+            if num::usize_from_u32(self.directory.len()) > MAX_PAIRWISE_COMPARED {
                 self.gave_up = true;
                 return None;
             }
             (self.ahead, self.next) = (self.directory.iter(), 0);
         }
-        let dataset = self.ahead.nth(num::to_usize(id.saturating_sub(self.next)))?;
+        let dataset = self.ahead.nth(num::usize_from_u32(id.saturating_sub(self.next)))?;
         self.next = id.saturating_add(1);
         Some(dataset)
     }
@@ -393,7 +393,7 @@ impl<'a> ById<'a> {
 /// All datasets, in memory of a size that the directory has bytes for.
 #[cfg(feature = "alloc")]
 fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
-    let mut datasets = Vec::with_capacity(num::to_usize(directory.len()));
+    let mut datasets = Vec::with_capacity(num::usize_from_u32(directory.len()));
     datasets.extend(directory);
     datasets
 }

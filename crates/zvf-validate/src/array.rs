@@ -54,7 +54,7 @@ impl ChunkArray {
                 run.add(Finding::new(&S15, &path).with_details("node", "an array", "a group"));
                 return Ok(None);
             }
-            None if native => return lost(run, &path).await.map(|()| None),
+            None if native => return check_orphan_folders(run, &path).await.map(|()| None),
             Some(Node::Array(_)) => {
                 run.add(Finding::new(&S15, &path).with_details(
                     "node",
@@ -249,7 +249,7 @@ const ENCODINGS: [ChunkKeyEncoding; 4] = [
 ];
 
 /// S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
-pub(crate) async fn lost(run: &mut Validation, path: &str) -> Result<(), Stop> {
+pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Result<(), Stop> {
     if run.store.family() != LayoutFamily::C {
         return Ok(());
     }

@@ -13,9 +13,10 @@
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::KeyTable;
 
-use crate::num::{mixed, mixed_all, to_u64, to_usize};
+use crate::splitmix::{splitmix64, splitmix64_all};
 
 /// The chunks of one level.
 #[derive(Debug, Default)]
@@ -114,8 +115,8 @@ impl ChunkTable {
                     }
                     at = at.checked_mul(*extent)?.checked_add(step)?;
                 }
-                let place = *places.get(to_usize(at))?;
-                (place != NOWHERE).then(|| to_usize(place.into()))
+                let place = *places.get(saturating_usize(at))?;
+                (place != NOWHERE).then(|| saturating_usize(place.into()))
             }
         }
     }
@@ -132,7 +133,7 @@ impl ChunkTable {
 
     /// The number in the level of fragment `fragment` of chunk `place`.
     pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
-        Some(to_usize(self.first_fragment.get(place)?.checked_add(fragment)?))
+        Some(saturating_usize(self.first_fragment.get(place)?.checked_add(fragment)?))
     }
 
     /// The number in the level of row `row` of chunk `place`.
@@ -154,8 +155,8 @@ impl ChunkTable {
 
     /// The ends of all fragments of chunk `place`, where kept.
     pub(crate) fn ends_of(&self, place: usize) -> Option<&[Ends]> {
-        let start = to_usize(*self.first_fragment.get(place)?);
-        let count = to_usize(self.fragments(place)?);
+        let start = saturating_usize(*self.first_fragment.get(place)?);
+        let count = saturating_usize(self.fragments(place)?);
         self.ends.as_ref()?.get(start..)?.get(..count)
     }
 
@@ -166,7 +167,7 @@ impl ChunkTable {
         let rest = ends.get(..after)?;
         // Empty fragments begin where the next does.
         let (at, found) = rest.iter().enumerate().rev().find(|(_, ends)| ends.count > 0)?;
-        (found.is_range && row <= found.last.into()).then_some(at)
+        (found.is_range && row <= u64::from(found.last)).then_some(at)
     }
 
     /// All rows that are known.
@@ -188,12 +189,12 @@ impl ChunkTable {
 
 /// What stands for a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
-    mixed_all(components.iter().map(|component| component.cast_unsigned()))
+    splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
 /// What stands for a row of the chunk that `chunk` stands for.
 pub(crate) fn row_of(chunk: u64, row: u64) -> u64 {
-    mixed(chunk ^ row)
+    splitmix64(chunk ^ row)
 }
 
 /// An index without gaps, where it takes a few numbers for each key at most.
@@ -216,13 +217,13 @@ fn dense(keys: &KeyTable) -> Option<Index> {
     if volume > to_u64(keys.len()).saturating_mul(SPARSE).saturating_add(SMALL) {
         return None;
     }
-    let mut places = vec![NOWHERE; to_usize(volume)];
+    let mut places = vec![NOWHERE; saturating_usize(volume)];
     for (place, row) in (0_u32..).zip(keys.rows()) {
         let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
             let step = component.saturating_sub(*low).unsigned_abs();
             at.saturating_mul(*extent).saturating_add(step)
         });
-        *places.get_mut(to_usize(at))? = place;
+        *places.get_mut(saturating_usize(at))? = place;
     }
     Some(Index::Dense { low, extent, places })
 }

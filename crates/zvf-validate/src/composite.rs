@@ -3,6 +3,7 @@
 //! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
 //! as a level is; here is only what it has to do with the others.
 
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Token;
 use zvf_metadata::arrays::GeometryIndex;
 
@@ -10,7 +11,6 @@ use crate::array::ChunkArray;
 use crate::cells::of_cell;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{int64s, to_u64};
 use crate::objects::groups::sorted_ids;
 use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
@@ -19,7 +19,10 @@ use crate::rules::structure::S18;
 use crate::run::{Stop, Validation};
 
 /// The kinds that a level holds beside its own, and the groups of those that are like levels.
-pub(crate) async fn beside(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn check_extra_kinds(
+    run: &mut Validation,
+    level: &mut LevelState,
+) -> Result<(), Stop> {
     let group = match level.node.group("geometry_index").await {
         Ok(Some(group)) => group,
         Ok(None) => return Ok(()),
@@ -39,7 +42,7 @@ pub(crate) async fn beside(run: &mut Validation, level: &mut LevelState) -> Resu
 }
 
 /// C40: an object is of one kind.
-fn apart(run: &mut Validation, level: &LevelState) {
+fn check_one_kind_each(run: &mut Validation, level: &LevelState) {
     let mut ids: Vec<i64> = level.all().filter_map(sorted_ids).flatten().collect();
     ids.sort_unstable();
     let twice = ids.windows(2).filter(|two| two.first() == two.last());
@@ -65,10 +68,10 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             return Ok(());
         }
     };
-    apart(run, level);
+    check_one_kind_each(run, level);
     for (name, entry) in &index.entries {
         if let Some(group) = &entry.group {
-            within(run, level, &path, (name, group), entry.vertex_count);
+            check_own_group(run, level, &path, (name, group), entry.vertex_count);
             continue;
         }
         let rows = vertices(run, level, &entry.array).await?;
@@ -86,7 +89,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
 }
 
 /// C40: what is listed of a geometry in a group of its own.
-fn within(
+fn check_own_group(
     run: &mut Validation,
     level: &LevelState,
     index: &str,
@@ -174,7 +177,7 @@ async fn links(
             Err(error) => return run.blame(&C2, &path, &error),
         };
         let bad = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
-        if let Some(at) = int64s(&bytes).position(bad) {
+        if let Some(at) = i64s_from_le(&bytes).position(bad) {
             let columns = array.shape().get(1).copied().unwrap_or(1);
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
             let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));

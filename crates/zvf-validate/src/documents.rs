@@ -37,7 +37,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         }
     }
     for level in levels.iter().flat_map(|level| &level.beside) {
-        beside(run, level);
+        check_extra_level_number(run, level);
     }
     for level in levels.iter().flat_map(LevelState::all) {
         names(run, level);
@@ -47,7 +47,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
 }
 
 /// What the document of a geometry beside that of a level says of itself: its number is the level's.
-fn beside(run: &mut Validation, level: &LevelState) {
+fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
         if let Some(rule) = rule(finding.rule).filter(|_| finding.level.is_some()) {

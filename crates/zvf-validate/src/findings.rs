@@ -28,7 +28,7 @@ impl Findings {
     }
 
     /// A list with the same settings.
-    pub(crate) fn fresh(&self) -> Self {
+    pub(crate) fn new_empty(&self) -> Self {
         Self::new(self.most, self.strict)
     }
 
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn errors_come_first_and_all_are_counted() {
         let mut all = Findings::new(3, false);
-        let mut cell = all.fresh();
+        let mut cell = all.new_empty();
         for i in 0..5 {
             cell.add(Finding::new(&C4, i));
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{GeometryType, Token};
 use zvf_store::LevelNode;
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
-use crate::num::to_usize;
 
 /// One level, and what was learned of it.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct LevelState {
     pub(crate) link_fragments: Option<ChunkArray>,
     /// Whether vertices are encoded in a way this build does not decode.
     pub(crate) opaque: bool,
+    /// Whether they are Draco streams.
+    pub(crate) is_draco: bool,
     /// Chunks with their rows and fragments, once cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
     /// The gaps between levels that links are stored for, and how wide they are.
@@ -87,7 +89,7 @@ impl ObjectsSeen {
     /// The id of row `row`, as far as ids are known.
     pub(crate) fn id(&self, row: u64) -> Option<i64> {
         match &self.ids {
-            Some(ids) => ids.get(to_usize(row)).copied(),
+            Some(ids) => ids.get(saturating_usize(row)).copied(),
             None if self.has_ids => None,
             None => i64::try_from(row).ok(),
         }
@@ -110,6 +112,7 @@ impl LevelState {
             fragment_columns: Vec::new(),
             link_fragments: None,
             opaque: false,
+            is_draco: false,
             chunks: Arc::default(),
             families: Vec::new(),
             linked: Linked::default(),

@@ -27,7 +27,6 @@ mod findings;
 mod geometry;
 mod level;
 mod links;
-mod num;
 mod objects;
 mod options;
 mod parametric;
@@ -38,6 +37,7 @@ mod report;
 mod rule;
 mod rules;
 mod run;
+mod splitmix;
 mod structure;
 mod unopened;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{f64_from_u64, trunc_u64};
 
-use crate::num::{float_of, mixed, mixed_all, trunc_u64};
 use crate::rule::{Depth, Rule};
+use crate::splitmix::{splitmix64, splitmix64_all};
 
 /// What a validation looks for.
 ///
@@ -50,12 +51,12 @@ impl Options {
     /// Whether the cell `key` is looked into.
     pub(crate) fn takes_cell(&self, key: &ChunkKey) -> bool {
         let components = key.components().iter().map(|c| c.cast_unsigned());
-        self.sample.as_ref().is_none_or(|sample| sample.takes(mixed_all(components)))
+        self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64_all(components)))
     }
 
     /// Whether the manifest in row `row` is looked into.
     pub(crate) fn takes_row(&self, row: u64) -> bool {
-        self.sample.as_ref().is_none_or(|sample| sample.takes(mixed(row)))
+        self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64(row)))
     }
 
     /// Rows of a level for which a bit each is kept: as much memory as fragments take.
@@ -116,8 +117,8 @@ impl Sample {
     }
 
     fn takes(&self, what: u64) -> bool {
-        let below = trunc_u64(self.share * float_of(u64::MAX));
-        mixed(what ^ self.seed) <= below
+        let below = trunc_u64(self.share * f64_from_u64(u64::MAX));
+        splitmix64(what ^ self.seed) <= below
     }
 }
 

@@ -1,11 +1,11 @@
 //! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
 
+use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
-use crate::num::to_usize;
 use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
@@ -54,7 +54,7 @@ async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
     };
     let columns = array.shape().get(1).copied().unwrap_or(1);
-    let row_bytes = to_usize(columns.saturating_mul(array.dtype().size)).max(1);
+    let row_bytes = saturating_usize(columns.saturating_mul(array.dtype().size)).max(1);
     for (row, bytes) in (0_u64..).zip(bytes.chunks_exact(row_bytes)) {
         let number =
             bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
@@ -119,7 +119,7 @@ async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<
     match text {
         Ok(text) => {
             let newlines = text.iter().filter(|byte| **byte == b'\n').count();
-            let names = crate::num::to_u64(newlines).saturating_add(1);
+            let names = zvf_format::num::to_u64(newlines).saturating_add(1);
             if names != objects && !(text.is_empty() && objects == 0) {
                 run.add(Finding::new(&C43, &path).with_details("names", objects, names));
             }
@@ -142,7 +142,7 @@ async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result
                     run.blame(&C2, &path, &error)?;
                 }
             }
-            Ok(None) => lost(run, &path).await?,
+            Ok(None) => check_orphan_folders(run, &path).await?,
             Err(error) => run.blame(&C2, &path, &error)?,
         }
     }

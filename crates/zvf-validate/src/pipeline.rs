@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::{Cells, StoreError};
 
-use crate::num::{to_u64, to_usize};
 use crate::pool::on_pool;
 use crate::run::Stop;
 
@@ -56,7 +56,7 @@ where
             take(range, done)?;
         }
         let Some((batch, bytes)) = fetched? else { return Ok(()) };
-        size = better(to_u64(next.len()), bytes);
+        size = batch_size(to_u64(next.len()), bytes);
         held = Some((next, batch));
     }
 }
@@ -80,9 +80,9 @@ pub(crate) async fn read(
 }
 
 /// How many things make a good batch, after `things` weighed `bytes`.
-fn better(things: u64, bytes: u64) -> usize {
+fn batch_size(things: u64, bytes: u64) -> usize {
     let fit = TARGET.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
-    to_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
+    saturating_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
 }
 
 const FIRST: usize = 16;
@@ -101,7 +101,7 @@ mod tests {
         for (things, bytes, next) in
             [(16, 0, 128), (16, 16 << 20, 16), (16, 1 << 30, 1), (4096, 1, 4096), (1, 64 << 20, 1)]
         {
-            assert_eq!(better(things, bytes), next, "{things} {bytes}");
+            assert_eq!(batch_size(things, bytes), next, "{things} {bytes}");
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
         run.add(Finding::new(&P1, &level.name).with_details("levels", "one or more", "one"));
     }
     gaps(run, levels);
-    alone(run, levels);
+    check_additive(run, levels);
     for level in levels.iter().filter(|level| is_stale(level)) {
         let finding = Finding::new(&P13, level.path("zarr.json"));
         run.add(finding.with_details("zvf.stale", "a level as new as level 0", "edits since"));
@@ -149,7 +149,7 @@ fn additions(run: &mut Validation, levels: &[&LevelState]) {
 }
 
 /// P12: where levels add to each other, one that does not is whole.
-fn alone(run: &mut Validation, levels: &[&LevelState]) {
+fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
     if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
         return;
     }
@@ -233,7 +233,7 @@ fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, bet
         return;
     }
     let depth = run.store.root().zarr_vectors.cross_level_depth();
-    let kept = depth < 0 || depth >= between.delta.into();
+    let kept = depth < 0 || depth >= i64::from(between.delta);
     if let Some(orphans) = between.orphans.filter(|orphans| *orphans > 0 && kept) {
         let finding = Finding::new(&P6, level.path(&format!("links/+{}", between.delta)));
         let expected = format!("a parent at level +{} for each row", between.delta);

@@ -141,7 +141,7 @@ impl Validation {
                 composite::check(self, level).await?;
             }
         }
-        self.together(&levels);
+        self.check_together(&levels);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Validation {
         Ok(())
     }
 
-    fn together(&mut self, levels: &[LevelState]) {
+    fn check_together(&mut self, levels: &[LevelState]) {
         if self.options.level >= Depth::Geometry {
             geometry::check(self, levels);
         }

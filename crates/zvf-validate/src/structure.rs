@@ -82,7 +82,7 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
         run.checked.levels = run.checked.levels.saturating_add(1);
         let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
         arrays(run, &mut level).await?;
-        composite::beside(run, &mut level).await?;
+        composite::check_extra_kinds(run, &mut level).await?;
         for own in &mut level.beside {
             arrays(run, own).await?;
         }

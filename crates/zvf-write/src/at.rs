@@ -23,7 +23,7 @@ impl At {
     }
 
     /// Geometry of `kind` beside that of the level.
-    pub(crate) const fn beside(level: u32, kind: Kind) -> Self {
+    pub(crate) const fn for_extra_kind(level: u32, kind: Kind) -> Self {
         Self { level, beside: Some(kind) }
     }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn paths_begin_with_the_level() {
         assert_eq!(At::level(2).path("vertices"), "2/vertices");
-        assert_eq!(At::beside(0, Kind::Graph).path("links/0"), "0/graph/links/0");
-        assert!(At::beside(0, Kind::Graph).is_beside() && !At::level(0).is_beside());
+        assert_eq!(At::for_extra_kind(0, Kind::Graph).path("links/0"), "0/graph/links/0");
+        assert!(At::for_extra_kind(0, Kind::Graph).is_beside() && !At::level(0).is_beside());
     }
 }

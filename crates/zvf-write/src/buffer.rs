@@ -2,8 +2,9 @@
 //!
 //! Not here: what becomes of those that do not fit (`stages`).
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+
 use crate::chunks::ChunkTable;
-use crate::num::{to_u32, usize_from_u32};
 use crate::run::{Piece, RoutedBatch};
 
 /// All rows given so far.
@@ -59,7 +60,7 @@ fn index(runs: &[RoutedBatch], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
     for (number, run) in runs.iter().enumerate() {
         for (at, segment) in run.segments.iter().enumerate() {
             if let Some(places) = by_chunk.get_mut(usize_from_u32(segment.chunk)) {
-                places.push((to_u32(number), to_u32(at)));
+                places.push((saturating_u32_from_usize(number), saturating_u32_from_usize(at)));
             }
         }
     }

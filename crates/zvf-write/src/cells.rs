@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
+use zvf_format::num::{i64s_to_le, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
@@ -20,8 +21,8 @@ use crate::at::At;
 use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
+use crate::draco::{DracoPlan, DracoPositions};
 use crate::elements::Places;
-use crate::num::{bytes_of, to_u64, usize_from_u32};
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
 
@@ -38,6 +39,7 @@ pub(crate) struct Frame<'a> {
     codecs: CodecPipeline,
     index_codecs: CodecPipeline,
     shard: Option<Vec<u64>>,
+    draco: Option<(DracoPositions, Vec<f64>)>, // with the shape of a chunk
     at: At,
 }
 
@@ -56,12 +58,34 @@ impl<'a> Frame<'a> {
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
         let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
         let at = At::level(0);
-        Self { build, table, order, compat, low, high, stop, codecs, index_codecs, shard, at }
+        let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
+        Self {
+            build,
+            table,
+            order,
+            compat,
+            low,
+            high,
+            stop,
+            codecs,
+            index_codecs,
+            shard,
+            draco,
+            at,
+        }
     }
 
     /// The same arrays of another geometry.
     pub(crate) fn placed(self, at: At) -> Self {
         Self { at, ..self }
+    }
+
+    /// How vertices of this type become Draco streams, where they do.
+    fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>, WriteError> {
+        let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
+            DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
+        };
+        self.draco.as_ref().map(plan).transpose()
     }
 
     /// Where they go.
@@ -233,6 +257,7 @@ pub(crate) async fn write(
 
 /// The arrays, being written.
 pub(crate) struct Arrays {
+    draco: Option<DracoPlan>,
     vertices: CellSink,
     fragments: CellSink,
     owners: Option<CellSink>,
@@ -246,7 +271,13 @@ impl Arrays {
         layout: Layout<'_>,
         meaning: &Meaning<'_>,
     ) -> Result<Self, WriteError> {
-        let vertices = Vertices::new(layout.positions, Vec::new()).to_attributes();
+        let draco = frame.draco(layout.positions)?;
+        let vertices = Vertices::new(layout.positions, Vec::new());
+        let vertices = match draco {
+            Some(_) => Vertices { encoding: Some(CellEncoding::Draco.into()), ..vertices },
+            None => vertices,
+        };
+        let vertices = vertices.to_attributes();
         let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
         let owned = !matches!(meaning, Meaning::Bins(_)) && !frame.compat;
         let owners = || {
@@ -263,6 +294,7 @@ impl Arrays {
             each.collect::<Result<Vec<_>, WriteError>>()
         };
         Ok(Self {
+            draco,
             vertices: frame.cells("vertices", vertices)?,
             fragments: frame.indexes("vertex_fragments", fragments)?,
             owners: if owned { Some(owners()?) } else { None },
@@ -298,7 +330,7 @@ impl Arrays {
             Meaning::Runs(owners) => Some(owners(chunk).to_vec()),
         };
         if let (Some(sink), Some(owners)) = (&self.owners, owners) {
-            put(sink, bytes_of(&owners).into())?;
+            put(sink, i64s_to_le(&owners).into())?;
         }
         let mut fields = fields.into_iter();
         for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
@@ -308,13 +340,17 @@ impl Arrays {
         for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
             let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
             let firsts = groups.iter().flat_map(|group| {
-                let start = crate::num::to_usize(group.start.saturating_mul(stride));
-                let end = start.saturating_add(crate::num::to_usize(stride));
+                let start = zvf_format::num::saturating_usize(group.start.saturating_mul(stride));
+                let end = start.saturating_add(zvf_format::num::saturating_usize(stride));
                 values.get(start..end).unwrap_or(&[])
             });
             put(sink, written.cell(firsts.copied().collect()))?;
         }
-        self.vertices.put(&key, positions.into())?;
+        let vertices = match &self.draco {
+            Some(draco) => draco.encode(&positions, key.components())?,
+            None => positions,
+        };
+        self.vertices.put(&key, vertices.into())?;
         Ok((groups, bytes))
     }
 

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 
 use crate::WriteError;
-use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// Keys and their numbers.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ impl ChunkTable {
             return Err(WriteError::TooMuch { what, most, found: most.saturating_add(1) });
         }
         self.keys.extend_from_slice(key);
-        self.numbers.insert(key.into(), to_u32(next));
-        Ok(to_u32(next))
+        self.numbers.insert(key.into(), saturating_u32_from_usize(next));
+        Ok(saturating_u32_from_usize(next))
     }
 
     /// The number of a chunk that is there; `u32::MAX` of any other.
@@ -93,7 +93,7 @@ impl ChunkTable {
     ) -> Option<Vec<u64>> {
         loop {
             let mut held: HashMap<Vec<u64>, (u64, u64)> = HashMap::new();
-            for number in 0..to_u32(self.len()) {
+            for number in 0..saturating_u32_from_usize(self.len()) {
                 let (cells, sum) = held.entry(self.shard_of(number, origin, &shard)).or_default();
                 *cells += 1;
                 *sum = sum.saturating_add(bytes(number)); // too much is too much
@@ -119,7 +119,7 @@ impl ChunkTable {
     /// The chunks in the order of writing: by shard, where cells are put in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
-        let mut chunks: Vec<u32> = (0..to_u32(self.len())).collect();
+        let mut chunks: Vec<u32> = (0..saturating_u32_from_usize(self.len())).collect();
         let shard_of = |number: u32| self.shard_of(number, origin, shard.unwrap_or(&[]));
         chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
         let ranks = inverse(&chunks);

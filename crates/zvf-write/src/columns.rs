@@ -12,12 +12,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::WriteError;
-use crate::num::{to_u32, usize_from_u32};
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -124,9 +124,8 @@ impl Attribute {
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
-            None => {
-                crate::num::to_usize(self.dtype.size).saturating_mul(usize_from_u32(self.width))
-            }
+            None => zvf_format::num::saturating_usize(self.dtype.size)
+                .saturating_mul(usize_from_u32(self.width)),
         }
     }
 
@@ -185,7 +184,7 @@ impl Attribute {
 
 impl Texts {
     fn code(&mut self, text: String) -> u32 {
-        let next = to_u32(self.codes.len());
+        let next = saturating_u32_from_usize(self.codes.len());
         *self.codes.entry(text).or_insert(next)
     }
 
@@ -274,7 +273,7 @@ pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
     let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
-    let size = to_u32(units).saturating_mul(4);
+    let size = saturating_u32_from_usize(units).saturating_mul(4);
     let dtype = Dtype { kind: DtypeKind::Text, size: size.into(), big_endian: false };
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {

@@ -10,11 +10,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};
 
 use crate::WriteError;
 use crate::columns::Attribute;
-use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 use crate::schema::Schema;
 
@@ -80,7 +80,7 @@ impl Elements {
     /// Forgets all elements, but not what they are.
     pub(crate) fn clear(&mut self) -> Result<(), WriteError> {
         self.vertices.clear();
-        self.columns = crate::ingest::like(&self.attributes)?;
+        self.columns = crate::ingest::builders_like(&self.attributes)?;
         Ok(())
     }
 
@@ -141,9 +141,9 @@ impl Elements {
             }
             let chunk = ends.first().map_or(0, |(chunk, _)| *chunk);
             if ends.iter().any(|(other, _)| *other != chunk) {
-                out.between.push(to_u32(element));
+                out.between.push(saturating_u32_from_usize(element));
             } else if !implied.is_some_and(|groups| is_implied(&ends, groups)) {
-                out.inside.push((chunk, to_u32(element)));
+                out.inside.push((chunk, saturating_u32_from_usize(element)));
             }
         }
         Ok(out)

@@ -1,10 +1,10 @@
 //! The box around positions, and which of them lie in one.
 
 use rayon::prelude::*;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
-use crate::num::usize_from_u32;
 use crate::route::floats;
 
 /// The box around all positions so far.

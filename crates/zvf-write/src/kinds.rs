@@ -18,6 +18,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -26,7 +27,6 @@ use zvf_store::Build;
 use crate::at::At;
 use crate::extent::union;
 use crate::ingest::{Ingest, Outcome};
-use crate::num::{to_i64, to_u64};
 use crate::objects::Objects;
 use crate::scratch::Scratch;
 use crate::stages::KWayMerge;
@@ -46,7 +46,7 @@ impl Kinds {
         let several = to_u64(schema.beside.len()).saturating_add(1);
         let memory = options.memory.checked_div(several).unwrap_or(options.memory);
         let options = WriteOptions { memory, ..options.clone() };
-        let ingest = |kind| Ingest::new(schema.alone(kind), &options);
+        let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
         Self {
             first: ingest(schema.kind),
             beside: schema.beside.iter().copied().map(ingest).collect(),
@@ -116,7 +116,7 @@ impl Kinds {
         let mut index = GeometryIndex::default();
         for ingest in beside {
             let kind = ingest.schema.kind;
-            let at = At::beside(number, kind);
+            let at = At::for_extra_kind(number, kind);
             let outcome = finish(ingest, build, at, &mut says, &mut placed).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)));
             if outcome.report.vertices > 0 {
@@ -268,7 +268,7 @@ pub(crate) enum Ids {
 
 impl Ids {
     /// The same as long as the folder they are in is not removed.
-    pub(crate) fn within(self, folder: Arc<Scratch>) -> Self {
+    pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
         match self {
             Self::Held(ids) => Self::Held(ids),
             Self::Kept { path, .. } => Self::Kept { path, _folder: Some(folder) },
@@ -332,7 +332,7 @@ fn check_apart(all: &[(Kind, Ids)]) -> Result<(), WriteError> {
 fn entry(kind: Kind, report: &Report) -> GeometryEntry {
     GeometryEntry {
         array: format!("{kind}/vertices"),
-        vertex_count: to_i64(report.vertices),
+        vertex_count: saturating_i64(report.vertices),
         group: Some(kind.token().to_owned()),
         ..GeometryEntry::default()
     }

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store, encode};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
 use zvf_model::Column;
@@ -22,7 +23,6 @@ use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
 use crate::elements::{Elements, Places};
-use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::run::Group;
 
 /// Records between chunks, and what they are stored by.
@@ -94,7 +94,7 @@ impl Links {
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
             let source = ends.get(lead).map_or(0, |(number, ..)| *number);
             let offsets = placement.offsets();
-            let next = to_u32(self.offsets.len());
+            let next = saturating_u32_from_usize(self.offsets.len());
             let segment = *self.segments.entry(offsets).or_insert(next);
             if segment == next {
                 self.offsets.push(offsets);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::manifest::ManifestBuilder;
+use zvf_format::num::{i64s_to_le, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
 use zvf_model::{Field, Kind, Members, ObjectId};
@@ -20,7 +21,6 @@ use crate::WriteError;
 use crate::at::At;
 use crate::cells::Frame;
 use crate::columns::spelled_out;
-use crate::num::{bytes_of, to_u64, to_usize, usize_from_u32};
 
 /// One fragment of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Objects {
         sink.finish(|_| {}).await?;
         let path = frame.path("object_index/object_ids");
         let mut sink = frame.build.dense(&path, DensePlan::new(Dtype::INT64))?;
-        sink.push(&bytes_of(ids))?;
+        sink.push(&i64s_to_le(ids))?;
         sink.finish(|_| {}).await?;
         let index = ObjectIndex::new(rows, present, rank, true);
         let path = frame.path("object_index");
@@ -158,7 +158,7 @@ impl Objects {
         for name in names {
             let given = || self.fields.iter().filter(|(_, field)| field.name == *name);
             let (dtype, width) = common_type(kind, given().map(|(_, field)| field))?;
-            let stride = to_usize(dtype.size).saturating_mul(usize_from_u32(width));
+            let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
             let mut bytes = absent(dtype, ids.len().saturating_mul(usize_from_u32(width)));
             for (of, field) in given() {
                 for (row, id) in of.iter().enumerate() {
@@ -206,7 +206,7 @@ impl Objects {
                 }
                 Members::Ids(ids) => {
                     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-                    rows.push(bytes_of(&ids).into());
+                    rows.push(i64s_to_le(&ids).into());
                 }
             }
         }
@@ -314,7 +314,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 
 /// So many values that mean "none".
 pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
-    let size = to_usize(dtype.size);
+    let size = saturating_usize(dtype.size);
     let one: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
         (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
+use zvf_format::num::to_u64;
 
 use crate::WriteError;
-use crate::num::to_u64;
 use crate::scratch::Scratch;
 use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
 

@@ -2,12 +2,12 @@
 //!
 //! They lie outside the levels, in `parametric`.
 
+use zvf_format::num::{f64_from_u64, saturating_u32_from_usize, to_u64};
 use zvf_metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
 use zvf_metadata::{Dtype, DtypeKind, GroupDoc};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::num::{to_f64, to_u32, to_u64};
 
 /// Shapes by type, with names.
 ///
@@ -55,7 +55,7 @@ impl ShapeTable {
 
     /// Adds a type and gives its number.
     pub fn add_type(&mut self, name: &str, coefficients: &[&str]) -> u32 {
-        let id = to_u32(self.types.types.len());
+        let id = saturating_u32_from_usize(self.types.types.len());
         self.types.types.push(ParametricType {
             id: id.into(),
             name: name.to_owned(),
@@ -118,7 +118,7 @@ impl ShapeTable {
         };
         let mut sink = build.dense("parametric/objects", plan)?;
         for (of, _, coefficients) in &self.shapes {
-            let mut row = vec![to_f64((*of).into())];
+            let mut row = vec![f64_from_u64((*of).into())];
             row.extend(coefficients);
             row.resize(width, f64::NAN);
             let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();

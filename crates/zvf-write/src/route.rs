@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use zvf_format::grid::Bins;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Fast};
-use crate::num::{to_u32, to_u64, usize_from_u32};
 
 /// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ pub(crate) struct Segment {
 fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<(), WriteError> {
     let rank = table.rank();
     let rows = keys.chunks_exact(rank);
-    let Some(lines) = Lines::over(keys, rank) else {
+    let Some(lines) = Lines::from_chunks(keys, rank) else {
         for key in rows {
             numbers.push(table.number(key)?);
         }
@@ -204,7 +204,7 @@ fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec
     let mut start = 0_u32;
     let segments = rows.chunk_by(|a, b| of(a) == of(b)).map(|rows| {
         let chunk = rows.first().map_or(u32::MAX, of);
-        let segment = Segment { chunk, start, count: to_u32(rows.len()) };
+        let segment = Segment { chunk, start, count: saturating_u32_from_usize(rows.len()) };
         start = start.saturating_add(segment.count);
         segment
     });
@@ -221,7 +221,7 @@ struct Lines {
 
 impl Lines {
     /// `None` when there are too many to number.
-    fn over(chunks: &[i64], rank: usize) -> Option<Self> {
+    fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
         let ends = || (first.to_vec(), first.to_vec());
         let wider = |(mut low, mut high): (Vec<i64>, Vec<i64>), rows: &[i64]| {

@@ -7,9 +7,9 @@
 //!
 //! Not here: what the groups are (`types`), and how cells are stored.
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Column;
 
-use crate::num::{to_u64, usize_from_u32};
 use crate::route::Segment;
 
 /// A batch in the order of its chunks.
@@ -262,7 +262,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
 }
 
 /// The rows of `column` that `keep` names.
-pub(crate) fn only(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
+pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
     Column::new(col.dtype(), col.width(), bytes.into())
 }
@@ -272,12 +272,12 @@ mod tests {
     use zvf_metadata::Dtype;
 
     use super::*;
-    use crate::num::to_u32;
+    use zvf_format::num::saturating_u32_from_usize;
 
     fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
         let byte = Dtype::parse("uint8").unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
-        let count = to_u32(rows.len());
+        let count = saturating_u32_from_usize(rows.len());
         RoutedBatch {
             positions: column(values.to_vec()),
             fields: vec![column(values.iter().map(|v| v + 100).collect())],
@@ -305,9 +305,9 @@ mod tests {
     #[test]
     fn rows_may_be_copied_more_than_once() {
         let a = run(&[1, 2, 3], &[], &[], 0);
-        assert_eq!(only(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
-        assert_eq!(only(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
-        assert_eq!(only(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
+        assert_eq!(select_rows(&a.positions, &[0, 0, 2]).unwrap().bytes()[..], [1, 1, 3]);
+        assert_eq!(select_rows(&a.positions, &[1, 2]).unwrap().bytes()[..], [2, 3]);
+        assert_eq!(select_rows(&a.positions, &[2, 1]).unwrap().bytes()[..], [3, 2]);
     }
 
     #[test]

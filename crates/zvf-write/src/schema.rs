@@ -14,6 +14,7 @@ use zvf_model::{Bounds, Kind, Value};
 use zvf_store::CodecPipeline;
 
 use crate::WriteError;
+use crate::draco::DracoPositions;
 
 /// What a store will hold.
 ///
@@ -43,8 +44,9 @@ pub struct Schema {
     pub(crate) explicit: bool,
     pub(crate) codecs: CodecPipeline,
     pub(crate) index_codecs: Option<CodecPipeline>, // of what is not of vertices, where that differs
-    pub(crate) shard: Option<Vec<u64>>,             // cells on each axis of a key, none 0
-    pub(crate) shard_bytes: Option<u64>,            // that the cells of a shard may take together
+    pub(crate) draco: Option<DracoPositions>,
+    pub(crate) shard: Option<Vec<u64>>, // cells on each axis of a key, none 0
+    pub(crate) shard_bytes: Option<u64>, // that the cells of a shard may take together
     pub(crate) crs: Option<Json>,
     pub(crate) user_metadata: Object,
     pub(crate) specs: AttributeSpecs,
@@ -79,6 +81,7 @@ impl Schema {
             explicit: false,
             codecs: CodecPipeline::default(),
             index_codecs: None,
+            draco: None,
             shard: None,
             shard_bytes: None,
             crs: None,
@@ -192,6 +195,12 @@ impl Schema {
         Self { codecs, ..self }
     }
 
+    /// The same with the vertices of each chunk as a Draco stream, in their order.
+    #[must_use]
+    pub fn with_draco(self, positions: DracoPositions) -> Self {
+        Self { draco: Some(positions), ..self }
+    }
+
     /// The same with fragments, their objects and links coded so, and not as vertices are: they are
     /// numbers that follow each other, of which little is left.
     #[must_use]
@@ -279,7 +288,7 @@ impl Schema {
     }
 
     /// What is said of one of several kinds.
-    pub(crate) fn alone(&self, kind: Kind) -> Self {
+    pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let mut alone = Self { kind, beside: Vec::new(), ..self.clone() };
         if !self.beside.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
             (alone.directed, alone.links) = (false, LinkStore::Canonical);

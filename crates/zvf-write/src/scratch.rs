@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::WriteError;
-use crate::stages::fresh;
+use crate::stages::temporary_path;
 
 /// The folder for what does not fit in memory, made when it is first needed.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Folder {
         fs::create_dir_all(parent)?;
         sweep(parent)?;
         loop {
-            let path = fresh(&parent.join(PREFIX));
+            let path = temporary_path(&parent.join(PREFIX));
             fs::create_dir(&path)?;
             // Another process may take a folder that nobody holds for a dead one's, and be faster.
             let lock =

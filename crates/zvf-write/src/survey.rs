@@ -13,11 +13,11 @@
 use std::fmt;
 
 use zvf_format::grid::ChunkShape;
+use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
 
 use crate::extent::Extent;
-use crate::num::{floor_u64, to_f64, to_u64};
 use crate::{Schema, WriteError};
 
 /// What was seen of the data.
@@ -59,7 +59,7 @@ impl Survey {
     ///
     /// When its positions have another number of axes.
     pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
-        let width = crate::num::usize_from_u32(batch.positions().width());
+        let width = zvf_format::num::usize_from_u32(batch.positions().width());
         if width != self.axes {
             let expected = format!("{} coordinates", self.axes);
             return Err(WriteError::unfit(self.kind, "a position", expected, width));
@@ -97,26 +97,27 @@ impl Survey {
         if bytes == 0 {
             return Err(WriteError::setting("bytes of a chunk", "at least 1", bytes));
         }
-        let vertices = to_f64(self.vertices.max(1));
-        let each = to_f64(self.bytes) / vertices;
-        let wanted = (to_f64(bytes) / each).max(1.0); // vertices of a chunk
+        let vertices = f64_from_u64(self.vertices.max(1));
+        let each = f64_from_u64(self.bytes) / vertices;
+        let wanted = (f64_from_u64(bytes) / each).max(1.0); // vertices of a chunk
         let extents: Vec<f64> =
             bounds.low().iter().zip(bounds.high()).map(|(low, high)| high - low).collect();
-        let side = nice(side(&extents, vertices / wanted));
+        let side = round_to_nice(side(&extents, vertices / wanted));
         let chunk = ChunkShape::new(&vec![side; self.axes])?;
         let chunks: f64 = extents.iter().map(|extent| (extent / side).floor() + 1.0).product();
         let held = vertices / chunks.min((vertices / wanted).max(1.0));
         let bins = (self.kind == Kind::PointCloud).then(|| self.bins(held)).filter(|n| *n > 1.0);
         let cell = held * each;
-        let cells = power_below((SHARD_BYTES / cell).powf(1.0 / to_f64(to_u64(self.axes))), 64.0);
-        let shard = (cells > 1.0).then(|| vec![floor_u64(cells); self.axes]);
+        let cells =
+            power_below((SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))), 64.0);
+        let shard = (cells > 1.0).then(|| vec![trunc_u64(cells); self.axes]);
         let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
         Ok(plan)
     }
 
     /// Bins of a chunk on each axis.
     fn bins(&self, held: f64) -> f64 {
-        power_below((held / BIN_VERTICES).powf(1.0 / to_f64(to_u64(self.axes))), 8.0)
+        power_below((held / BIN_VERTICES).powf(1.0 / f64_from_u64(to_u64(self.axes))), 8.0)
     }
 }
 
@@ -126,7 +127,7 @@ fn side(extents: &[f64], count: f64) -> f64 {
     long.sort_by(f64::total_cmp);
     while let Some(shortest) = long.first().copied() {
         let volume: f64 = long.iter().product();
-        let side = (volume / count.max(1.0)).powf(1.0 / to_f64(to_u64(long.len())));
+        let side = (volume / count.max(1.0)).powf(1.0 / f64_from_u64(to_u64(long.len())));
         // An axis shorter than the cube has one chunk, and the others share the count.
         if side <= shortest || long.len() == 1 {
             return side;
@@ -137,7 +138,7 @@ fn side(extents: &[f64], count: f64) -> f64 {
 }
 
 /// A number with two digits, not below `x`.
-fn nice(x: f64) -> f64 {
+fn round_to_nice(x: f64) -> f64 {
     if !(x.is_normal() && x > 0.0) {
         return 1.0;
     }
@@ -249,9 +250,9 @@ mod tests {
             assert!((found - wanted).abs() < 1e-9, "{extents:?}: {found}");
         }
         for (x, wanted) in [(10.0, 10.0), (10.1, 11.0), (0.123, 0.13), (98_765.0, 99_000.0)] {
-            assert_eq!(nice(x), wanted, "{x}");
+            assert_eq!(round_to_nice(x), wanted, "{x}");
         }
-        assert_eq!((nice(0.0), nice(f64::NAN)), (1.0, 1.0));
+        assert_eq!((round_to_nice(0.0), round_to_nice(f64::NAN)), (1.0, 1.0));
         assert_eq!((power_below(9.0, 64.0), power_below(0.1, 64.0)), (8.0, 1.0));
     }
 

@@ -74,7 +74,7 @@ impl Writer {
         options: WriteOptions,
     ) -> Result<Self, WriteError> {
         let build = Build::begin(address, options.build.clone()).await?;
-        Ok(Self::over(build, address, schema, &options))
+        Ok(Self::from_build(build, address, schema, &options))
     }
 
     /// Starts a store below `prefix` of an object store of the caller's.
@@ -89,10 +89,10 @@ impl Writer {
         options: WriteOptions,
     ) -> Result<Self, WriteError> {
         let build = Build::in_object_store(store, prefix, options.build.clone()).await?;
-        Ok(Self::over(build, prefix, schema, &options))
+        Ok(Self::from_build(build, prefix, schema, &options))
     }
 
-    fn over(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
+    fn from_build(build: Build, address: &str, schema: Schema, options: &WriteOptions) -> Self {
         let folder = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = schema.name.clone().unwrap_or_else(|| Ome::store_name(folder).to_owned());
         let (kinds, compat) = (Kinds::new(&schema, options), options.compat);
@@ -287,7 +287,7 @@ impl LevelWriter {
     /// Starts level `level` of `build`. Chunks and bins are those of the level.
     #[must_use]
     pub fn new(build: &Build, level: u32, schema: Schema, options: &WriteOptions) -> Self {
-        Self { writer: Writer::over(build.clone(), "", schema, options), level }
+        Self { writer: Writer::from_build(build.clone(), "", schema, options), level }
     }
 
     /// What takes in vertices, elements, objects and groups. Headers and shapes are not of a level.

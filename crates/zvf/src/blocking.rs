@@ -70,7 +70,7 @@ impl BlockingRuntime {
                 refuse_inside()?;
                 Ok(runtime.block_on(future))
             }
-            Some(Owned(None)) | None => Ok(here(future)),
+            Some(Owned(None)) | None => Ok(block_on_here(future)),
         }
     }
 }
@@ -224,7 +224,7 @@ fn refuse_inside() -> Result<(), Error> {
 }
 
 /// Runs `future` on this thread, which sleeps while it waits.
-fn here<T>(future: impl Future<Output = T>) -> T {
+fn block_on_here<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

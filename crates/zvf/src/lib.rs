@@ -54,6 +54,8 @@ pub mod clean;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
+#[cfg(all(feature = "convert", feature = "query"))]
+pub mod export;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod ingest;
 pub mod inspect;

@@ -1,6 +1,7 @@
 //! Follows every link of the book and of the top-level pages to a file, and to a heading in it.
 //!
-//! Links to other sites are not followed: that needs a network and proves little.
+//! A link from a word in code font to a Rust file must name an item that the file defines, so that pages that lead into
+//! the code stay true when it is renamed. Links to other sites are not followed: that needs a network and proves little.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +17,15 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     for page in &pages {
         let text =
             fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
-        for (number, link) in links(&text) {
-            if let Some(problem) = follow(page, &link) {
+        for (number, word, link) in links(&text) {
+            if let Some(problem) = follow(page, &word, &link) {
                 let page = page.strip_prefix(house.path("")).unwrap_or(page).display();
                 problems.push(format!("{page}:{number}: {problem}"));
             }
         }
     }
     let contents = fs::read_to_string(house.path("docs/src/SUMMARY.md"))?;
-    let listed: Vec<_> = links(&contents).into_iter().map(|(_, link)| link).collect();
+    let listed: Vec<_> = links(&contents).into_iter().map(|(_, _, link)| link).collect();
     for page in &pages {
         let Ok(path) = page.strip_prefix(house.path("docs/src")) else { continue };
         let path = path.to_string_lossy();
@@ -55,8 +56,8 @@ fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The targets of `[text](target)` outside code blocks, with their line numbers.
-fn links(text: &str) -> Vec<(usize, String)> {
+/// The texts and targets of `[text](target)` outside code blocks, with their line numbers.
+fn links(text: &str) -> Vec<(usize, String, String)> {
     let (mut found, mut code) = (Vec::new(), false);
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with("```") {
@@ -65,17 +66,19 @@ fn links(text: &str) -> Vec<(usize, String)> {
         if code {
             continue;
         }
-        for rest in line.split("](").skip(1) {
-            if let Some((target, _)) = rest.split_once(')') {
-                found.push((number, target.to_owned()));
+        let parts: Vec<&str> = line.split("](").collect();
+        for pair in parts.windows(2) {
+            let word = pair[0].rsplit_once('[').map_or("", |(_, word)| word);
+            if let Some((target, _)) = pair[1].split_once(')') {
+                found.push((number, word.to_owned(), target.to_owned()));
             }
         }
     }
     found
 }
 
-/// What is wrong with a link on `page`, if anything.
-fn follow(page: &Path, link: &str) -> Option<String> {
+/// What is wrong with a link from `word` on `page`, if anything.
+fn follow(page: &Path, word: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
     }
@@ -85,13 +88,33 @@ fn follow(page: &Path, link: &str) -> Option<String> {
         return Some(format!("no file {path}"));
     }
     if heading.is_empty() {
-        return None;
+        let item = word.strip_prefix('`')?.strip_suffix('`')?;
+        if !path.ends_with(".rs") || item.ends_with(".rs") {
+            return None;
+        }
+        let text = fs::read_to_string(&target).ok()?;
+        return (!defines(&text, item)).then(|| format!("{path} defines no {item}"));
     }
     let text = fs::read_to_string(&target).ok()?;
     let found =
         text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == heading);
     (!found).then(|| format!("no heading {heading} in {path}"))
 }
+
+/// Whether a Rust file defines a function, type, constant or module called `item`, perhaps `Type::item`.
+fn defines(text: &str, item: &str) -> bool {
+    let name = item.rsplit("::").next().unwrap_or(item);
+    let mut words =
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty());
+    let mut before = words.next().unwrap_or_default();
+    words.any(|word| {
+        let kind = std::mem::replace(&mut before, word);
+        word == name && DEFINING.contains(&kind)
+    })
+}
+
+/// What stands before the name of an item.
+const DEFINING: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "mod"];
 
 /// The name under which a heading can be linked to.
 fn anchor(heading: &str) -> String {
@@ -108,17 +131,21 @@ mod tests {
     fn finds_links_and_headings() {
         let text = "[a](b.md) and [c](d.md#e)\n```\n[no](no.md)\n```\n[f](#g)\n";
         let found: Vec<_> = links(text);
-        let row = |number, target: &str| (number, target.to_owned());
-        assert_eq!(found, [row(1, "b.md"), row(1, "d.md#e"), row(5, "#g")]);
+        let row = |number, word: &str, target: &str| (number, word.to_owned(), target.to_owned());
+        assert_eq!(found, [row(1, "a", "b.md"), row(1, "c", "d.md#e"), row(5, "f", "#g")]);
         assert_eq!(anchor("## Chunk index, `TIDX`"), "chunk-index-tidx");
     }
 
     #[test]
     fn follows_them() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-        assert_eq!(follow(&page, "Cargo.toml"), None);
-        assert_eq!(follow(&page, "https://example.org/x"), None);
-        assert_eq!(follow(&page, "no.md").unwrap(), "no file no.md");
-        assert_eq!(follow(&page, "#no-such").unwrap(), "no heading no-such in ");
+        assert_eq!(follow(&page, "a", "Cargo.toml"), None);
+        assert_eq!(follow(&page, "a", "https://example.org/x"), None);
+        assert_eq!(follow(&page, "a", "no.md").unwrap(), "no file no.md");
+        assert_eq!(follow(&page, "a", "#no-such").unwrap(), "no heading no-such in ");
+        let own = "xtask/src/docs/links.rs";
+        assert_eq!(follow(&page, "`follow`", own), None);
+        assert_eq!(follow(&page, "the links", own), None);
+        assert_eq!(follow(&page, "`wander`", own).unwrap(), format!("{own} defines no wander"));
     }
 }

@@ -1,7 +1,7 @@
 //! Rules about what packages depend on: the layering of the crates, and one place for versions.
 //!
-//! The table below is the drawing in `docs/src/architecture.md`. A new edge between crates is a
-//! change of its own: it is made here, and argued for.
+//! The drawing of the crates in `docs/src/architecture.md` is the table that is enforced: each line names a published
+//! crate and what it uses. A new edge between crates is a change of its own: it is drawn there, and argued for.
 
 use std::fs;
 
@@ -13,26 +13,65 @@ use crate::house::House;
 /// What is wrong, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let members = members(house)?;
-    let mut problems: Vec<String> = members.iter().flat_map(layering).collect();
+    let page = fs::read_to_string(house.path(DRAWING)).with_context(|| format!("no {DRAWING}"))?;
+    let (drawing, mut problems) = parse_drawing(&page);
+    problems.extend(members.iter().flat_map(|member| layering(member, &drawing)));
+    let gone =
+        drawing.iter().filter(|layer| members.iter().all(|member| member.name != layer.name));
+    problems.extend(gone.map(|layer| format!("{DRAWING}: there is no crate {}", layer.name)));
     problems.extend(members.iter().flat_map(inherited));
     let workspace = fs::read_to_string(house.path("Cargo.toml")).context("no Cargo.toml")?;
     problems.extend(explained(&entries(&workspace)));
     Ok(problems)
 }
 
-/// Crates of ours may use those below them only. Tests may use more.
-fn layering(member: &Member) -> Vec<String> {
-    let Some((_, below)) = MAY_USE.iter().find(|(name, _)| *name == member.name) else {
+/// One line of the drawing: a published crate, and the crates of the workspace that it uses.
+#[derive(Debug, PartialEq, Eq)]
+struct Layer {
+    name: String,
+    uses: Vec<String>,
+}
+
+/// The lines of the drawing from top to bottom, and what is wrong with them: a crate may only use those above it.
+fn parse_drawing(page: &str) -> (Vec<Layer>, Vec<String>) {
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut problems = Vec::new();
+    let drawing = page.split_once("```text layers\n").and_then(|(_, rest)| rest.split_once("```"));
+    let Some((drawing, _)) = drawing else {
+        return (layers, vec![format!("{DRAWING}: no drawing of the crates")]);
+    };
+    for line in drawing.lines().filter(|line| !line.trim().is_empty()) {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (Some(name), Some("uses")) = (words.next(), words.next().as_deref()) else {
+            problems.push(format!("{DRAWING}: {line:?} is no line `CRATE uses CRATE...`"));
+            continue;
+        };
+        let uses: Vec<String> = words.filter(|word| word != "-").collect();
+        let above = |used: &&String| layers.iter().any(|layer| layer.name == **used);
+        let below = uses.iter().filter(|used| !above(used));
+        problems.extend(
+            below.map(|used| format!("{DRAWING}: {name} uses {used}, which is not above it")),
+        );
+        layers.push(Layer { name, uses });
+    }
+    (layers, problems)
+}
+
+/// A published crate uses exactly what the drawing says. Tests may use more.
+fn layering(member: &Member, drawing: &[Layer]) -> Vec<String> {
+    let Some(layer) = drawing.iter().find(|layer| layer.name == member.name) else {
         return if member.published {
-            vec![format!("{}: not in the table of layers", member.name)]
+            vec![format!("{}: not in the drawing of {DRAWING}", member.name)]
         } else {
             Vec::new()
         };
     };
     let ours = member.dependencies.iter().map(|entry| entry.name.as_str());
-    let ours = ours.filter(|name| *name == "zvf" || name.starts_with("zvf-"));
-    ours.filter(|name| !below.contains(name))
-        .map(|name| format!("{}: must not use {name}", member.name))
+    let ours: Vec<&str> = ours.filter(|name| *name == "zvf" || name.starts_with("zvf-")).collect();
+    let more = ours.iter().filter(|name| layer.uses.iter().all(|used| used != *name));
+    let unused = layer.uses.iter().filter(|used| !ours.contains(&used.as_str()));
+    more.map(|name| format!("{}: must not use {name}", member.name))
+        .chain(unused.map(|used| format!("{DRAWING}: {} does not use {used}", member.name)))
         .collect()
 }
 
@@ -55,78 +94,8 @@ fn explained(workspace: &[Entry]) -> Vec<String> {
 }
 
 const DECLARED: &str = "workspace.dependencies";
-
-/// Each published crate, and what it may use besides crates that are not ours.
-const MAY_USE: [(&str, &[&str]); 20] = [
-    ("zvf-format", &[]),
-    ("zvf-metadata", &["zvf-format"]),
-    ("zvf-tet", &["zvf-format"]),
-    ("zvf-b2nd", &["zvf-format"]),
-    ("zvf-blosc", &["zvf-format", "zvf-b2nd"]),
-    ("zvf-publish", &[]),
-    ("zvf-store", &["zvf-format", "zvf-metadata", "zvf-tet", "zvf-blosc", "zvf-publish"]),
-    ("zvf-model", &["zvf-format", "zvf-metadata", "zvf-store"]),
-    ("zvf-query", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
-    ("zvf-write", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
-    (
-        "zvf-pyramid",
-        &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model", "zvf-query", "zvf-write"],
-    ),
-    ("zvf-validate", &["zvf-format", "zvf-metadata", "zvf-store"]),
-    ("zvf-repair", &["zvf-format", "zvf-metadata", "zvf-publish", "zvf-store", "zvf-validate"]),
-    ("zvf-migrate", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
-    (
-        "zvf-tensor",
-        &[
-            "zvf-format",
-            "zvf-metadata",
-            "zvf-tet",
-            "zvf-b2nd",
-            "zvf-blosc",
-            "zvf-publish",
-            "zvf-store",
-        ],
-    ),
-    ("zvf-convert", &["zvf-format", "zvf-metadata", "zvf-store", "zvf-model"]),
-    ("zvf-render", &["zvf-format", "zvf-metadata", "zvf-model", "zvf-query"]),
-    (
-        "zvf-edit",
-        &[
-            "zvf-format",
-            "zvf-metadata",
-            "zvf-store",
-            "zvf-model",
-            "zvf-query",
-            "zvf-write",
-            "zvf-pyramid",
-            "zvf-convert",
-        ],
-    ),
-    (
-        "zvf",
-        &[
-            "zvf-format",
-            "zvf-metadata",
-            "zvf-tet",
-            "zvf-b2nd",
-            "zvf-blosc",
-            "zvf-publish",
-            "zvf-store",
-            "zvf-model",
-            "zvf-query",
-            "zvf-write",
-            "zvf-pyramid",
-            "zvf-edit",
-            "zvf-validate",
-            "zvf-repair",
-            "zvf-migrate",
-            "zvf-tensor",
-            "zvf-convert",
-            "zvf-render",
-        ],
-    ),
-    ("zvf-cli", &["zvf"]),
-];
+/// The page with the drawing of the crates.
+const DRAWING: &str = "docs/src/architecture.md";
 
 #[cfg(test)]
 mod tests {
@@ -142,24 +111,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_crate_may_not_use_what_is_above_it() {
-        let text = "[dependencies]\nzvf-format.workspace = true\nzvf-query.workspace = true\n";
-        assert_eq!(
-            layering(&member("zvf-store", true, text)),
-            ["zvf-store: must not use zvf-query"]
-        );
-        assert!(layering(&member("zvf", true, text)).is_empty());
-        assert_eq!(layering(&member("zvf-new", true, "")), ["zvf-new: not in the table of layers"]);
-        assert!(layering(&member("bench", false, text)).is_empty());
+    fn drawing(lines: &str) -> (Vec<Layer>, Vec<String>) {
+        parse_drawing(&format!("text\n```text layers\n{lines}```\nmore\n"))
     }
 
     #[test]
-    fn the_table_has_no_cycle() {
-        for (i, (name, below)) in MAY_USE.iter().enumerate() {
-            let above = MAY_USE[i..].iter().map(|(name, _)| name).collect::<Vec<_>>();
-            assert!(below.iter().all(|lower| !above.contains(&lower)), "{name}");
-        }
+    fn a_crate_uses_what_is_drawn_and_nothing_else() {
+        let (layers, problems) = drawing("zvf-format uses -\n\nzvf-store uses zvf-format\n");
+        assert!(problems.is_empty());
+        let text = "[dependencies]\nzvf-format.workspace = true\nzvf-query.workspace = true\n";
+        assert_eq!(
+            layering(&member("zvf-store", true, text), &layers),
+            ["zvf-store: must not use zvf-query"]
+        );
+        assert_eq!(
+            layering(&member("zvf-store", true, "[dependencies]\n"), &layers),
+            ["docs/src/architecture.md: zvf-store does not use zvf-format"]
+        );
+        assert_eq!(
+            layering(&member("zvf-new", true, ""), &layers),
+            ["zvf-new: not in the drawing of docs/src/architecture.md"]
+        );
+        assert!(layering(&member("bench", false, text), &layers).is_empty());
+    }
+
+    #[test]
+    fn a_drawing_has_an_order() {
+        let (_, problems) = drawing("zvf-store uses zvf-format\nzvf-format uses -\nzvf is all\n");
+        assert_eq!(
+            problems,
+            [
+                "docs/src/architecture.md: zvf-store uses zvf-format, which is not above it",
+                "docs/src/architecture.md: \"zvf is all\" is no line `CRATE uses CRATE...`",
+            ]
+        );
+        assert_eq!(parse_drawing("").1, ["docs/src/architecture.md: no drawing of the crates"]);
     }
 
     #[test]

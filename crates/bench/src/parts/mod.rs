@@ -5,6 +5,7 @@
 //! tests run.
 
 mod ask;
+mod edit;
 mod files;
 mod grow;
 mod index;
@@ -54,6 +55,7 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "pyramid", title: "Building levels", run: pyramid::run },
     Part { name: "validate", title: "Validating", run: validate::run },
     Part { name: "tensor", title: "Dense arrays", run: tensor::run },
+    Part { name: "edit", title: "Editing", run: edit::run },
     Part { name: "grow", title: "Growth", run: grow::run },
 ];
 

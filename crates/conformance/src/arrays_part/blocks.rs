@@ -101,7 +101,7 @@ async fn theirs(
             ends.map(|(n, at)| at + 1 + random.below((n - at) as usize) as u64).collect();
         let case =
             Case { chunk: Vec::new(), block: Vec::new(), items: raw.clone(), shape, start, stop };
-        let slice = Slice::between(&case.start, &case.stop);
+        let slice = Slice::from_bounds(&case.start, &case.stop);
         if let Some(part) = report.keep("box", array.slice(&slice, &memory()).await) {
             let why = format!("other items from {:?} to {:?}", case.start, case.stop);
             report.holds("box", part.bytes()[..] == case.part(size), why);

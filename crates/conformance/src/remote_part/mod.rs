@@ -2,11 +2,14 @@
 //!
 //! Each server is installed into a folder of its own, started on loopback and ended with this program.
 //! Every golden store is put there, and the facts of the golden part are compared again, through the
-//! address that a user would type. Then requests are counted.
+//! address that a user would type. Where a server takes objects, stores are built there by several builders at the same
+//! time. Then requests are counted.
 //!
 //! A server that cannot be installed here is a skip that says why, never silence.
 
+mod builds;
 mod counts;
+mod edits;
 mod services;
 
 use std::io::Write;
@@ -49,11 +52,16 @@ pub(crate) fn run(
                 continue;
             }
         };
+        if service.root.is_none() {
+            tally.add(builds::check(name, &service, runtime)?)?;
+        }
         for golden in &goldens {
             let report = one(name, golden, &service, runtime);
             tally.add(report.with_context(|| format!("{name}, {}", golden.id))?)?;
         }
-        if !service.lists {
+        if service.lists {
+            tally.add(edits::edit(name, &service, runtime)?)?;
+        } else {
             tally.add(counts::count(&service, runtime)?)?;
         }
     }

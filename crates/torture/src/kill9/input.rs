@@ -42,7 +42,7 @@ pub(super) fn all(dir: &Path) -> anyhow::Result<[Input; 3]> {
 }
 
 /// A mesh of `side` by `side` vertices, as a binary PLY.
-fn mesh(side: u32) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn mesh(side: u32) -> anyhow::Result<Vec<u8>> {
     let faces = (side - 1) * (side - 1);
     let vertices = side * side;
     let mut bytes = format!(

@@ -8,16 +8,16 @@ use bytes::Bytes;
 use zvf_store::internals::Call;
 
 /// The files of a store by their path; none when there is no store.
-pub(super) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
-pub(super) type Inode = usize;
+pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
+pub(crate) type Inode = usize;
 
 /// One step of a call, on directories and files and not on paths.
-pub(super) struct Op {
-    pub(super) call: usize,
-    pub(super) change: Change,
+pub(crate) struct Op {
+    pub(crate) call: usize,
+    pub(crate) change: Change,
 }
 
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Names that change together: in each directory, a name means this from now on.
     Names(Vec<(Inode, String, Option<Inode>)>),
     /// A file has these bytes.
@@ -26,14 +26,14 @@ pub(super) enum Change {
 
 /// A disk: directories with their names, files with their bytes.
 #[derive(Clone, Default)]
-pub(super) struct Model {
-    pub(super) dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
-    pub(super) files: BTreeMap<Inode, Bytes>,
+pub(crate) struct Model {
+    pub(crate) dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
+    pub(crate) files: BTreeMap<Inode, Bytes>,
 }
 
 impl Model {
     /// Takes in what lies in the directory `path`.
-    pub(super) fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
+    pub(crate) fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let inode = *next;
@@ -51,7 +51,7 @@ impl Model {
     }
 
     /// What `call` changes on this disk, step by step.
-    pub(super) fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
+    pub(crate) fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let dir = |model: &Self, path: &Path| model.find(path.parent().unwrap_or(parent), parent);
@@ -98,14 +98,14 @@ impl Model {
         }
     }
 
-    pub(super) fn remove(&self, dir: Inode, changes: &mut Vec<Change>) {
+    pub(crate) fn remove(&self, dir: Inode, changes: &mut Vec<Change>) {
         for (name, inode) in self.dirs.get(&dir).into_iter().flatten() {
             self.remove(*inode, changes);
             changes.push(Change::Names(vec![(dir, name.clone(), None)]));
         }
     }
 
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Names(names) => {
                 for (dir, name, inode) in names {
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    pub(super) fn find(&self, path: &Path, parent: &Path) -> Inode {
+    pub(crate) fn find(&self, path: &Path, parent: &Path) -> Inode {
         let below = path.strip_prefix(parent).unwrap_or(Path::new(""));
         below.components().fold(ROOT, |at, name| {
             let name = name.as_os_str().to_string_lossy();
@@ -136,14 +136,14 @@ impl Model {
     }
 
     /// The store as this disk has it.
-    pub(super) fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         let store = *self.dirs.get(&ROOT)?.get(NAME)?;
         let mut files = BTreeMap::new();
         self.walk(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
         Some(files)
     }
 
-    pub(super) fn walk(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
+    pub(crate) fn walk(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
         if let Some(bytes) = self.files.get(&at) {
             found(path.to_owned(), bytes.clone());
         }
@@ -154,7 +154,7 @@ impl Model {
 }
 
 /// The files below `path`.
-pub(super) fn tree(path: &Path) -> Tree {
+pub(crate) fn tree(path: &Path) -> Tree {
     let mut model = Model::default();
     model.dirs.insert(ROOT, BTreeMap::new());
     let mut next = ROOT + 1;
@@ -165,8 +165,8 @@ pub(super) fn tree(path: &Path) -> Tree {
 }
 
 /// The store.
-pub(super) const NAME: &str = "a.zv";
+pub(crate) const NAME: &str = "a.zv";
 /// The directory that the store is in.
-pub(super) const ROOT: Inode = 0;
+pub(crate) const ROOT: Inode = 0;
 /// What no name means.
 const LOST: Inode = usize::MAX;

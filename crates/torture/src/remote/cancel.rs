@@ -19,6 +19,9 @@ pub(crate) struct Cancel {
     /// Every so many of the points.
     #[arg(long, default_value_t = 1)]
     every: u64,
+    /// Of edits, and nothing else.
+    #[arg(long)]
+    edits: bool,
     /// Repeated in the report; nothing here is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -27,6 +30,10 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "cancel", seed: self.seed, ..Report::default() };
+        if self.edits {
+            crate::edits::cancel::run(self.every, &mut report)?;
+            return Ok(report);
+        }
         for writer in Writer::ALL {
             // Requests that take no time, and such that are waited for.
             for delay in [0, 40] {

@@ -21,6 +21,9 @@ pub(crate) struct Faults {
     /// Which writer; all of them without it.
     #[arg(long, value_enum)]
     writer: Option<Writer>,
+    /// Of edits, and nothing else.
+    #[arg(long)]
+    edits: bool,
     /// The same seed chooses the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -30,6 +33,10 @@ impl Faults {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "faults", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
+        if self.edits {
+            crate::edits::faults::run(self.every, self.then_random, &mut random, &mut report)?;
+            return Ok(report);
+        }
         let (kinds, bursts) = (faults(), 3);
         for writer in Writer::ALL.into_iter().filter(|one| self.writer.is_none_or(|w| w == *one)) {
             let requests = count(writer)?;

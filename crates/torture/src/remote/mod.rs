@@ -1,8 +1,11 @@
 //! Writers of object stores, on one that fails: what they are, and what must hold after them.
 //!
 //! ```text
-//! build    one process builds a store
-//! join     two processes each write a part, one of them publishes
+//! build         one process builds a store
+//! join          two processes each write a part, one of them publishes
+//! create        points, as `zvf create` writes them
+//! recompress    a store of this machine, with other codecs
+//! migrate       a store of an older version
 //! ```
 //!
 //! Whatever happened, the store is not there, or it is of one writer, whole. Who was told that it is done
@@ -13,34 +16,50 @@ pub(crate) mod cancel;
 pub(crate) mod faults;
 pub(crate) mod race;
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use archives::Unpacked;
+use bytes::Bytes;
 use clap::ValueEnum;
 use fault_store::FaultStore;
 use futures_util::TryStreamExt as _;
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Runtime};
 use zvf_format::Class;
-use zvf_store::{Build, BuildOptions, OpenOptions, Store, StoreError};
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Kind};
+use zvf_store::{
+    Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store, StoreError,
+};
+use zvf_write::{Schema, WriteOptions, Writer as StoreWriter};
 
 use crate::build;
 
 /// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Writer {
     /// One process builds a store.
     Build,
     /// Two processes build one store.
     Join,
+    /// Points are written.
+    Create,
+    /// A store is written again with other codecs.
+    Recompress,
+    /// A store of an older version is written as one of this.
+    Migrate,
 }
 
 /// How a writer ended: done, or the class of its error and its words.
 pub(crate) type Outcome = Result<(), (Class, String)>;
 
 impl Writer {
-    pub(crate) const ALL: [Self; 2] = [Self::Build, Self::Join];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Build, Self::Join, Self::Create, Self::Recompress, Self::Migrate];
 
     /// Writes generation `g`; `folder` outlives the writer.
     pub(crate) async fn write(self, backend: &Arc<FaultStore>, folder: &Path, g: u64) -> Outcome {
@@ -62,8 +81,102 @@ impl Writer {
                 let joined = join(backend, folder).await?;
                 build::publish_shared(joined, g, CELLS).await.map_err(describe)
             }
+            Self::Create => {
+                create(dynamic(backend), g).await.map_err(|e| (e.class(), e.to_string()))
+            }
+            Self::Recompress => {
+                let old = unpacked(["pc3_basic", "pc2_bins"], g);
+                let store = old.open().await;
+                let build = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
+                let plan =
+                    Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
+                plan.apply(&store, build.map_err(describe)?, |_| ())
+                    .await
+                    .map_err(describe)
+                    .map(drop)
+            }
+            Self::Migrate => {
+                let old = unpacked(["v060_gr3", "v070_gr3"], g);
+                let of_model = |error: zvf_model::ModelError| (error.class(), error.to_string());
+                let plan = zvf_migrate::Plan::build(&old.open().await).await.map_err(of_model)?;
+                let build = Build::in_object_store(dynamic(backend), PREFIX, options()).await;
+                let done = plan.apply(&Default::default(), build.map_err(describe)?, |_| ()).await;
+                done.map_err(of_model).map(drop)
+            }
         }
     }
+
+    /// The generation that is there; none when there is no store.
+    async fn generation(self, backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
+        if matches!(self, Self::Build | Self::Join) {
+            return generation(backend).await;
+        }
+        backend.forget();
+        backend.always(None);
+        let found = objects(backend).await?;
+        if !found.contains_key(ROOT) {
+            return Ok(None);
+        }
+        for g in 1..=GENERATIONS {
+            if found == *self.objects_in_peace(g).await? {
+                return Ok(Some(g));
+            }
+        }
+        Err("what is there is not what one of the writers wrote".to_owned())
+    }
+
+    /// What generation `g` is where nothing happens to its writer.
+    async fn objects_in_peace(self, g: u64) -> Result<Arc<Objects>, String> {
+        static KNOWN: Mutex<BTreeMap<(Writer, u64), Arc<Objects>>> = Mutex::new(BTreeMap::new());
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = known().get(&(self, g)) {
+            return Ok(Arc::clone(objects));
+        }
+        let backend = Arc::new(FaultStore::new());
+        let written = Box::pin(self.write(&backend, Path::new("unused"), g)).await;
+        written.map_err(|(_, error)| format!("{self:?} in peace: {error}"))?;
+        let objects = Arc::new(objects(&backend).await?);
+        known().insert((self, g), Arc::clone(&objects));
+        Ok(objects)
+    }
+}
+
+/// Objects by their names.
+type Objects = BTreeMap<String, Bytes>;
+
+/// All objects of the store, without claims.
+async fn objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
+    let store = dynamic(backend);
+    let told = |error: object_store::Error| error.to_string();
+    let names: Vec<_> = store.list(None).try_collect().await.map_err(told)?;
+    let mut objects = Objects::new();
+    for name in names.into_iter().map(|meta| meta.location) {
+        if name.as_ref().contains(".tmp-") {
+            continue;
+        }
+        let reply = object_store::ObjectStoreExt::get(&*store, &name).await.map_err(told)?;
+        objects.insert(name.to_string(), reply.bytes().await.map_err(told)?);
+    }
+    Ok(objects)
+}
+
+/// One of two archived stores, by turns.
+fn unpacked(ids: [&str; 2], g: u64) -> Unpacked {
+    Unpacked::new(ids[usize::from(g % 2 == 0)])
+}
+
+/// Writes as many points as the generation says.
+async fn create(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::WriteError> {
+    let shape = ChunkShape::new(&[2.0; 2])?;
+    let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap_or_default(), shape)?;
+    let options = WriteOptions { build: options(), ..WriteOptions::default() };
+    let mut writer = StoreWriter::in_object_store(store, PREFIX, schema, options).await?;
+    let count = u16::try_from(g).unwrap_or(u16::MAX) * 5;
+    let at = (0..count).flat_map(|i| [f32::from(i), f32::from(i % 3)]).flat_map(f32::to_le_bytes);
+    let positions = Column::new(Dtype::FLOAT32, 2, at.collect::<Vec<u8>>().into())?;
+    writer.push(&Batch::new(Kind::PointCloud, positions))?;
+    writer.finish().await?;
+    Ok(())
 }
 
 async fn join(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (Class, String)> {
@@ -115,7 +228,8 @@ pub(crate) async fn check(
 ) -> Result<(), String> {
     wait_two_days().await;
     let is_denied = backend.denied_deletes() > 0;
-    let found = generation(backend).await.map_err(|error| format!("{error}; {outcomes:?}"))?;
+    let found = writer.generation(backend).await;
+    let found = found.map_err(|error| format!("{error}; {outcomes:?}"))?;
     let done: Vec<u64> =
         outcomes.iter().filter(|(_, ended)| ended.is_ok()).map(|(g, _)| *g).collect();
     let unsure =
@@ -140,11 +254,11 @@ pub(crate) async fn check(
         _ => return Err(format!("afterwards: {again:?}, on {found:?}; {outcomes:?}")),
     };
     wait_two_days().await;
-    let found = generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
+    let found = writer.generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
     if found != expected {
         return Err(format!("afterwards generation {found:?} is there, not {expected:?}"));
     }
-    if writer == Writer::Build {
+    if writer != Writer::Join {
         let names: Vec<String> = dynamic(backend)
             .list(None)
             .map_ok(|meta| meta.location.to_string())
@@ -162,6 +276,9 @@ pub(crate) async fn check(
 }
 
 const PREFIX: &str = "data/a.zv";
+const ROOT: &str = "data/a.zv/zarr.json";
+/// Generations that are told apart by all their objects.
+const GENERATIONS: u64 = 2;
 /// Cells of a store; half of them are whole shards.
 const CELLS: i64 = 8;
 

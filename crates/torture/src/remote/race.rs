@@ -2,13 +2,18 @@
 //!
 //! Now and then a request takes longer than a claim lives, or is never answered. At most one builder is told
 //! that it is done, and then its store is there. The same on a store that takes conditions and ignores them.
+//!
+//! The control are writers that claim nothing and send their objects without any condition: among them some must be
+//! seen to lose what they were told is there, or the race would show nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fault_store::{Fault, FaultStore};
+use futures_util::future::join_all;
+use zvf_format::Class;
 
-use super::{Outcome, Writer, check, runtime};
+use super::{Outcome, ROOT, Writer, check, objects, runtime};
 use crate::Report;
 use crate::random::Random;
 
@@ -47,11 +52,49 @@ impl Race {
             let place = format!("round {round}, {writers} writers, conditions ignored: {is_blind}");
             report.count(raced.map_err(|error| format!("{place}: {error}")));
         }
+        report.count(control(&mut random)?);
         // Where nobody ever wins, nothing was shown.
         let enough = won * 2 > self.loops;
         report.count(if enough { Ok(()) } else { Err(format!("{won} of {} won", self.loops)) });
         Ok(report)
     }
+}
+
+/// Races of writers without claims and conditions, until one is seen to have lost something.
+fn control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
+    for _ in 0..CONTROL_ROUNDS {
+        let backend = Arc::new(FaultStore::new());
+        backend.ignore_conditions(true);
+        delay(&backend, random, 2);
+        let folder = tempfile::tempdir()?;
+        let lost = runtime()?.block_on(async {
+            let copies = (1..=2).map(|g| {
+                let backend = Arc::clone(&backend);
+                async move { (g, copy(&backend, g).await) }
+            });
+            let outcomes = join_all(copies).await;
+            check(&backend, Writer::Build, folder.path(), &outcomes).await.is_err()
+        });
+        if lost {
+            return Ok(Ok(()));
+        }
+    }
+    Ok(Err("without claims and conditions nobody lost anything".to_owned()))
+}
+
+/// Builds generation `g` elsewhere, and puts each of its objects to `backend`, the root document last.
+async fn copy(backend: &FaultStore, g: u64) -> Outcome {
+    let own = Arc::new(FaultStore::new());
+    Writer::Build.write(&own, std::path::Path::new("unused"), g).await?;
+    let told = |error: String| (Class::Io, error);
+    let all = objects(&own).await.map_err(told)?;
+    let (last, first): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name == ROOT);
+    for (name, bytes) in first.into_iter().chain(last) {
+        let path = object_store::path::Path::from(name);
+        let put = object_store::ObjectStoreExt::put(backend, &path, bytes.into());
+        put.await.map_err(|error| told(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Gives requests to come their own times.
@@ -76,17 +119,12 @@ async fn race(
     starts: &[u64],
     folder: &std::path::Path,
 ) -> Vec<(u64, Outcome)> {
-    let mut tasks = Vec::new();
-    for (g, start) in (1..).zip(starts) {
-        let (backend, folder, start) = (Arc::clone(backend), folder.to_owned(), *start);
-        tasks.push(tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(start)).await;
-            (g, Writer::Build.write(&backend, &folder, g).await)
-        }));
-    }
-    let mut outcomes = Vec::new();
-    for task in tasks {
-        outcomes.extend(task.await.ok());
-    }
-    outcomes
+    let builders = (1..).zip(starts).map(|(g, start)| async move {
+        tokio::time::sleep(Duration::from_millis(*start)).await;
+        (g, Writer::Build.write(backend, folder, g).await)
+    });
+    join_all(builders).await
 }
+
+/// Races until the control must have shown something.
+const CONTROL_ROUNDS: u64 = 40;

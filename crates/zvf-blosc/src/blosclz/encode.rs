@@ -7,8 +7,9 @@
 //!
 //! Data ends with literals, which the stock decoder insists on. The same bytes give the same data.
 
+use zvf_format::num;
+
 use super::{FAR, LONG, LOW};
-use crate::num;
 
 /// Where four bytes were last, kept between blocks.
 #[derive(Debug, Default)]
@@ -47,19 +48,19 @@ impl Table {
     fn find(&mut self, plain: &[u8], at: usize) -> Option<(usize, usize)> {
         let four = plain.get(at..)?.first_chunk::<4>()?;
         let hash = u32::from_le_bytes(*four).wrapping_mul(GOLDEN_RATIO) >> SHIFT;
-        let slot = self.0.get_mut(num::to_usize(hash))?;
+        let slot = self.0.get_mut(num::usize_from_u32(hash))?;
         let place = u32::try_from(at).ok()?.checked_add(1)?;
-        let before = num::to_usize(core::mem::replace(slot, place)).checked_sub(1)?;
+        let before = num::usize_from_u32(core::mem::replace(slot, place)).checked_sub(1)?;
         let distance = at.checked_sub(before)?;
         let (old, new) = (plain.get(before..)?, plain.get(at..plain.len().checked_sub(ENDING)?)?);
-        let len = alike(old, new);
+        let len = common_prefix_len(old, new);
         let worth = if distance <= NEAR { SHORTEST } else { SHORTEST_FAR };
         (len >= worth && distance <= FARTHEST).then_some((distance, len))
     }
 }
 
 /// How many bytes in front are the same.
-fn alike(old: &[u8], new: &[u8]) -> usize {
+fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
     let (olds, news) = (old.as_chunks::<8>().0, new.as_chunks::<8>().0);
     let eights = olds.iter().zip(news).take_while(|(a, b)| a == b).count().saturating_mul(8);
     let rest = |bytes| <[u8]>::get(bytes, eights..).unwrap_or_default();

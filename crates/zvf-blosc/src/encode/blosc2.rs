@@ -18,12 +18,12 @@
 use zvf_b2nd::{
     ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
 };
+use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 use super::{CODEC_FORMAT, Compressor, Encoder, ONE_STREAM, RAW, check_len, length};
 use crate::error::BloscError;
 use crate::filter;
-use crate::num;
 
 /// How a Blosc2 chunk is encoded.
 ///
@@ -98,7 +98,7 @@ impl Encoder {
         let settings = &with_lane_counts(settings);
         let cut = cut(plain, settings)?;
         let plain = cut.as_deref().unwrap_or(plain);
-        if let Some((special, value)) = alike(plain, settings.typesize) {
+        if let Some((special, value)) = find_repeated_value(plain, settings.typesize) {
             return constant_chunk(special, value, plain.len(), settings);
         }
         if settings.level > 0
@@ -280,11 +280,11 @@ fn header(
 
 /// Bytes of a block, no more than there are.
 fn block_len(settings: &Blosc2Settings, nbytes: usize) -> usize {
-    num::to_usize(settings.block_size).min(nbytes.max(1))
+    num::usize_from_u32(settings.block_size).min(nbytes.max(1))
 }
 
 /// What the only item is that there is, again and again.
-fn alike(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
+fn find_repeated_value(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
     let item = plain.get(..typesize.into())?;
     let after = plain.get(typesize.into()..)?;
     let whole = plain.len().checked_rem(typesize.into()) == Some(0);

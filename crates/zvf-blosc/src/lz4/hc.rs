@@ -11,7 +11,7 @@
 
 use core::iter;
 
-use crate::num;
+use zvf_format::num;
 
 /// Appends a block, and says how many bytes it took; `None` for more than an LZ4 block can be of.
 pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
@@ -70,10 +70,11 @@ impl<'a> Places<'a> {
         self.learn(at);
         let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
         let here = self.bytes.get(at..end)?;
-        let places =
-            iter::successors(self.before.get(at), |place| self.before.get(num::to_usize(**place)));
+        let places = iter::successors(self.before.get(at), |place| {
+            self.before.get(num::usize_from_u32(**place))
+        });
         for place in places.take(self.patience) {
-            let place = num::to_usize(*place);
+            let place = num::usize_from_u32(*place);
             let Some(distance) = at.checked_sub(place).and_then(|n| u16::try_from(n).ok()) else {
                 break; // nowhere, or too far, as are all before it
             };
@@ -81,7 +82,7 @@ impl<'a> Places<'a> {
             // What is no longer than the best differs there, or before.
             let there = self.bytes.get(place..).unwrap_or_default();
             if here.get(len) == there.get(len) {
-                let alike = alike(here, there);
+                let alike = common_prefix_len(here, there);
                 if alike > len {
                     best = Some(Match { distance, len: alike });
                 }
@@ -97,7 +98,7 @@ impl<'a> Places<'a> {
             let four = self.bytes.get(place..).and_then(|bytes| bytes.first_chunk::<4>());
             let hash = four.map_or(0, |four| u32::from_le_bytes(*four).wrapping_mul(FACTOR));
             let hash = hash.checked_shr(u32::BITS.saturating_sub(HASH_BITS)).unwrap_or(0);
-            let Some(head) = self.heads.get_mut(num::to_usize(hash)) else { return };
+            let Some(head) = self.heads.get_mut(num::usize_from_u32(hash)) else { return };
             let place = u32::try_from(place).unwrap_or(NOWHERE);
             self.before.push(core::mem::replace(head, place));
         }
@@ -113,7 +114,7 @@ impl<'a> Places<'a> {
 }
 
 /// How many bytes two spans begin with alike.
-fn alike(a: &[u8], b: &[u8]) -> usize {
+fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let (a8, b8) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let whole = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
     let rest = iter::zip(a.iter().skip(whole), b.iter().skip(whole));

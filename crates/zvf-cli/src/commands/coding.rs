@@ -137,14 +137,14 @@ fn codec(text: &str) -> Result<Codec, String> {
     };
     match name {
         "none" if level.is_none() => Ok(Codec::None),
-        "zstd" => within(level, 3, -7, 22).map(Codec::Zstd),
-        "gzip" => within(level, 5, 0, 9).map(Codec::Gzip),
-        "blosc" => within(level, 5, 0, 9).map(Codec::Blosc),
+        "zstd" => parse_within(level, 3, -7, 22).map(Codec::Zstd),
+        "gzip" => parse_within(level, 5, 0, 9).map(Codec::Gzip),
+        "blosc" => parse_within(level, 5, 0, 9).map(Codec::Blosc),
         _ => Err("expected none, zstd, gzip or blosc, with a level as in zstd:9".to_owned()),
     }
 }
 
-fn within<T>(level: Option<&str>, usual: T, low: T, high: T) -> Result<T, String>
+fn parse_within<T>(level: Option<&str>, usual: T, low: T, high: T) -> Result<T, String>
 where
     T: PartialOrd + std::fmt::Display + std::str::FromStr,
 {

@@ -45,6 +45,11 @@ pub(crate) struct Create {
 }
 
 impl Create {
+    /// What `zvf create` would do with these arguments.
+    pub(crate) const fn new(files: Vec<PathBuf>, store: String, dry_run: bool, how: How) -> Self {
+        Self { files, store, dry_run, how }
+    }
+
     pub(crate) async fn run(
         self,
         session: &Session,

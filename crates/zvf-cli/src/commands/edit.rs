@@ -1,48 +1,87 @@
 //! `zvf edit`.
 
+mod packed;
+mod select;
+mod verb;
+
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use zvf::edit::{CommitOptions, EditError, Editor, Refresh, Result};
+use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh, Result};
 
-use crate::outcome::Outcome;
+use self::packed::PackedStore;
+use self::verb::Verb;
+use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
-/// Change a store by a script: move, add and remove vertices, objects, links, groups and columns.
+/// Change a store: move, add and remove vertices, objects, links, groups and columns.
 ///
-/// The script has one JSON object a line; each names its operation in "op". Without begin and commit all of it is one
-/// transaction. The first fault drops the transaction that is open; earlier commits stay.
+/// By a script, which has one JSON object a line; each names its operation in "op". Without begin and commit all of it
+/// is one transaction. The first fault drops the transaction that is open; earlier commits stay. Or by one operation as
+/// a command of its own.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   zvf edit tracts.zarrvectors --script fixes.jsonl --message 'split merged tracts'
+  zvf edit move tracts.zarrvectors --object 7 --index 0 --to 1,2,3
+  zvf edit rm tracts.zarrvectors --objects 7,9 --dry-run
+  zvf edit set tracts.zarrvectors t=0.5 --object 7 --index 0:3 --show-script
   echo '{\"op\":\"vertex.move\",\"vertices\":{\"object\":7,\"index\":0},\"to\":[1,2,3]}' | zvf edit tracts.zarrvectors
   zvf edit tracts.zarrvectors --script fixes.jsonl --dry-run --json | jq .commits")]
 pub(crate) struct Edit {
-    /// The store: a folder.
-    store: String,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// The store: a folder, a packed file or a URL.
+    #[arg(required = true)]
+    store: Option<String>,
     /// The script: a file, or - for standard input.
     #[arg(long, default_value = "-", value_name = "FILE")]
     script: String,
     /// Do everything but write; say what would be written.
-    #[arg(long)]
+    #[arg(long, global = true)]
     dry_run: bool,
     /// Answer each line of the script with one JSON line as soon as it is done.
     #[arg(long)]
     replies: bool,
+    /// Print the line of a script that stands for the operation, and change nothing.
+    #[arg(long, global = true)]
+    show_script: bool,
     /// Why, for the log; of transactions that do not say.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", global = true)]
     message: Option<String>,
     /// Refuse to commit on another head than this.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", global = true)]
     if_head: Option<u64>,
     /// What to do about vertices outside the bounds of the store.
-    #[arg(long, value_enum, default_value_t = Bounds::Grow)]
+    #[arg(long, value_enum, default_value_t = Bounds::Grow, global = true)]
     bounds: Bounds,
     /// What to do about coarser levels: leave them behind, or build them again in the same commit.
-    #[arg(long, value_enum, default_value_t = Levels::None)]
+    #[arg(long, value_enum, default_value_t = Levels::None, global = true)]
     refresh: Levels,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// How a store is written.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Writing")]
+pub(crate) struct Writing {
+    /// Nobody else writes meanwhile: for backends that cannot create an object only if it is absent.
+    #[arg(long, global = true)]
+    single_writer: bool,
+    /// Go on from what something else wrote that does not know the journal.
+    #[arg(long, global = true)]
+    pub(crate) accept_foreign: bool,
+}
+
+impl Writing {
+    /// The place of a store that is written.
+    pub(crate) fn place(self, address: &str, session: &Session) -> anyhow::Result<Place> {
+        let place = session.place(address)?;
+        Ok(if self.single_writer { place.with_single_writer() } else { place })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,28 +113,54 @@ pub(crate) enum Bounds {
 }
 
 impl Edit {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let options = CommitOptions {
-            message: self.message.clone(),
-            if_head: self.if_head,
-            refuse_bounds: self.bounds == Bounds::Refuse,
-            dry_run: self.dry_run,
-            refresh: self.refresh.into(),
-            ..CommitOptions::default()
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let address = match (&self.verb, &self.store) {
+            (Some(verb), _) => verb.store(),
+            (None, store) => store.as_deref().unwrap_or_default(), // required without a verb
         };
-        let folder = match self.script.as_str() {
-            "-" => PathBuf::from("."),
-            file => Path::new(file).parent().map_or_else(PathBuf::new, Path::to_owned),
+        let packed = PackedStore::unpack(address, session).await?;
+        let unpacked = packed.as_ref().map(PackedStore::folder);
+        let place = self.writing.place(unpacked.as_deref().unwrap_or(address), session)?;
+        if self.show_script && self.verb.is_none() {
+            return Err(Usage::new(
+                "--show-script shows what an operation given as a command stands for",
+            )
+            .into());
+        }
+        let line = self.verb.as_ref().map(|verb| {
+            verb.to_line(|kind| Ok(zvf::edit::has_objects(&place, kind)?))
+                .map(|line| line.to_string())
+        });
+        let line = line.transpose()?;
+        if let (true, Some(line)) = (self.show_script, &line) {
+            writeln!(out, "{line}")?;
+            return Ok(Outcome::Clean);
+        }
+        let folder = match (&line, self.script.as_str()) {
+            (Some(_), _) | (None, "-") => PathBuf::from("."),
+            (None, file) => Path::new(file).parent().map_or_else(PathBuf::new, Path::to_owned),
         };
-        let mut editor = Editor::open(Path::new(&self.store), &folder, options)?;
-        let mut lines: Box<dyn io::BufRead> = match self.script.as_str() {
-            "-" => Box::new(BufReader::new(io::stdin())),
-            file => Box::new(BufReader::new(
+        let mut lines: Box<dyn io::BufRead> = match (line, self.script.as_str()) {
+            (Some(line), _) => Box::new(io::Cursor::new(line)),
+            (None, "-") => Box::new(BufReader::new(io::stdin())),
+            (None, file) => Box::new(BufReader::new(
                 std::fs::File::open(file).with_context(|| format!("cannot open {file}"))?,
             )),
         };
+        let mut editor = Editor::open(place, &folder, self.options())?;
         let done = self.go_through(&mut editor, &mut lines, out)?;
-        let report = editor.report(done.as_ref().err());
+        let mut report = editor.report(done.as_ref().err());
+        drop(editor);
+        if let Some(packed) = &packed {
+            report["store"] = address.into();
+            if report["changed"] == true && !self.dry_run {
+                packed.pack(session).await?;
+            }
+        }
         match session.json() {
             true => writeln!(out, "{report}")?,
             false => print(&report, out)?,
@@ -110,6 +175,18 @@ impl Edit {
         )?;
         out.flush()?;
         done.map(|()| Outcome::Clean).map_err(anyhow::Error::from)
+    }
+
+    fn options(&self) -> CommitOptions {
+        CommitOptions {
+            message: self.message.clone(),
+            if_head: self.if_head,
+            refuse_bounds: self.bounds == Bounds::Refuse,
+            dry_run: self.dry_run,
+            refresh: self.refresh.into(),
+            accept_foreign: self.writing.accept_foreign,
+            ..CommitOptions::default()
+        }
     }
 
     /// Does line after line; the inner fault is one of the script.
@@ -185,7 +262,7 @@ pub(crate) fn finish(
 ) -> anyhow::Result<Outcome> {
     let report = match &done {
         Ok(report) => report.clone(),
-        Err(error) => zvf::edit::failure(Path::new(store), error),
+        Err(error) => zvf::edit::failure(session.place(store)?, error),
     };
     match session.json() {
         true => writeln!(out, "{report}")?,

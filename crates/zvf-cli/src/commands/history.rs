@@ -1,12 +1,11 @@
 //! `zvf log`, `zvf show` and `zvf undo`.
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::Args;
 use zvf::edit::CommitOptions;
 
-use crate::commands::edit::finish;
+use crate::commands::edit::{Writing, finish};
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::{self, Table};
@@ -26,7 +25,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let list = zvf::edit::log(Path::new(&self.store), self.limit)?;
+        let list = zvf::edit::log(session.place(&self.store)?, self.limit)?;
         if session.json() {
             table::json(&list, out)?;
             return Ok(Outcome::Clean);
@@ -70,7 +69,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let commit = zvf::edit::show(Path::new(&self.store), self.commit)?;
+        let commit = zvf::edit::show(session.place(&self.store)?, self.commit)?;
         if session.json() {
             table::json(&commit, out)?;
             return Ok(Outcome::Clean);
@@ -123,6 +122,8 @@ pub(crate) struct Undo {
     /// Do everything but write; say what would be written.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 impl Undo {
@@ -134,9 +135,10 @@ impl Undo {
         let options = CommitOptions {
             message: self.message,
             dry_run: self.dry_run,
+            accept_foreign: self.writing.accept_foreign,
             ..CommitOptions::default()
         };
-        let done = zvf::edit::undo(Path::new(&self.store), what, &options);
+        let done = zvf::edit::undo(self.writing.place(&self.store, session)?, what, &options);
         finish(done, &self.store, session, out)
     }
 }

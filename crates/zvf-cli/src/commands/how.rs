@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use zvf::Kind;
-use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
-use zvf::write::WriteOptions;
+use zvf::write::{DracoPositions, WriteOptions};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
@@ -21,7 +21,7 @@ use crate::session::Session;
 #[derive(Args, Debug)]
 pub(crate) struct How {
     /// The format of the file [default: from its first bytes and its extension].
-    #[arg(long, value_parser = format, help_heading = "Input")]
+    #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
     format: Option<Format>,
     /// What the geometry is, where the file does not say.
     #[arg(long, help_heading = "Input")]
@@ -41,9 +41,36 @@ pub(crate) struct How {
     /// The type of positions that are text in the file: float32 or float64.
     #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
     dtype: Option<Dtype>,
+    /// What stands between values of tables of text: a character, tab or space [default: by the format].
+    #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    separator: Option<u8>,
+    /// The first line of a table of text is a row: columns are x, y, z, c3, c4 and so on.
+    #[arg(long, help_heading = "Input")]
+    no_header: bool,
+    /// What a line of a table of text begins with that is no row, such as #.
+    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    comment: Option<u8>,
+    /// What stands for a missing number beside an empty value, NA and the like: -9999,missing.
+    #[arg(
+        long = "missing",
+        value_name = "TEXTS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Input"
+    )]
+    missing: Vec<String>,
+    /// Leave out rows of a table of text that are none; how many and which is reported.
+    #[arg(long, help_heading = "Input")]
+    skip_bad_rows: bool,
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
+    /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    nodes: Option<PathBuf>,
+    /// Keep the corners of each face apart, where the format has no shared vertices: STL.
+    #[arg(long, help_heading = "Input")]
+    no_weld: bool,
     /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
     /// after those of the files before it].
     #[arg(long, help_heading = "Input")]
@@ -64,6 +91,9 @@ pub(crate) struct How {
     /// `--shard none`, as older command lines write it.
     #[arg(long, hide = true)]
     no_shard: bool,
+    /// Keep the vertices of a chunk as a Draco stream: float32 as they are, or rounded to a grid of so many bits.
+    #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
+    draco: Option<u8>,
     /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
@@ -78,14 +108,35 @@ pub(crate) struct How {
 }
 
 impl How {
+    /// The kind that was asked for.
+    pub(crate) const fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// The attributes that were asked for, where any were.
+    pub(crate) fn attributes(&self) -> Option<Vec<String>> {
+        self.columns.as_deref().and_then(|names| match names {
+            "none" | "" => Some(Vec::new()),
+            "all" => None,
+            names => Some(names.split(',').map(|name| name.trim().to_owned()).collect()),
+        })
+    }
+
+    /// Whether what is there is replaced.
+    pub(crate) const fn overwrite(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Where what does not fit in memory goes.
+    pub(crate) fn scratch(&self) -> Option<PathBuf> {
+        self.temp_dir.clone()
+    }
+
     /// How to make a store, and what stops the making at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
-        let fields = self.columns.as_deref().map(|names| match names {
-            "none" | "" => Vec::new(),
-            names => names.split(',').map(|name| name.trim().to_owned()).collect(),
-        });
+        let fields = self.attributes();
         let columns = ColumnRoles {
             positions: self.positions.clone(),
             object: self.object.clone(),
@@ -95,11 +146,21 @@ impl How {
         let usual = WriteOptions::default();
         let memory = session.memory_limit().unwrap_or(usual.memory);
         let polygons = if self.triangles { Polygons::Triangles } else { Polygons::Same };
+        let text = TextOptions {
+            separator: self.separator,
+            has_header: !self.no_header,
+            comment: self.comment,
+            missing: self.missing.clone(),
+            skip_bad_rows: self.skip_bad_rows,
+        };
         let read = ReadOptions {
             kind: self.kind,
+            text,
             columns,
             positions: self.dtype,
             polygons,
+            nodes: self.nodes.clone(),
+            weld: !self.no_weld,
             memory: memory / 2,
             ..ReadOptions::default()
         };
@@ -131,6 +192,7 @@ impl How {
             shard: !self.no_shard && self.shard != Some(Shards(None)),
             shard_shape: self.shard.as_ref().and_then(|Shards(cells)| cells.clone()),
             codecs: self.coding.codecs(),
+            draco: self.draco.map(|bits| DracoPositions { bits: (bits > 0).then_some(bits) }),
             write,
         };
         Ok((recipe, stop))
@@ -158,6 +220,17 @@ fn format(text: &str) -> Result<Format, String> {
         let names: Vec<&str> = known.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+fn separator(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        text => match text.as_bytes() {
+            [byte] if byte.is_ascii() && *byte != b'"' => Ok(*byte),
+            _ => Err("expected one character of ASCII, tab or space".to_owned()),
+        },
+    }
 }
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {

@@ -80,8 +80,9 @@ impl Info {
         for kind in kinds {
             let on_progress =
                 &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
-            let stats = AttributeStats::read(&reader, LevelId(0), Some(kind), on_progress).await?;
-            all.push((kind.to_string(), stats));
+            let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
+            let statistics = statistics.await.map_err(zvf::Error::from)?;
+            all.push((kind.to_string(), AttributeStats::list(&statistics)));
         }
         Ok(all)
     }
@@ -196,10 +197,10 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
         let vertices = u64::try_from(level.vertices).ok();
         table.row(vec![
             name(level),
-            table::maybe(vertices),
-            table::maybe(level.chunks),
-            table::maybe(level.objects),
-            table::maybe(level.groups),
+            table::format_optional(vertices),
+            table::format_optional(level.chunks),
+            table::format_optional(level.objects),
+            table::format_optional(level.groups),
             level.stored.map_or_else(|| "-".to_owned(), |stored| table::bytes(stored.bytes)),
             table::floats(&level.chunk_shape),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),

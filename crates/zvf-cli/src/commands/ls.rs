@@ -72,7 +72,7 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
             array.path.clone(),
             array.data_type.clone(),
             array.shape.as_ref().map_or_else(|| "one a chunk".to_owned(), table::vector),
-            table::maybe(array.chunks),
+            table::format_optional(array.chunks),
             size.map_or_else(|| "-".to_owned(), table::bytes),
             codecs.trim_end().to_owned(),
         ]);

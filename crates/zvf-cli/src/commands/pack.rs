@@ -20,8 +20,8 @@ use crate::table;
 /// Pack a whole store into one .tet file, which is then queried like the store.
 ///
 /// Documents, cells and arrays are kept as they are, of any version and kind. Uncompressed, a cell is found by
-/// one search and read where it lies; the file can be copied, mapped and served as one. It is never changed:
-/// to edit, unpack it.
+/// one search and read where it lies; the file can be copied, mapped and served as one. Editing makes a new
+/// file that replaces it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pack scan.zarrvectors scan.tet

@@ -18,6 +18,7 @@ use zvf::pyramid::{
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
 use crate::cli::size;
+use crate::commands::in_place::InPlace;
 use crate::commands::nested;
 use crate::outcome::{Outcome, Usage};
 use crate::progress::Progress;
@@ -146,8 +147,8 @@ impl Pyramid {
                 message: Some("levels built again".to_owned()),
                 ..zvf::edit::CommitOptions::default()
             };
-            let path = std::path::Path::new(&self.store);
-            let done = zvf::edit::refresh(path, zvf::edit::Refresh::Stale, &options);
+            let place = session.place(&self.store)?;
+            let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
             return crate::commands::edit::finish(done, &self.store, session, out);
         }
         if self.store.contains("://") && !self.store.starts_with("file://") {
@@ -157,13 +158,19 @@ impl Pyramid {
         if self.dry_run {
             return self.plan(session, out).await;
         }
-        let address = match &self.new {
+        // With a journal, what is given levels is a copy that is committed.
+        let (in_place, address) = match &self.new {
             Some(new) => {
                 self.copy(new, session).await?;
-                new
+                (None, new.clone())
             }
-            None => &self.store,
+            None => {
+                let in_place = InPlace::begin(&self.store, session)?;
+                let address = in_place.address().to_owned();
+                (Some(in_place), address)
+            }
         };
+        let address = address.as_str();
         let gate = session.interrupt().gate().clone();
         let how = BuildOptions { gate, ..BuildOptions::default() };
         let progress = Arc::new(session.progress("building levels"));
@@ -193,7 +200,7 @@ impl Pyramid {
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
             let built = json!({
-                "store": address,
+                "store": self.new.as_ref().unwrap_or(&self.store),
                 "additive": additive,
                 "levels": levels,
                 "notices": notices,
@@ -219,6 +226,7 @@ impl Pyramid {
             }
             session.print_notices(out, notices)?;
         }
+        in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
         Ok(Outcome::Clean)
     }
 
@@ -317,10 +325,10 @@ impl Pyramid {
     /// What is asked for one kind.
     fn kinds(&self) -> Vec<(Kind, OfKind)> {
         let none = OfKind::default();
-        let methods = own(&self.methods, |method| OfKind { method, ..none });
-        let sizes = own(&self.sizes, |size| OfKind { size, ..none });
-        let keeps = own(&self.keeps, |keep| OfKind { keep, ..none });
-        let sparsity = own(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
+        let methods = last_value(&self.methods, |method| OfKind { method, ..none });
+        let sizes = last_value(&self.sizes, |size| OfKind { size, ..none });
+        let keeps = last_value(&self.keeps, |keep| OfKind { keep, ..none });
+        let sparsity = last_value(&self.sparsity, |sparsity| OfKind { sparsity, ..none });
         methods.chain(sizes).chain(keeps).chain(sparsity).collect()
     }
 
@@ -394,7 +402,7 @@ fn of_all<T: Copy>(said: &[OfOne<T>]) -> Option<T> {
 }
 
 /// What is said of one kind, the last first.
-fn own<T: Copy>(
+fn last_value<T: Copy>(
     said: &[OfOne<T>],
     as_own: impl Fn(Option<T>) -> OfKind,
 ) -> impl Iterator<Item = (Kind, OfKind)> {

@@ -9,6 +9,7 @@ use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 use zvf::{Error, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
+use crate::commands::in_place::InPlace;
 use crate::commands::nested;
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -84,7 +85,7 @@ impl Shard {
             shards: self.shard.0.map_or(Arrange::Cells, Arrange::Shards),
             codecs: None,
         };
-        self.paths.apply(&plan, session, out).await
+        self.paths.apply(&plan, "shard", session, out).await
     }
 }
 
@@ -95,7 +96,7 @@ impl Unshard {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let plan = Rearrangement { shards: Arrange::Cells, codecs: None };
-        self.paths.apply(&plan, session, out).await
+        self.paths.apply(&plan, "unshard", session, out).await
     }
 }
 
@@ -106,7 +107,7 @@ impl Recompress {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(self.coding.named()?) };
-        self.paths.apply(&plan, session, out).await
+        self.paths.apply(&plan, "recompress", session, out).await
     }
 }
 
@@ -114,14 +115,21 @@ impl Paths {
     async fn apply(
         self,
         plan: &Rearrangement,
+        operation: &str,
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let store = session.store(&self.store).await?;
+        // With a journal, what is replaced is a copy that is committed.
+        let in_place = match self.in_place {
+            true => Some(InPlace::begin(&self.store, session)?),
+            false => None,
+        };
+        let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
+        let store = session.store(source).await?;
         let refused = || format!("cannot rearrange {}", self.store);
         Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
-        let address = self.new.as_deref().unwrap_or(&self.store);
-        nested::check(&self.store, address)?;
+        let address = self.new.as_deref().unwrap_or(source);
+        nested::check(source, address)?;
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
             store: session.options(Timeouts::Batch),
@@ -140,7 +148,7 @@ impl Paths {
             plan.apply(&store, build, told).await.map_err(Error::from).with_context(failed)?;
         drop(progress);
         let done = Done {
-            store: address,
+            store: self.new.as_deref().unwrap_or(&self.store),
             arrays: moved.arrays,
             cells: moved.cells,
             objects: moved.objects,
@@ -154,6 +162,8 @@ impl Paths {
         }
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
+        drop(store);
+        in_place.map_or(Ok(()), |in_place| in_place.finish(operation, session, out))?;
         Ok(Outcome::Clean)
     }
 }

@@ -108,7 +108,7 @@ impl Render {
             writeln!(out, "{}: {} in {seconds:.2} s", self.output.display(), sentence(&picture))?;
         }
         session.print_store_notices(out, reader.store())?;
-        let nowhere = picture.nowhere();
+        let nowhere = picture.unplaced_vertices();
         let nowhere = (nowhere > 0)
             .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
         session.print_notices(out, nowhere)?;
@@ -178,7 +178,7 @@ impl Render {
             "points": picture.points(),
             "lines": picture.lines(),
             "faces": picture.faces(),
-            "nowhere": picture.nowhere(),
+            "nowhere": picture.unplaced_vertices(),
             "range": picture.range(),
             "seconds": seconds,
         })

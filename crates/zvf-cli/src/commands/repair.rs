@@ -10,6 +10,7 @@ use zvf::Timeouts;
 use zvf::repair::{Change, Place, Plan, plan};
 use zvf::validate::Options;
 
+use super::in_place::InPlace;
 use super::validate;
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -42,10 +43,16 @@ impl Repair {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        // With a journal, what is repaired is a copy that is committed.
+        let in_place = match self.apply {
+            true => Some(InPlace::begin(&self.store, session)?),
+            false => None,
+        };
+        let address = in_place.as_ref().map_or(self.store.as_str(), InPlace::address).to_owned();
         // A plan can be made of what can only be read.
         let place = match self.apply {
             true => Some(
-                Place::from_address(&self.store, &session.options(Timeouts::Batch))
+                Place::from_address(&address, &session.options(Timeouts::Batch))
                     .map_err(zvf::Error::from)?
                     .with_gate(session.interrupt().gate().clone()),
             ),
@@ -56,7 +63,7 @@ impl Repair {
         let mut round = 0_u32;
         let plan = loop {
             round = round.saturating_add(1);
-            let plan = self.planned(session, &name).await?;
+            let plan = self.planned(&address, session, &name).await?;
             if session.json() {
                 write_json(&plan, self.apply, &tidied, out)?;
             } else {
@@ -68,6 +75,8 @@ impl Repair {
             out.flush()?;
             let kept = place.apply(&plan).await.map_err(zvf::Error::from);
             let kept = kept.with_context(|| format!("cannot repair {}", self.store))?;
+            // With a journal it is the history that keeps what was replaced.
+            let kept = kept.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
             if let (Some(kept), false) = (kept, session.json()) {
                 writeln!(out, "done; what was replaced is kept in {kept}")?;
             }
@@ -76,6 +85,7 @@ impl Repair {
             let nothing = plan.is_empty() && tidied.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
+        in_place.map_or(Ok(()), |in_place| in_place.finish("repair", session, out))?;
         let report = validate::look(session, &self.store, &Options::default(), out).await?;
         if !session.json() {
             writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
@@ -105,9 +115,9 @@ impl Repair {
         Ok(Vec::new())
     }
 
-    async fn planned(&self, session: &Session, name: &str) -> anyhow::Result<Plan> {
+    async fn planned(&self, address: &str, session: &Session, name: &str) -> anyhow::Result<Plan> {
         let options = session.options(Timeouts::Batch);
-        let store = zvf::open_store(&self.store, options).await;
+        let store = zvf::open_store(address, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
         let progress = session.progress("looking for repairs");
         let plan = plan(&store, name).await.map_err(zvf::Error::from);

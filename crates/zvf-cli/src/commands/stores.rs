@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
 
-use crate::commands::edit::{Bounds, finish};
+use crate::commands::edit::{Bounds, Writing, finish};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -25,7 +25,7 @@ pub(crate) struct Checkout {
 
 impl Checkout {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let done = edit::checkout(Path::new(&self.store), self.commit, Path::new(&self.out))?;
+        let done = edit::checkout(session.place(&self.store)?, self.commit, Path::new(&self.out))?;
         match session.json() {
             true => writeln!(out, "{done}")?,
             false => writeln!(out, "{} is {} at commit {}", self.out, self.store, self.commit)?,
@@ -55,6 +55,8 @@ pub(crate) struct Gc {
     /// Remove nothing; say what would go.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 impl Gc {
@@ -67,7 +69,8 @@ impl Gc {
                 dry_run: self.dry_run,
             })
         };
-        let done = what().and_then(|what| edit::gc(Path::new(&self.store), what));
+        let place = self.writing.place(&self.store, session)?;
+        let done = what().and_then(|what| edit::gc(place, what));
         if let (false, Ok(report)) = (session.json(), &done) {
             writeln!(
                 out,
@@ -91,11 +94,13 @@ pub(crate) struct Vacuum {
     /// Do everything but write; say what would be written.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 impl Vacuum {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let done = edit::vacuum(Path::new(&self.store), self.dry_run);
+        let done = edit::vacuum(self.writing.place(&self.store, session)?, self.dry_run);
         finish(done, &self.store, session, out)
     }
 }
@@ -110,7 +115,7 @@ pub(crate) struct Merge {
     into: String,
     /// The stores that are added.
     #[arg(required = true)]
-    from: Vec<PathBuf>,
+    from: Vec<String>,
     /// What becomes of ids: added to the next id, kept, or given anew.
     #[arg(long, value_enum, default_value_t = Ids::Shift)]
     ids: Ids,
@@ -126,6 +131,8 @@ pub(crate) struct Merge {
     /// Do everything but write; say what would be written.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,8 +155,10 @@ impl Merge {
             dry_run: self.dry_run,
             ..CommitOptions::default()
         };
-        let done =
-            edit::merge(Path::new(&self.into), &self.from, ids, self.group_by_source, &options);
+        let from: anyhow::Result<Vec<_>> =
+            self.from.iter().map(|store| session.place(store)).collect();
+        let into = self.writing.place(&self.into, session)?;
+        let done = edit::merge(into, &from?, ids, self.group_by_source, &options);
         finish(done, &self.into, session, out)
     }
 }
@@ -209,8 +218,13 @@ impl Split {
                 }
             },
         };
-        let done =
-            edit::split(Path::new(&self.store), &self.folder, &by, self.half_open, self.dry_run);
+        let done = edit::split(
+            session.place(&self.store)?,
+            &self.folder,
+            &by,
+            self.half_open,
+            self.dry_run,
+        );
         if let (false, Ok(report)) = (session.json(), &done) {
             for part in report["stores"].as_array().into_iter().flatten() {
                 writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;
@@ -255,6 +269,8 @@ pub(crate) struct Attach {
     /// Do everything but write; say what would be written.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    writing: Writing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -278,7 +294,8 @@ impl Attach {
             dry_run: self.dry_run,
             ..CommitOptions::default()
         };
-        let done = edit::attach(Path::new(&self.store), &self.table, &join, &options);
+        let place = self.writing.place(&self.store, session)?;
+        let done = edit::attach(place, &self.table, &join, &options);
         finish(done, &self.store, session, out)
     }
 }

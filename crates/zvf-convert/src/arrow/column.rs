@@ -20,7 +20,7 @@ use super::refused;
 use crate::ConvertError;
 
 /// An attribute with what is known of it; a list for each row where a row has several values.
-pub(super) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError> {
+pub(crate) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError> {
     let nullable = field.categories.as_ref().is_some_and(may_be_null);
     let values = match &field.categories {
         Some(categories) => codes(&field.name, &field.column, categories)?,

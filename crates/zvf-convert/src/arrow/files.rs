@@ -144,7 +144,7 @@ pub struct ParquetWriter<W: Write> {
 
 /// Bytes that the encoder made and nobody wrote yet: it wants a target that other threads may hold.
 #[derive(Clone, Debug, Default)]
-struct Held(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Held(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Held {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -158,7 +158,7 @@ impl Write for Held {
 }
 
 impl Held {
-    fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -231,7 +231,7 @@ fn names(schema: &SchemaRef) -> String {
     words.join(",")
 }
 
-fn not_written(error: ParquetError) -> ConvertError {
+pub(crate) fn not_written(error: ParquetError) -> ConvertError {
     refused(ArrowError::from(error))
 }
 

@@ -11,8 +11,8 @@
 //!
 //! Not here: files (see [`ArrowWriter`] and [`ParquetWriter`]).
 
-mod column;
-mod files;
+pub(crate) mod column;
+pub(crate) mod files;
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ fn required_int64(name: &str, values: Int64Array) -> (Named, ArrayRef) {
     (Named::new(name, DataType::Int64, true), Arc::new(values))
 }
 
-pub(super) fn refused(error: ArrowError) -> ConvertError {
+pub(crate) fn refused(error: ArrowError) -> ConvertError {
     if let ArrowError::IoError(_, error) = error {
         return ConvertError::Io(error);
     }

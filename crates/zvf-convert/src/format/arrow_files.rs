@@ -1,18 +1,18 @@
 //! Arrow and Parquet files in the table of formats.
 #![cfg(feature = "arrow")]
 
-use super::{Spec, TABLE};
+use super::{FEATURES, Spec, TABLE};
 use crate::format::Capabilities;
-use crate::write;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "arrow",
     name: "Arrow",
     extensions: &["arrow", "feather", "ipc"],
     recognizes: |start| start.bytes.starts_with(b"ARROW1"),
-    read: None,
+    read: Some(read::arrow::open),
     write: Some(write::arrow::open),
-    can: TABLE,
+    can: Capabilities { streams_in: false, ..TABLE },
 };
 
 pub(super) const STREAM: Spec = Spec {
@@ -20,9 +20,9 @@ pub(super) const STREAM: Spec = Spec {
     name: "Arrow stream",
     extensions: &["arrows"],
     recognizes: super::never,
-    read: None,
+    read: Some(read::arrow::open_stream),
     write: Some(write::arrow::open_stream),
-    can: TABLE,
+    can: Capabilities { streams_in: false, ..TABLE },
 };
 
 pub(super) const PARQUET: Spec = Spec {
@@ -30,7 +30,27 @@ pub(super) const PARQUET: Spec = Spec {
     name: "Parquet",
     extensions: &["parquet"],
     recognizes: |start| start.bytes.starts_with(b"PAR1"),
-    read: None,
+    read: Some(read::arrow::open_parquet),
     write: Some(write::arrow::open_parquet),
     can: Capabilities { streams_in: false, ..TABLE },
+};
+
+pub(super) const GEOPARQUET: Spec = Spec {
+    token: "geoparquet",
+    name: "GeoParquet",
+    extensions: &["geoparquet", "geo.parquet"],
+    recognizes: super::never,
+    read: Some(read::arrow::open_parquet),
+    write: Some(write::geoparquet::open_parquet),
+    can: FEATURES,
+};
+
+pub(super) const GEOARROW: Spec = Spec {
+    token: "geoarrow",
+    name: "GeoArrow",
+    extensions: &["geoarrow", "geo.arrow"],
+    recognizes: super::never,
+    read: Some(read::arrow::open),
+    write: Some(write::geoparquet::open_arrow),
+    can: FEATURES,
 };

@@ -25,6 +25,8 @@ pub struct Capabilities {
     pub positions: Attributes,
     /// The attributes of vertices.
     pub vertex_attributes: Attributes,
+    /// The names that attributes of vertices must have, where only some have a place; empty for any.
+    pub vertex_names: &'static [&'static str],
     /// The attributes of objects.
     pub object_attributes: Attributes,
     /// Whether edges and faces are held at all.
@@ -33,6 +35,8 @@ pub struct Capabilities {
     pub corners: u32,
     /// The attributes of edges or faces.
     pub element_attributes: Attributes,
+    /// The names that attributes of edges or faces must have; empty for any.
+    pub element_names: &'static [&'static str],
     /// What becomes of the ids of objects.
     pub ids: IdSupport,
     /// What becomes of groups of objects.
@@ -47,6 +51,8 @@ pub struct Capabilities {
     pub ranges: bool,
     /// Whether it is a folder of files.
     pub is_folder: bool,
+    /// The file by which such a folder is known; others are not replaced.
+    pub marker: &'static str,
 }
 
 /// The types that attributes may have.
@@ -131,10 +137,12 @@ pub(crate) const NOTHING: Capabilities = Capabilities {
     axes: (1, 3),
     positions: Attributes::Types(&["float64", "float32"]),
     vertex_attributes: Attributes::None,
+    vertex_names: &[],
     object_attributes: Attributes::None,
     elements: false,
     corners: 0,
     element_attributes: Attributes::None,
+    element_names: &[],
     ids: IdSupport::None,
     groups: GroupSupport::None,
     units: UnitSupport::None,
@@ -142,6 +150,7 @@ pub(crate) const NOTHING: Capabilities = Capabilities {
     streams_out: true,
     ranges: false,
     is_folder: false,
+    marker: "",
 };
 
 /// A table of vertices: any columns, the object as one of them, elements in a file beside it.
@@ -151,5 +160,18 @@ pub(crate) const TABLE: Capabilities = Capabilities {
     positions: Attributes::Numbers,
     vertex_attributes: Attributes::All,
     ids: IdSupport::Bits(64),
+    ..NOTHING
+};
+
+/// Features: points or lines a row, all else columns.
+pub(crate) const FEATURES: Capabilities = Capabilities {
+    kinds: &[Kind::PointCloud, Kind::Polyline, Kind::Streamline, Kind::Line],
+    axes: (2, 3),
+    positions: Attributes::Types(&["float32", "float64"]),
+    vertex_attributes: Attributes::All,
+    object_attributes: Attributes::All,
+    ids: IdSupport::Bits(64),
+    units: UnitSupport::Any,
+    streams_in: false,
     ..NOTHING
 };

@@ -1,14 +1,14 @@
 //! JSON lines in the table of formats.
 
 use super::{Attributes, Capabilities, Spec, TABLE, never};
-use crate::write;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "jsonl",
     name: "JSON lines",
     extensions: &["jsonl", "ndjson", "json"],
     recognizes: never,
-    read: None,
+    read: Some(read::jsonl::open),
     write: Some(write::jsonl::open),
     can: Capabilities { elements: true, element_attributes: Attributes::All, ..TABLE },
 };

@@ -17,17 +17,33 @@
 mod arrow_files;
 mod capabilities;
 mod csv;
+mod draco;
+mod flatgeobuf;
+mod freesurfer;
+mod geojson;
+mod gifti;
+mod gltf;
+mod graph;
+#[cfg(feature = "h5ad")]
+mod h5ad;
 mod jsonl;
+mod las;
 mod npy;
 mod obj;
 mod ply;
+mod precomputed;
+mod stl;
 mod swc;
+mod tck;
+mod text_points;
 mod trk;
+mod trx;
+mod vtk;
 
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, NOTHING, TABLE};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, NOTHING, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 
 use crate::ConvertError;
@@ -81,6 +97,20 @@ pub(crate) const fn never(_start: &Start<'_>) -> bool {
     false
 }
 
+/// Whether a text in XML begins with this element, after what may stand before it.
+pub(crate) fn begins_with_element(bytes: &[u8], name: &str) -> bool {
+    let head = bytes.get(..bytes.len().min(4096)).unwrap_or(bytes);
+    let head = String::from_utf8_lossy(head);
+    let mut rest = head.trim_start_matches('\u{feff}').trim_start();
+    while let Some(after) = rest.strip_prefix("<?").or_else(|| rest.strip_prefix("<!")) {
+        let end = if after.starts_with("--") { "-->" } else { ">" };
+        let Some((_, after)) = after.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+    let after = rest.strip_prefix('<').and_then(|rest| rest.strip_prefix(name));
+    after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric()))
+}
+
 macro_rules! formats {
     ($($(#[$cfg:meta])* $variant:ident => $spec:path, $doc:literal;)*) => {
         /// A format that can be read, written or both.
@@ -112,16 +142,40 @@ macro_rules! formats {
 
 formats! {
     Npy => npy::SPEC, "An array of NumPy.";
+    Tck => tck::SPEC, "Streamlines of `MRtrix`.";
+    Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
+    TrxFolder => trx::FOLDER, "The same as a folder.";
+    Precomputed => precomputed::SPEC, "Annotations, skeletons and meshes of Neuroglancer.";
     Npz => npy::NPZ, "Arrays of NumPy, by name.";
     Ply => ply::SPEC, "The polygon file format.";
     Trk => trk::SPEC, "Streamlines of `TrackVis`.";
+    Draco => draco::SPEC, "Compressed meshes and points of Draco.";
+    Gltf => gltf::SPEC, "Scenes of glTF, as text or as GLB.";
+    Vtk => vtk::SPEC, "Data of VTK, the old form.";
+    Vtp => vtk::XML, "Data of VTK in XML.";
+    Gifti => gifti::SPEC, "Surfaces of brains in XML.";
+    Graphml => graph::GRAPHML, "Graphs in XML.";
+    Edgelist => graph::EDGES, "Lists of edges.";
+    Freesurfer => freesurfer::SPEC, "Surfaces of brains of `FreeSurfer`.";
+    Stl => stl::SPEC, "Triangles of STL.";
     Obj => obj::SPEC, "Wavefront OBJ.";
     Swc => swc::SPEC, "Trees of neurons.";
     Csv => csv::SPEC, "Text with commas.";
     Tsv => csv::TSV, "Text with tabs.";
+    Copc => las::COPC, "Points of laser scanners in an octree.";
+    Laz => las::LAZ, "Points of laser scanners, compressed.";
+    Las => las::LAS, "Points of laser scanners.";
+    FlatGeobuf => flatgeobuf::SPEC, "Features with an index.";
+    Xyz => text_points::XYZ, "Lines of coordinates.";
+    Pts => text_points::PTS, "Lines of coordinates, counted.";
+    GeoJson => geojson::SPEC, "A collection of features.";
+    GeoJsonLines => geojson::LINES, "A feature a line.";
+    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
     Jsonl => jsonl::SPEC, "A JSON object a line.";
     #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
     #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoArrow => arrow_files::GEOARROW, "Features in a file of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoParquet => arrow_files::GEOPARQUET, "Features in a Parquet file.";
     #[cfg(feature = "arrow")] Parquet => arrow_files::PARQUET, "A Parquet file.";
 }
 
@@ -161,6 +215,14 @@ impl Format {
     #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
+    }
+
+    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let mut bytes = Bytes::open(path).ok()?;
+        let known = bytes.start().ok().and_then(|start| Self::detect(&start));
+        known.or_else(|| Self::from_extension(path))
     }
 
     pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {

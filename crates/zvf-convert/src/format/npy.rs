@@ -1,6 +1,6 @@
 //! npy and npz in the table of formats.
 
-use super::{NOTHING, Spec, TABLE};
+use super::{Spec, TABLE};
 use crate::format::Capabilities;
 use crate::{read, write};
 
@@ -20,6 +20,6 @@ pub(super) const NPZ: Spec = Spec {
     extensions: &["npz"],
     recognizes: |start| start.bytes.starts_with(b"PK\x03\x04"),
     read: Some(read::npz::open),
-    write: None,
-    can: Capabilities { streams_in: false, kinds: TABLE.kinds, ..NOTHING },
+    write: Some(write::npz::open),
+    can: Capabilities { streams_in: false, streams_out: false, elements: true, ..TABLE },
 };

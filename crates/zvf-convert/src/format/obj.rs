@@ -1,8 +1,7 @@
 //! OBJ in the table of formats.
 
-use super::{Capabilities, NOTHING, Spec, never};
-use crate::read;
-use zvf_model::Kind;
+use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, NOTHING, Spec, never};
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "obj",
@@ -10,10 +9,14 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["obj"],
     recognizes: never,
     read: Some(read::obj::open),
-    write: None,
+    write: Some(write::obj::open),
     can: Capabilities {
-        kinds: &[Kind::Mesh, Kind::Graph, Kind::PointCloud],
+        kinds: ALL_KINDS,
+        vertex_attributes: Attributes::Types(&["float32"]),
+        vertex_names: &["color"],
         elements: true,
+        ids: IdSupport::Bits(64),
+        streams_out: false,
         ..NOTHING
     },
 };

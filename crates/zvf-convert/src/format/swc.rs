@@ -1,7 +1,7 @@
 //! SWC in the table of formats.
 
-use super::{Attributes, Capabilities, NOTHING, Spec, UnitSupport, never};
-use crate::read;
+use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport, never};
+use crate::{read, write};
 use zvf_model::Kind;
 
 pub(super) const SPEC: Spec = Spec {
@@ -10,13 +10,16 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["swc"],
     recognizes: never,
     read: Some(read::swc::open),
-    write: None,
+    write: Some(write::swc::open),
     can: Capabilities {
-        kinds: &[Kind::Skeleton],
+        kinds: &[Kind::Skeleton, Kind::Graph],
         axes: (3, 3),
-        vertex_attributes: Attributes::Types(&["int64", "float64"]),
+        vertex_attributes: Attributes::Types(&["int32", "int64", "float32", "float64"]),
+        vertex_names: &["radius", "type"],
         elements: true,
+        ids: IdSupport::Order,
         units: UnitSupport::Fixed("micrometer"),
+        streams_out: false,
         ..NOTHING
     },
 };

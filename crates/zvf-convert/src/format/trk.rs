@@ -1,7 +1,7 @@
 //! TRK in the table of formats.
 
 use super::{Attributes, CHAINS, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
-use crate::read;
+use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "trk",
@@ -9,7 +9,7 @@ pub(super) const SPEC: Spec = Spec {
     extensions: &["trk"],
     recognizes: |start| start.bytes.starts_with(b"TRACK\0"),
     read: Some(read::trk::open),
-    write: None,
+    write: Some(write::trk::open),
     can: Capabilities {
         kinds: CHAINS,
         axes: (3, 3),

@@ -20,7 +20,7 @@ use super::lines::{LONGEST, Lines};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{NamedValues, Values, float};
-use super::{Piece, ReadOptions, Reader};
+use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
@@ -30,8 +30,10 @@ pub(crate) fn open(
     delimiter: u8,
 ) -> Result<Reader, ConvertError> {
     let kind = point_kind(options, bytes.format().name())?;
-    let mut records = Records { lines: Lines::new(bytes), delimiter };
-    let Some(names) = records.next()? else {
+    let text = options.text.clone();
+    let delimiter = text.separator.unwrap_or(delimiter);
+    let mut records = Records { lines: Lines::new(bytes), delimiter, comment: text.comment };
+    let Some(first) = records.next()? else {
         let bad = records.lines.bytes().bad(
             Class::Truncated,
             Place::Line(1),
@@ -40,9 +42,21 @@ pub(crate) fn open(
         );
         return Err(bad.into());
     };
-    let names: Vec<String> = (0..names.len()).map(|at| names.value(at).trim().to_owned()).collect();
+    let names: Vec<String> = (0..first.len())
+        .map(|at| match text.has_header {
+            true => first.value(at).trim().to_owned(),
+            false => AXES
+                .get(at)
+                .filter(|_| at < 3)
+                .map_or_else(|| format!("c{at}"), |axis| (*axis).to_owned()),
+        })
+        .collect();
     let roles = Roles::assign(&names, &records, options)?;
-    let (sample, whole) = sample(&mut records, options.memory.min(SAMPLE))?;
+    let (mut sample, whole) = sample(&mut records, options.memory.min(SAMPLE))?;
+    if !text.has_header {
+        sample.push_front(first);
+    }
+    let inference = Inference { text: &text, columns: names.len() };
     let stated = |name: &String| {
         options.columns.types.iter().find(|(of, _)| of == name).map(|(_, dtype)| *dtype)
     };
@@ -51,7 +65,7 @@ pub(crate) fn open(
         let name = names.get(*at).map_or("", String::as_str);
         let told = match names.get(*at).and_then(stated) {
             Some(dtype) => Told { dtype, exact: false, missing: Vec::new() },
-            None => inferred(&sample, *at),
+            None => inference.infer(&sample, *at),
         };
         if !told.missing.is_empty() {
             left_out.push(format!(
@@ -75,9 +89,15 @@ pub(crate) fn open(
     let exact_positions = options.positions.is_none();
     let exact = types.iter().map(|told| told.exact).collect();
     let batch_rows = options.batch_rows.max(1);
+    let notes = Notes::default();
+    let skipped =
+        text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
+    let missing = text.missing;
     Ok(Reader::new(
         header,
         Table {
+            missing,
+            skipped,
             records,
             sample,
             whole,
@@ -89,7 +109,49 @@ pub(crate) fn open(
             batch_rows,
             parts: (None, 0),
         },
-    ))
+    )
+    .with_notes(notes))
+}
+
+/// Rows that were left out.
+struct Skipped {
+    rows: u64,
+    first: Vec<String>,
+    notes: Notes,
+}
+
+impl Drop for Skipped {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+impl Skipped {
+    fn add(&mut self, error: &ConvertError) {
+        self.rows = self.rows.saturating_add(1);
+        if self.first.len() < MAX_SKIPPED {
+            let text = match error {
+                ConvertError::Input(bad) => {
+                    format!("{}: expected {}, found {}", bad.place, bad.expected, bad.found)
+                }
+                other => other.to_string(),
+            };
+            self.first.push(text);
+        }
+    }
+
+    /// Says which rows were left out, once.
+    fn tell(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        if rows == 0 {
+            return;
+        }
+        let (named, first) = (self.first.len() as u64, self.first.join("; "));
+        let words = if rows == 1 { "row was" } else { "rows were" };
+        let more =
+            if rows > named { format!("; and {} more", rows - named) } else { String::new() };
+        self.notes.push(format!("{rows} bad {words} skipped: {first}{more}"));
+    }
 }
 
 /// Columns by what they are, as places in a line.
@@ -151,6 +213,7 @@ impl Roles {
 struct Records {
     lines: Lines,
     delimiter: u8,
+    comment: Option<u8>,
 }
 
 /// One line, or several where one breaks within quotes.
@@ -215,10 +278,17 @@ impl Records {
                 }
                 return Ok(None);
             };
-            if line.is_empty() && !quoted {
+            let is_comment = || {
+                let first = line.trim_start().bytes().next();
+                first.is_some() && first == self.comment
+            };
+            if !quoted && (line.is_empty() || is_comment()) {
                 continue;
             }
-            quoted = record.push(line, self.delimiter, quoted);
+            quoted = match self.delimiter {
+                b' ' if !quoted => record.push(&joined(line), b' ', quoted),
+                delimiter => record.push(line, delimiter, quoted),
+            };
             if record.line == 0 {
                 record.line = self.lines.number();
             }
@@ -253,6 +323,22 @@ impl Records {
     }
 }
 
+/// A line of which any number of blanks and tabs outside of quotes is one blank.
+fn joined(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut quoted = false;
+    for c in line.trim().chars() {
+        quoted ^= c == '"';
+        let is_blank = !quoted && matches!(c, ' ' | '\t');
+        if !is_blank {
+            text.push(c);
+        } else if !text.ends_with(' ') {
+            text.push(' ');
+        }
+    }
+    text
+}
+
 /// The first records, as many as `most` bytes hold; whether these are all.
 fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), ConvertError> {
     let mut sample = VecDeque::new();
@@ -273,12 +359,41 @@ struct Told {
     missing: Vec<String>, // what stands for missing values, beside nothing at all
 }
 
-/// The type that all values of a column in the sample have.
-fn inferred(sample: &VecDeque<Record>, at: usize) -> Told {
+/// How types are told from values.
+struct Inference<'a> {
+    text: &'a TextOptions,
+    columns: usize,
+}
+
+impl Inference<'_> {
+    /// The type that all values of a column in the sample have, or nearly all where bad rows are skipped.
+    fn infer(&self, sample: &VecDeque<Record>, at: usize) -> Told {
+        if !self.text.skip_bad_rows {
+            return inferred(sample.iter().map(|record| record.value(at)), &self.text.missing);
+        }
+        let rows = || sample.iter().filter(|record| record.len() == self.columns);
+        let values =
+            || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
+        let is_number = |text: &&str| float(text.trim()).is_some();
+        let numbers = values().filter(is_number).count();
+        if numbers.saturating_mul(10) >= values().count().saturating_mul(9).max(1) {
+            let is_known = |text: &&str| {
+                is_number(text)
+                    || text.trim().is_empty()
+                    || is_missing(text.trim(), &self.text.missing)
+            };
+            let values = rows().map(|record| record.value(at)).filter(is_known);
+            return inferred(values, &self.text.missing);
+        }
+        inferred(rows().map(|record| record.value(at)), &self.text.missing)
+    }
+}
+
+/// The type that all `values` have.
+fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> Told {
     let exactly = |dtype| Told { dtype, exact: true, missing: Vec::new() };
-    let filled =
-        || sample.iter().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
-    let blank = filled().count() < sample.len();
+    let filled = || values.clone().filter(|text| !text.trim().is_empty());
+    let blank = filled().count() < values.clone().count();
     if !blank && filled().all(|text| text.trim().parse::<i64>().is_ok()) {
         return exactly(Dtype::INT64);
     }
@@ -287,7 +402,8 @@ fn inferred(sample: &VecDeque<Record>, at: usize) -> Told {
     }
     let (numbers, others): (Vec<&str>, Vec<&str>) =
         filled().map(str::trim).partition(|text| float(text).is_some());
-    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text)) {
+    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text, marks))
+    {
         let mut missing: Vec<String> = others.into_iter().map(str::to_owned).collect();
         missing.sort();
         missing.dedup();
@@ -297,8 +413,9 @@ fn inferred(sample: &VecDeque<Record>, at: usize) -> Told {
 }
 
 /// Whether this is how programs write that a number is missing.
-fn is_missing(text: &str) -> bool {
+fn is_missing(text: &str, marks: &[String]) -> bool {
     MISSING.iter().any(|known| text.eq_ignore_ascii_case(known))
+        || marks.iter().any(|known| text == known)
 }
 
 /// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
@@ -338,6 +455,8 @@ struct Table {
     exact: Vec<bool>,      // the same of each field
     batch_rows: usize,
     parts: (Option<String>, i64), // what stood in the column of parts, and which one it was
+    missing: Vec<String>,
+    skipped: Option<Skipped>,
 }
 
 impl Iterator for Table {
@@ -349,11 +468,24 @@ impl Iterator for Table {
                 Some(record) => Ok(Some(record)),
                 None => self.records.next(),
             };
-            match record.and_then(|record| record.map(|record| self.push(&record)).transpose()) {
-                Ok(Some(())) => {}
+            let record = match record {
+                Ok(Some(record)) => record,
                 Ok(None) => break,
                 Err(error) => return Some(Err(error)),
+            };
+            match (self.push(&record), &mut self.skipped) {
+                (Ok(()), _) => {}
+                (Err(error), Some(skipped)) => {
+                    skipped.add(&error);
+                    self.vertices.drop_open_row();
+                }
+                (Err(error), None) => return Some(Err(error)),
             }
+        }
+        if self.vertices.rows() == 0
+            && let Some(skipped) = &mut self.skipped
+        {
+            skipped.tell();
         }
         (self.vertices.rows() > 0).then(|| self.vertices.take())
     }
@@ -389,7 +521,7 @@ impl Table {
             if *exact && is_float && !is_held(text) {
                 return Err(self.rounded(record, *at).into());
             }
-            let blank = is_float && (text.is_empty() || is_missing(text));
+            let blank = is_float && (text.is_empty() || is_missing(text, &self.missing));
             if !field.values.push_text(if blank { "nan" } else { text }) {
                 return Err(self.no_value(record, *at, dtype, !self.whole).into());
             }
@@ -466,6 +598,8 @@ const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 const SHOWN: usize = 40;
 /// Names that a message shows.
 const MAX_NAMES: usize = 12;
+/// Rows that a note names.
+const MAX_SKIPPED: usize = 10;
 
 #[cfg(test)]
 mod tests;

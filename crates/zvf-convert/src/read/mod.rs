@@ -7,6 +7,11 @@
 //! obj        vertices, faces or lines
 //! swc        trees: a line a node, with its radius, type and parent
 //! trk        streamlines with scalars and properties, to world coordinates in mm
+//! las, laz   points of laser scanners, with extra bytes; copc: those in a box, to a spacing
+//! geojson    features, as one collection or a line each; fgb: with an index over their boxes
+//! arrow      record batches and Parquet: tables of vertices, features of GeoArrow and GeoParquet
+//! xyz, pts   lines of coordinates
+//! h5ad       cells with their places
 //! ```
 //!
 //! [`open`] reads as much as it takes to know the columns; the [`Reader`] then yields [`Piece`]s:
@@ -19,30 +24,65 @@
 //!
 //! Not here: chunks and stores; what to do with the geometry.
 
+#[cfg(feature = "arrow")]
+pub(crate) mod arrow;
+pub(crate) mod crs;
 pub(crate) mod csv;
+pub(crate) mod drc;
+pub(crate) mod features;
+pub(crate) mod flatgeobuf;
+pub(crate) mod geojson;
+mod geometry;
+pub(crate) mod gltf;
+#[cfg(test)]
+pub(crate) mod golden;
+pub(crate) mod graph;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
 mod input;
+mod join;
+pub(crate) mod jsonl;
+pub(crate) mod las;
 mod lines;
 pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod obj;
 mod options;
+mod packed;
 mod piece;
 pub(crate) mod ply;
 mod polygon;
+pub(crate) mod precomputed;
 mod record;
 mod roles;
+pub(crate) mod source;
+pub(crate) mod stl;
+#[cfg(test)]
+mod stock_files;
+pub(crate) mod surface;
 pub(crate) mod swc;
+pub(crate) mod tck;
+pub(crate) mod text_points;
 pub(crate) mod trk;
+pub(crate) mod trx;
 mod values;
+pub(crate) mod vtk;
+mod xml;
+mod zip;
 
 use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
+pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
-pub use options::{ColumnRoles, Polygons, ReadOptions};
+pub use join::open_all;
+pub use options::{Bounds, ColumnRoles, Polygons, ReadOptions, TextOptions};
+pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
+pub(crate) use values::no_column;
 
 pub use crate::format::Format;
 
@@ -108,6 +148,17 @@ pub struct Reader {
     header: Header,
     pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,
     ended: bool,
+    notes: Notes,
+}
+
+/// What a reader finds out on its way and is no error: a count that is wrong, values that were narrowed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub(crate) fn push(&self, note: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
 }
 
 impl Reader {
@@ -115,7 +166,18 @@ impl Reader {
         header: Header,
         pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {
-        Self { header, pieces: Box::new(pieces), ended: false }
+        Self { header, pieces: Box::new(pieces), ended: false, notes: Notes::default() }
+    }
+
+    /// The same, whose pieces write down what they find out.
+    pub(crate) fn with_notes(self, notes: Notes) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// What was found out so far and is no error; complete once the pieces are.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the file holds.

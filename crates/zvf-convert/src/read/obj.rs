@@ -83,7 +83,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         (None, _) => None,
         (Some("l"), _) => Some(Some(2)),
         (Some(_), Polygons::Triangles) => Some(Some(3)),
-        (Some(_), Polygons::Same) => Some(first_width(Reader::new(header.clone(), begin(joins)?))?),
+        (Some(_), Polygons::Same | Polygons::Rings) => {
+            Some(first_width(Reader::new(header.clone(), begin(joins)?))?)
+        }
     };
     let header = Header {
         elements: elements.map(|width| ElementHeader { width, fields: Vec::new() }),

@@ -1,5 +1,7 @@
 //! What a caller may want to be read otherwise.
 
+use std::path::PathBuf;
+
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -28,11 +30,53 @@ pub struct ReadOptions {
     pub positions: Option<Dtype>,
     /// What to do with faces that have different numbers of corners.
     pub polygons: Polygons,
+    /// How tables of text are written.
+    pub text: TextOptions,
+    /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
+    pub nodes: Option<PathBuf>,
+    /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
+    pub weld: bool,
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
     /// types of columns are told from, the nodes of a tree.
     pub memory: u64,
+    /// Only what lies in this box, where the format can find it without the rest.
+    pub bounds: Option<Bounds>,
+    /// No finer than points this far apart, where the format has levels of them.
+    pub resolution: Option<f64>,
+}
+
+/// A box: the least and the largest coordinate of each axis.
+///
+/// ```
+/// use zvf_convert::read::Bounds;
+///
+/// let bounds = Bounds { min: vec![0.0, 0.0], max: vec![1.0, 2.0] };
+/// assert!(bounds.contains(&[1.0, 2.0, 7.0]) && !bounds.contains(&[1.0, 2.5]));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// The least of each axis.
+    pub min: Vec<f64>,
+    /// The largest of each axis.
+    pub max: Vec<f64>,
+}
+
+impl Bounds {
+    /// Whether a position lies in it; axes it does not name are free.
+    #[must_use]
+    pub fn contains(&self, position: &[f64]) -> bool {
+        let mut bounds = self.min.iter().zip(&self.max).zip(position);
+        bounds.all(|((min, max), x)| min <= x && x <= max)
+    }
+
+    /// Whether it has a place in common with the cube of that corner and side.
+    #[must_use]
+    pub(crate) fn meets_cube(&self, corner: [f64; 3], side: f64) -> bool {
+        let mut bounds = self.min.iter().zip(&self.max).zip(corner);
+        bounds.all(|((min, max), low)| *min <= low + side && low <= *max)
+    }
 }
 
 impl Default for ReadOptions {
@@ -42,8 +86,13 @@ impl Default for ReadOptions {
             columns: ColumnRoles::default(),
             positions: None,
             polygons: Polygons::default(),
+            text: TextOptions::default(),
+            nodes: None,
+            weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,
+            bounds: None,
+            resolution: None,
         }
     }
 }
@@ -72,6 +121,44 @@ pub struct ColumnRoles {
     pub types: Vec<(String, Dtype)>,
 }
 
+/// How tables of text are written.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, ReadOptions, TextOptions};
+///
+/// let text = TextOptions { separator: Some(b';'), skip_bad_rows: true, ..TextOptions::default() };
+/// let options = ReadOptions { text, ..ReadOptions::default() };
+/// let table: &[u8] = b"x;y\n1;2\n3;oops\n5;6\n";
+/// let mut reader = read::open(Input::reader(table), Some(Format::Csv), &options)?;
+/// let rows: usize = reader.by_ref().map(|piece| match piece {
+///     Ok(read::Piece::Vertices(batch)) => batch.len(),
+///     _ => 0,
+/// }).sum();
+/// assert_eq!(rows, 2);
+/// assert!(reader.notes()[0].starts_with("1 bad row was skipped: line 3"));
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// What stands between values: a byte of ASCII; a blank is any number of blanks and tabs [default: by the format].
+    pub separator: Option<u8>,
+    /// Whether the first line names the columns; otherwise they are x, y, z, c3, c4 and so on.
+    pub has_header: bool,
+    /// What a line begins with that is no row.
+    pub comment: Option<u8>,
+    /// What stands for missing numbers, beside an empty value, NA and the like.
+    pub missing: Vec<String>,
+    /// Leaves rows out that are none, and says which.
+    pub skip_bad_rows: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        let (separator, comment, missing) = (None, None, Vec::new());
+        Self { separator, has_header: true, comment, missing, skip_bad_rows: false }
+    }
+}
+
 /// What to do with faces.
 ///
 /// ```
@@ -87,4 +174,6 @@ pub enum Polygons {
     Same,
     /// A fan of triangles for each.
     Triangles,
+    /// Their rings as closed polylines, in formats of features.
+    Rings,
 }

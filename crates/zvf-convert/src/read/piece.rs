@@ -62,7 +62,8 @@ pub struct Header {
 
 impl Header {
     /// Vertices of `kind` and nothing else.
-    pub(crate) const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
+    #[must_use]
+    pub const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
         Self {
             kind,
             axes,

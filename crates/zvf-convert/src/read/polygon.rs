@@ -50,15 +50,17 @@ impl Corners {
                 let expected = format!("from 3 to {MAX_OF_A_POLYGON} corners");
                 refusal(Class::BadShape, expected, None)
             }
-            Polygons::Same if !(3..=u64::from(MAX_CORNERS)).contains(&corners) => {
+            Polygons::Same | Polygons::Rings
+                if !(3..=u64::from(MAX_CORNERS)).contains(&corners) =>
+            {
                 let expected = format!("from 3 to {MAX_CORNERS} corners");
                 refusal(Class::BadShape, expected, Some(TRIANGULATE))
             }
-            Polygons::Same if first.is_some_and(|first| first != corners) => {
+            Polygons::Same | Polygons::Rings if first.is_some_and(|first| first != corners) => {
                 let expected = format!("{} corners as the first face has", first.unwrap_or(0));
                 refusal(Class::CountMismatch, expected, Some(TRIANGULATE))
             }
-            Polygons::Same => Ok(()),
+            Polygons::Same | Polygons::Rings => Ok(()),
         }
     }
 

@@ -73,6 +73,23 @@ impl Vertices {
         self.rows = self.rows.saturating_add(1);
     }
 
+    /// Whether the last row so far is of `object`, in a run that a batch has not ended.
+    pub(super) fn has_open_run(&self, object: ObjectId) -> bool {
+        match &self.owners {
+            Owners::None => false,
+            Owners::Each(of) => of.last() == Some(&Some(object)),
+            Owners::Runs { objects, .. } => objects.last() == Some(&object),
+        }
+    }
+
+    /// Takes back values that were pushed since the last row ended.
+    pub(super) fn drop_open_row(&mut self) {
+        self.positions.truncate(self.rows);
+        for field in &mut self.fields {
+            field.values.truncate(self.rows);
+        }
+    }
+
     pub(super) const fn kind(&self) -> Kind {
         self.kind
     }

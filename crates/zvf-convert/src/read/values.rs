@@ -22,6 +22,10 @@ impl Values {
         self.dtype
     }
 
+    pub(super) const fn width(&self) -> u32 {
+        self.width
+    }
+
     /// Adds what `text` says; whether it says a value of the type.
     pub(super) fn push_text(&mut self, text: &str) -> bool {
         push_text(self.dtype, text, &mut self.bytes)
@@ -30,6 +34,13 @@ impl Values {
     /// Adds bytes of values in the byte order of the type.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes back what was pushed after so many rows.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        let size = usize::try_from(self.dtype.size).unwrap_or(0);
+        let stride = size.saturating_mul(usize::try_from(self.width).unwrap_or(0));
+        self.bytes.truncate(rows.saturating_mul(stride));
     }
 
     /// The rows so far, as a column; none remain.
@@ -84,7 +95,7 @@ pub(super) fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column,
     Column::new(dtype, width, bytes.into()).map_err(no_column)
 }
 
-pub(super) fn no_column(error: BadColumn) -> ConvertError {
+pub(crate) fn no_column(error: BadColumn) -> ConvertError {
     let advice = "choose fewer columns";
     ConvertError::NoType { format: "a column", what: error.to_string(), advice }
 }

@@ -78,18 +78,20 @@ impl Collected {
                 let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
                 let numbers: Option<Vec<usize>> =
                     numbers.iter().map(|row| usize::try_from(*row).ok()).collect();
-                let Some(numbers) = numbers else { return Err(self.other("negative vertices")) };
+                let Some(numbers) = numbers else {
+                    return Err(self.refuse_kind("negative vertices"));
+                };
                 self.set_width(usize::try_from(rows.width()).unwrap_or(0))?;
                 self.elements.extend(numbers);
                 let room = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
-                let room = room.map_err(|what| self.other(what))?;
+                let room = room.map_err(|what| self.refuse_kind(what))?;
                 self.take_room(room)
             }
             Piece::Objects { ids, fields } => {
                 self.take_room(ids.len().saturating_mul(8))?;
                 self.objects.extend(ids);
                 let room = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
-                let room = room.map_err(|what| self.other(what))?;
+                let room = room.map_err(|what| self.refuse_kind(what))?;
                 self.take_room(room)
             }
             Piece::Groups { groups, fields } => {
@@ -97,7 +99,7 @@ impl Collected {
                 self.take_room(members.saturating_mul(8))?;
                 self.groups.extend(groups);
                 let room = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
-                let room = room.map_err(|what| self.other(what))?;
+                let room = room.map_err(|what| self.refuse_kind(what))?;
                 self.take_room(room)
             }
         }
@@ -107,12 +109,12 @@ impl Collected {
         let before = self.positions.len();
         let positions = batch.positions();
         if positions.stride() != self.header.positions.stride() {
-            return Err(self.other("positions"));
+            return Err(self.refuse_kind("positions"));
         }
         self.take_room(positions.bytes().len())?;
         self.positions.push_rows(positions, 0..batch.len());
         let room = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
-        let room = room.map_err(|what| self.other(what))?;
+        let room = room.map_err(|what| self.refuse_kind(what))?;
         self.take_room(room)?;
         match batch.vertex_objects() {
             Some(owners) => {
@@ -135,7 +137,7 @@ impl Collected {
             self.set_width(elements.width())?;
             self.elements.extend(elements.rows().iter().map(|row| row + before));
             let room = push_fields(&mut self.element_fields, elements.fields());
-            let room = room.ok_or("element columns").map_err(|what| self.other(what))?;
+            let room = room.ok_or("element columns").map_err(|what| self.refuse_kind(what))?;
             self.take_room(room)?;
         }
         Ok(())
@@ -143,7 +145,7 @@ impl Collected {
 
     fn set_width(&mut self, width: usize) -> Result<(), ConvertError> {
         if self.width != 0 && self.width != width {
-            return Err(self.other("elements of two widths"));
+            return Err(self.refuse_kind("elements of two widths"));
         }
         self.width = width;
         Ok(())
@@ -159,7 +161,7 @@ impl Collected {
         Err(ConvertError::NoType { format: self.format, what, advice })
     }
 
-    fn other(&self, what: &str) -> ConvertError {
+    fn refuse_kind(&self, what: &str) -> ConvertError {
         let found = format!("{what} that the header does not name");
         ConvertError::Columns { wanted: "those of the header".to_owned(), found }
     }

@@ -51,6 +51,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(ConvertError::NoType { format: name, what, advice });
     }
+    let ids = can.ids;
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
     if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
@@ -59,11 +60,17 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             last(can.positions)
         )));
     }
-    for (scope, fields, can) in [
-        ("vertex", &header.fields, can.vertex_attributes),
-        ("object", &header.object_fields, can.object_attributes),
+    for (scope, fields, can, names) in [
+        ("vertex", &header.fields, can.vertex_attributes, can.vertex_names),
+        ("object", &header.object_fields, can.object_attributes, &[]),
     ] {
-        losses.extend(fields.iter().filter_map(|field| attribute(scope, field, can, name)));
+        // The attribute that is the id of an object is kept as that.
+        let is_id = |field: &&Field| {
+            let own = scope == "object" && header.id_field.as_deref() == Some(&*field.name);
+            own && ids == IdSupport::Bits(64)
+        };
+        let fields = fields.iter().filter(|field| !is_id(field));
+        losses.extend(fields.filter_map(|field| attribute(scope, field, can, names, name)));
     }
     if let Some(elements) = &header.elements {
         if !can.elements {
@@ -72,7 +79,9 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         } else {
             let fields = elements.fields.iter();
             let kept = can.element_attributes;
-            losses.extend(fields.filter_map(|field| attribute("element", field, kept, name)));
+            let names = can.element_names;
+            losses
+                .extend(fields.filter_map(|field| attribute("element", field, kept, names, name)));
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
                 losses.push(Loss(format!(
                     "faces of {width} corners are divided: {name} has at most {}",
@@ -116,8 +125,20 @@ fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
         }
 }
 
-fn attribute(scope: &str, field: &Field, can: Attributes, name: &str) -> Option<Loss> {
+fn attribute(
+    scope: &str,
+    field: &Field,
+    can: Attributes,
+    names: &[&str],
+    name: &str,
+) -> Option<Loss> {
     let (column, dtype) = (&field.name, field.column.dtype());
+    if !names.is_empty() && !names.contains(&&**column) {
+        let places = names.join(", ");
+        let text =
+            format!("{scope} attribute {column:?} is dropped: {name} has a place for {places}");
+        return Some(Loss(text));
+    }
     if can == Attributes::None {
         return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds none")));
     }

@@ -8,8 +8,8 @@
 //! let report = writer.finish()?;                     what was written, and losses that only values show
 //! ```
 //!
-//! A writer takes what a [`Reader`](crate::read::Reader) yields. Pieces of objects and groups may come before,
-//! between or after those of vertices, but vertices before the elements that name them. A format that counts
+//! A writer takes what a [`Reader`](crate::read::Reader) yields. Vertices come before the
+//! elements that name them, and before what is said of their object; groups come anywhere. A format that counts
 //! before it begins, or needs all of an object at once, keeps the pieces in a [`Collected`] until `finish`,
 //! under [`WriteOptions::memory`]; all others stream.
 //!
@@ -22,18 +22,52 @@
 
 #[cfg(feature = "arrow")]
 pub(crate) mod arrow;
+mod chains;
 mod collect;
 pub(crate) mod csv;
+pub(crate) mod draco;
+pub(crate) mod edges;
+mod features;
+pub(crate) mod flatgeobuf;
+pub(crate) mod freesurfer;
+pub(crate) mod geojson;
+#[cfg(feature = "arrow")]
+pub(crate) mod geoparquet;
+pub(crate) mod gifti;
+pub(crate) mod glb;
+pub(crate) mod graphml;
+#[cfg(feature = "h5ad")]
+pub(crate) mod h5ad;
+mod image;
 pub(crate) mod jsonl;
+pub(crate) mod las;
 mod loss;
 pub(crate) mod npy;
+pub(crate) mod npz;
+pub(crate) mod obj;
 pub(crate) mod ply;
+#[cfg(test)]
+mod round_trips;
+pub(crate) mod precomputed;
 mod rows;
+mod spool;
+pub(crate) mod stl;
+mod surfaces;
+pub(crate) mod swc;
 mod target;
+pub(crate) mod tck;
+pub(crate) mod text_points;
+pub(crate) mod trk;
+pub(crate) mod trx;
+pub(crate) mod vtp;
+mod whole;
+mod zip;
 
 pub use collect::Collected;
 pub use loss::{Loss, find_losses};
 pub use target::{SeekWrite, Target};
+
+use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
@@ -75,6 +109,8 @@ pub trait Writer {
 pub struct WriteOptions {
     /// What positions are called in tables that have one column of them: `vertices` in a table of elements.
     pub first_column: &'static str,
+    /// Folder for what does not fit in memory [default: that of the system].
+    pub scratch: Option<PathBuf>,
     /// Bytes that a writer may hold at once, where the format makes it hold anything.
     pub memory: u64,
     /// What only one format understands, by name: `las.version`, `sharding.bits`. A writer ignores the names of others.
@@ -83,7 +119,7 @@ pub struct WriteOptions {
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { first_column: "position", memory: 256 << 20, extra: Map::new() }
+        Self { first_column: "position", scratch: None, memory: 256 << 20, extra: Map::new() }
     }
 }
 

@@ -9,15 +9,15 @@
 //! 10 + n        records
 //! ```
 //!
-//! A record is `position` (as many values as axes), then every attribute as stored (codes, where there
-//! are categories), then `part` and `object` (both i64, -1 for none) where there are any. The number of
+//! A record is `position` (as many values as axes), then every attribute as stored (where its values are codes of
+//! texts, the texts, as long as the longest of them; no text where there is no value), then `part` and `object` (both i64, -1 for none) where there are any. The number of
 //! records stands in the header, so it is written first with room to spare and again at the end; that
 //! needs a target that can seek, or batches that are counted before.
 
 use std::io::{Seek, SeekFrom, Write};
 
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::Batch;
+use zvf_model::{Batch, Field, Value};
 
 use super::rows::{BatchWriter, Rows};
 use super::{Target, WriteOptions, Writer};
@@ -100,10 +100,14 @@ impl<W: Write + Seek> NpyWriter<W> {
                 self.descr = Some(found);
             }
         }
+        let texts: Vec<Option<usize>> = batch.fields().iter().map(text_length).collect();
         for row in 0..batch.len() {
             self.out.write_all(batch.positions().row(row))?;
-            for field in batch.fields() {
-                self.out.write_all(field.column.row(row))?;
+            for (field, texts) in batch.fields().iter().zip(&texts) {
+                match texts {
+                    None => self.out.write_all(field.column.row(row))?,
+                    Some(length) => write_texts(&mut self.out, field, row, *length)?,
+                }
             }
             if has_parts(batch) {
                 let part = table.part(row).and_then(|part| i64::try_from(part).ok());
@@ -155,25 +159,59 @@ fn has_objects(batch: &Batch) -> bool {
 /// The list of columns, as NumPy writes it.
 fn descr(batch: &Batch, first: &str) -> String {
     let width = batch.positions().width();
-    let mut columns = vec![column(first, batch.positions().dtype(), width, true)];
+    let mut columns = vec![column(first, &code(batch.positions().dtype()), width, true)];
     for field in batch.fields() {
         let width = field.column.width();
-        columns.push(column(&field.name, field.column.dtype(), width, width > 1));
+        let code = match text_length(field) {
+            Some(length) => format!("<U{length}"),
+            None => code(field.column.dtype()),
+        };
+        columns.push(column(&field.name, &code, width, width > 1));
     }
-    let int = |name| column(name, Dtype::INT64, 1, false);
+    let int = |name| column(name, &code(Dtype::INT64), 1, false);
     columns.extend(has_parts(batch).then(|| int("part")));
     columns.extend(has_objects(batch).then(|| int("object")));
     format!("[{}]", columns.join(", "))
 }
 
-fn column(name: &str, dtype: Dtype, width: u32, vector: bool) -> String {
+/// Characters of the longest text that the codes of `field` stand for; `None` where its values are no texts.
+fn text_length(field: &Field) -> Option<usize> {
+    let mut longest = 1; // NumPy has no text of no length
+    for value in field.categories.as_ref()?.values() {
+        let Value::Text(text) = value else { return None };
+        longest = longest.max(text.chars().count());
+    }
+    Some(longest)
+}
+
+/// Writes the texts of a row, each filled up to `length` characters of 32 bits.
+fn write_texts(
+    out: &mut impl Write,
+    field: &Field,
+    row: usize,
+    length: usize,
+) -> Result<(), ConvertError> {
+    for at in 0..usize::try_from(field.column.width()).unwrap_or(usize::MAX) {
+        let value = field
+            .value(row, at)
+            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
+        let text = if let Value::Text(text) = &value { text.as_str() } else { "" };
+        let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
+        for character in characters.take(length) {
+            out.write_all(&character.to_le_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn column(name: &str, code: &str, width: u32, vector: bool) -> String {
     let name = name.replace('\\', "\\\\").replace('\'', "\\'");
     let shape = if vector { format!(", ({width},)") } else { String::new() };
-    format!("('{name}', '{}'{shape})", code(dtype))
+    format!("('{name}', '{code}'{shape})")
 }
 
 /// The type as NumPy spells it in a file.
-fn code(dtype: Dtype) -> String {
+pub(super) fn code(dtype: Dtype) -> String {
     let size = dtype.size;
     match (dtype.kind, size) {
         (DtypeKind::Bool, _) => "|b1".to_owned(),
@@ -227,7 +265,7 @@ const LONGEST_COUNT: usize = 20; // digits of u64::MAX
 mod tests {
     use std::io::Cursor;
 
-    use zvf_model::{Column, Field, Kind, ObjectId, Parts};
+    use zvf_model::{Categories, Column, Kind, ObjectId, Parts};
 
     use super::*;
 
@@ -263,6 +301,41 @@ mod tests {
         let first = b"\x01\x01a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         let second = b"\x02\x02a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         assert_eq!(bytes[16 + length..], [&first[..], second].concat());
+    }
+
+    #[test]
+    fn codes_of_texts_are_written_as_texts() {
+        let texts = Categories::new(["axon", "é"].map(Value::from).to_vec(), Some(-1));
+        let numbers = Categories::new(vec![Value::Int(7)], None);
+        let batch = Batch::new(Kind::PointCloud, column("uint8", 1, &[1, 2, 3]))
+            .with_field(Field::new("name", column("int8", 1, &[1, 255, 0])).with_categories(texts))
+            .unwrap()
+            .with_field(Field::new("n", column("uint8", 1, &[0; 3])).with_categories(numbers))
+            .unwrap();
+        let mut file = Cursor::new(Vec::new());
+        let mut writer = NpyWriter::new(&mut file);
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        let bytes = file.into_inner();
+        let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        let header = String::from_utf8_lossy(&bytes[10..start]).into_owned();
+        assert!(header.contains("('name', '<U4'), ('n', '|u1')"), "{header}");
+        let text = |text: &str| {
+            let characters = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(4);
+            characters.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
+        };
+        let rows = [(1, "é"), (2, ""), (3, "axon")];
+        let wanted = rows.iter().flat_map(|(x, name)| [&[*x][..], &text(name), &[0]].concat());
+        assert_eq!(bytes[start..], wanted.collect::<Vec<u8>>());
+
+        let unknown = Categories::new(vec![Value::from("a")], None);
+        let field = Field::new("name", column("uint8", 1, &[9])).with_categories(unknown);
+        let batch = Batch::new(Kind::PointCloud, column("uint8", 1, &[1])).with_field(field);
+        let error = NpyWriter::new(Cursor::new(Vec::new())).write(&batch.unwrap()).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot decode the categories of \"name\""),
+            "{error}"
+        );
     }
 
     #[test]

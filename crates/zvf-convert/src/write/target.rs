@@ -1,7 +1,7 @@
 //! Where the bytes of a file go.
 
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::ConvertError;
 
@@ -49,6 +49,15 @@ impl<'a> Target<'a> {
     #[must_use]
     pub const fn is_folder(&self) -> bool {
         matches!(self.0, Inner::Folder(_))
+    }
+
+    /// The path of the folder, where it is one.
+    #[must_use]
+    pub fn folder_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Inner::Folder(path) => Some(path),
+            Inner::Stream(_) | Inner::File(_) => None,
+        }
     }
 
     /// Whether a writer may go back in it.

@@ -145,7 +145,7 @@ impl<'a> FragmentIndex<'a> {
     /// How many fragments there are, empty ones included.
     #[must_use]
     pub const fn len(&self) -> u64 {
-        num::to_u64(num::to_usize(self.fragments))
+        num::to_u64(num::usize_from_u32(self.fragments))
     }
 
     /// Whether there is no fragment.
@@ -161,8 +161,8 @@ impl<'a> FragmentIndex<'a> {
         let (word, bit) = self.locate(f)?;
         let before = if self.ranges.is_empty() {
             0
-        } else if self.ranges.len() == num::to_usize(self.fragments) {
-            return self.range(num::index(f)?);
+        } else if self.ranges.len() == num::usize_from_u32(self.fragments) {
+            return self.range(num::checked_usize(f)?);
         } else {
             self.bitmap.get(..word)?.iter().map(|word| u64::from(word.get().count_ones())).sum()
         };
@@ -216,7 +216,7 @@ impl<'a> FragmentIndex<'a> {
             next = next.saturating_add(natural(*count)); // below 2^63 where it matters
             here
         });
-        let ranges_only = self.ranges.len() == num::to_usize(self.fragments);
+        let ranges_only = self.ranges.len() == num::usize_from_u32(self.fragments);
         joined && ranges_only && !self.is_empty() && next == n_rows
     }
 
@@ -254,7 +254,7 @@ impl<'a> FragmentIndex<'a> {
     /// The word of the bitmap that holds fragment `f`, and its bit there.
     fn locate(&self, f: u64) -> Option<(usize, u64)> {
         let (word, bit) = (f >> 6, 1_u64.rotate_left(u32::try_from(f & 63).ok()?));
-        if f < self.len() { Some((num::index(word)?, bit)) } else { None }
+        if f < self.len() { Some((num::checked_usize(word)?, bit)) } else { None }
     }
 
     /// Fragment `f`, at `bit` of `word`, with `before` ranges in the words before.
@@ -263,9 +263,9 @@ impl<'a> FragmentIndex<'a> {
         let below = bits & bit.wrapping_sub(1);
         let rank = before.wrapping_add(below.count_ones().into());
         if bits & bit != 0 {
-            self.range(num::index(rank)?)
+            self.range(num::checked_usize(rank)?)
         } else {
-            self.list(num::index(f.checked_sub(rank)?)?)
+            self.list(num::checked_usize(f.checked_sub(rank)?)?)
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> FragmentIndex<'a> {
 
     fn list(&self, e: usize) -> Option<Fragment<'a>> {
         let [from, to] = self.csr.get(e..)?.first_chunk::<2>()?;
-        let list = num::to_usize(from.get())..num::to_usize(to.get());
+        let list = num::usize_from_u32(from.get())..num::usize_from_u32(to.get());
         self.indices.get(list).map(Fragment::Rows)
     }
 

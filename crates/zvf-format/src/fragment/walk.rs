@@ -128,7 +128,7 @@ impl<'a> Fragments<'a> {
 
     fn list(&mut self) -> Option<Fragment<'a>> {
         let to = self.csr.next()?.get();
-        let n = num::to_usize(to.saturating_sub(self.from));
+        let n = num::usize_from_u32(to.saturating_sub(self.from));
         let (list, rest) = self.indices.split_at_checked(n)?;
         (self.from, self.indices) = (to, rest);
         Some(Fragment::Rows(list))
@@ -149,7 +149,7 @@ impl<'a> Iterator for Fragments<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = num::to_usize(self.in_word).checked_add(num::to_usize(self.after));
+        let left = num::usize_from_u32(self.in_word).checked_add(num::usize_from_u32(self.after));
         (left.unwrap_or(usize::MAX), left)
     }
 }

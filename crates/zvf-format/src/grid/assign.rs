@@ -129,7 +129,7 @@ impl<const D: usize> Tables<D> {
         let (mut bin, mut per_chunk) = ([1.0; D], [1.0; D]);
         let axes = bins.bin_shape().iter().zip(bins.per_chunk());
         for ((bin, per_chunk), (size, n)) in bin.iter_mut().zip(&mut per_chunk).zip(axes) {
-            (*bin, *per_chunk) = (*size, num::to_f64(*n));
+            (*bin, *per_chunk) = (*size, num::f64_from_i64(*n));
         }
         let inverse = per_chunk.map(|n| 1.0 / n);
         Self { bin: [bin; BLOCK], per_chunk: [per_chunk; BLOCK], inverse: [inverse; BLOCK] }

@@ -47,7 +47,7 @@ const WHOLE_WITHIN: f64 = 1e-9;
 fn whole_ratio(large: f64, small: f64) -> Option<i64> {
     let ratio = large / small;
     let nearest = num::floor_i64(ratio + 0.5)?;
-    ((ratio - num::to_f64(nearest)).abs() <= WHOLE_WITHIN && nearest >= 1).then_some(nearest)
+    ((ratio - num::f64_from_i64(nearest)).abs() <= WHOLE_WITHIN && nearest >= 1).then_some(nearest)
 }
 
 /// A coordinate in units of `size`, rounded down.

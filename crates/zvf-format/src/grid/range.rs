@@ -14,7 +14,7 @@ use crate::key::{ChunkKey, MAX_RANK};
 /// let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
 /// let grid = Grid::new(&[-1, 0], &[3, 2]).unwrap();
 /// let all = BoundingBox::new(&[-1e300, -1e300], &[1e300, 15.0]).unwrap();
-/// let range = shape.chunks_meeting(&all).unwrap().within(&grid).unwrap();
+/// let range = shape.chunks_meeting(&all).unwrap().clamp_to_grid(&grid).unwrap();
 /// assert_eq!(range.count(), Some(6));
 /// assert_eq!(range.iter().next().unwrap().to_string(), "-1.0");
 /// ```
@@ -77,7 +77,7 @@ impl ChunkRange {
     /// # Errors
     ///
     /// When the grid has another rank.
-    pub fn within(&self, grid: &Grid) -> Result<Self, FormatError> {
+    pub fn clamp_to_grid(&self, grid: &Grid) -> Result<Self, FormatError> {
         let extra = grid.rank().checked_sub(self.rank());
         let Some(extra @ (0 | 1)) = extra else {
             let rank = i128::from(self.rank);
@@ -119,7 +119,7 @@ impl ChunkRange {
         let mut next = (!self.empty).then_some(self.low);
         core::iter::from_fn(move || {
             let corner = next?;
-            next = range.after(corner);
+            next = range.next_corner(corner);
             Some(ChunkKey::from_fn(range.rank(), |axis| corner.get(axis).copied().unwrap_or(0)))
         })
     }
@@ -144,7 +144,7 @@ impl ChunkRange {
     }
 
     /// The corner behind `corner`: the last axis turns fastest.
-    fn after(&self, mut corner: [i64; MAX_RANK]) -> Option<[i64; MAX_RANK]> {
+    fn next_corner(&self, mut corner: [i64; MAX_RANK]) -> Option<[i64; MAX_RANK]> {
         let ends = self.low.iter().zip(&self.high);
         let axes = corner.iter_mut().zip(ends).take(self.rank());
         for (at, (low, high)) in axes.rev() {

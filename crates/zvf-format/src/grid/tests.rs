@@ -244,7 +244,7 @@ fn boxes_of_any_size_cost_nothing() {
     for far in [1e12, 1e300, f64::MAX, f64::INFINITY] {
         let all = two.chunks_meeting(&bbox(&[-far, -far], &[far, far])).unwrap();
         assert_eq!((all.count(), all.iter().take(3).count()), (None, 3));
-        let some = all.within(&grid).unwrap();
+        let some = all.clamp_to_grid(&grid).unwrap();
         assert_eq!(some.count(), Some(6));
         let keys: Vec<_> = some.iter().map(|key| key.to_string()).collect();
         assert_eq!(keys, ["-1.0", "-1.1", "0.0", "0.1", "1.0", "1.1"]);
@@ -252,7 +252,7 @@ fn boxes_of_any_size_cost_nothing() {
         assert!(every.iter().eq(0..4));
     }
     let nowhere = two.chunks_meeting(&bbox(&[1e18, 0.0], &[1e300, 0.0])).unwrap();
-    let nowhere = nowhere.within(&grid).unwrap();
+    let nowhere = nowhere.clamp_to_grid(&grid).unwrap();
     assert_eq!((nowhere.count(), nowhere.is_empty(), nowhere.axis(0)), (Some(0), true, None));
     assert!(nowhere.iter().next().is_none() && !nowhere.contains(&key(&[1, 0])));
 }
@@ -263,11 +263,12 @@ fn ranges_on_attribute_binned_levels() {
     assert!(range.contains(&key(&[1])) && range.contains(&key(&[7, 1])));
     assert!(!range.contains(&key(&[1, 7])) && !range.contains(&key(&[0, 0, 1])));
     let grid = Grid::new(&[0, -5], &[2, 100]).unwrap();
-    let keys: Vec<_> = range.within(&grid).unwrap().iter().map(|key| key.to_string()).collect();
+    let keys: Vec<_> =
+        range.clamp_to_grid(&grid).unwrap().iter().map(|key| key.to_string()).collect();
     assert_eq!(keys, ["0.0", "0.1", "1.0", "1.1"]);
     let three = Grid::new(&[0; 3], &[1; 3]).unwrap();
     let message = "BadShape in grid, rank at byte 0: expected 1 to 2, found 3";
-    assert_eq!(range.within(&three).unwrap_err().to_string(), message);
+    assert_eq!(range.clamp_to_grid(&three).unwrap_err().to_string(), message);
     let binned = bins(&[10.0], &[5.0]).bins_meeting(&bbox(&[0.0], &[4.0]), &key(&[9, 0])).unwrap();
     assert!(binned.iter().eq([0]));
 }
@@ -364,7 +365,7 @@ fn coordinate(size: f64) -> impl Strategy<Value = f64> {
         Just(-f64::EPSILON)
     ];
     prop_oneof![
-        9 => (steps, near).prop_map(move |(steps, near)| num::to_f64(steps) * size * (1.0 + near)),
+        9 => (steps, near).prop_map(move |(steps, near)| num::f64_from_i64(steps) * size * (1.0 + near)),
         1 => any::<f64>(),
     ]
 }

@@ -40,7 +40,9 @@ impl ChunkPath {
         let axes = key.components().iter().zip(origin);
         for (to, (&component, &from)) in path.index.iter_mut().zip(axes) {
             let steps = component.checked_sub(from).filter(|steps| *steps >= 0);
-            *to = steps.map(i64::unsigned_abs).ok_or_else(|| before(component, from))?;
+            *to = steps
+                .map(i64::unsigned_abs)
+                .ok_or_else(|| refuse_before_origin(component, from))?;
         }
         Ok(path)
     }
@@ -104,7 +106,7 @@ impl fmt::Display for ChunkPath {
 }
 
 /// Why a chunk has no place in an array that starts at `origin`.
-fn before(component: i64, origin: i64) -> FormatError {
+fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     let (class, expected) = if component < origin {
         (Class::OutOfBounds, Expected::AtLeast(origin.into()))
     } else {

@@ -18,9 +18,9 @@ use crate::num;
 /// let root = ChunkShape::new(&[5.0, 5.0]).unwrap();
 /// let fine = root.ratio_to(&root).unwrap();
 /// let coarse = ChunkShape::new(&[10.0, 10.0]).unwrap().ratio_to(&root).unwrap();
-/// let up = Anchor::between(&fine, &coarse, 2).unwrap();
+/// let up = Anchor::between_levels(&fine, &coarse, 2).unwrap();
 /// let chunk = ChunkKey::new(&[3, -1]).unwrap();
-/// assert_eq!(up.of(&chunk).unwrap().components(), [1, -1]);
+/// assert_eq!(up.map_chunk(&chunk).unwrap().components(), [1, -1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
@@ -34,7 +34,7 @@ impl Anchor {
     /// # Errors
     ///
     /// When `sid_ndim` is not 1 to [`MAX_RANK`].
-    pub fn same(sid_ndim: usize) -> Result<Self, FormatError> {
+    pub fn same_chunks(sid_ndim: usize) -> Result<Self, FormatError> {
         Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
     }
 
@@ -44,12 +44,12 @@ impl Anchor {
     /// # Errors
     ///
     /// When the ratios differ in rank, or `sid_ndim` is less than that or more than [`MAX_RANK`].
-    pub fn between(
+    pub fn between_levels(
         source: &LevelRatio,
         target: &LevelRatio,
         sid_ndim: usize,
     ) -> Result<Self, FormatError> {
-        let mut anchor = Self::same(sid_ndim)?;
+        let mut anchor = Self::same_chunks(sid_ndim)?;
         let axes = source.times().len();
         let refuse = |expected, found: usize| {
             FormatError::new(Class::BadShape, Part::LinkRecord, "axes", 0, expected, found)

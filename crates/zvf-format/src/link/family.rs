@@ -52,7 +52,7 @@ impl LinkPolicy {
     /// When either is not what the format allows (1 to 8, 1 to 16).
     pub fn new(link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkRecord, link_width)?;
-        let anchor = Anchor::same(sid_ndim)?;
+        let anchor = Anchor::same_chunks(sid_ndim)?;
         let (delta, store) = (Delta::SAME, Store::Canonical);
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
@@ -74,7 +74,7 @@ impl LinkPolicy {
     /// # Errors
     ///
     /// When the anchor has another rank than the family, or moves chunks though the level is the same.
-    pub fn across(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
+    pub fn with_delta(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
         if anchor.rank() != self.sid_ndim() {
             let expected = Expected::Exactly(num::to_u64(self.sid_ndim()).into());
             return Err(refuse(Class::BadShape, "sid_ndim", expected, anchor.rank()));

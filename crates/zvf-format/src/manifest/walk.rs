@@ -128,7 +128,7 @@ impl<'a> Iterator for Blocks<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (num::to_usize(self.left), Some(num::to_usize(self.left)))
+        (num::usize_from_u32(self.left), Some(num::usize_from_u32(self.left)))
     }
 }
 

@@ -186,7 +186,7 @@ fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
         return Err(refuse("itemsize", Expected::Rule("1, 2, 4 or 8"), itemsize.into()));
     }
     let width = u64::from(itemsize).saturating_mul(ncols.into());
-    match num::index(width) {
+    match num::checked_usize(width) {
         Some(row) if row != 0 => Ok((row, width)),
         _ => Err(refuse("ncols", Expected::AtLeast(1), ncols)),
     }
@@ -232,5 +232,5 @@ fn misaligned(at: u64, width: u64, len: u64) -> FormatError {
 
 /// An offset that was checked against the data.
 fn position(offset: &I64) -> Option<usize> {
-    num::index(offset.get().cast_unsigned())
+    num::checked_usize(offset.get().cast_unsigned())
 }

@@ -59,7 +59,7 @@ const fn tables() -> [[u32; 256]; 8] {
         let mut i = 0;
         while i < 256 {
             let before = tables[k - 1][i];
-            tables[k][i] = (before >> 8) ^ tables[0][crate::num::to_usize(before & 0xff)];
+            tables[k][i] = (before >> 8) ^ tables[0][crate::num::usize_from_u32(before & 0xff)];
             i += 1;
         }
         k += 1;

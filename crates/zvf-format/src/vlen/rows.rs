@@ -82,7 +82,7 @@ impl<'a> VlenRows<'a> {
     /// How many rows there are, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
-        num::to_usize(self.count)
+        num::usize_from_u32(self.count)
     }
 
     /// Whether there is no row.
@@ -131,7 +131,7 @@ impl<'a> Iterator for VlenIter<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (num::to_usize(self.left), Some(num::to_usize(self.left)))
+        (num::usize_from_u32(self.left), Some(num::usize_from_u32(self.left)))
     }
 }
 
@@ -214,7 +214,7 @@ impl VlenOffsets {
 /// has 2^32 bytes or more.
 #[cfg(feature = "alloc")]
 pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
-    let Some(padding) = num::to_usize(count).checked_sub(rows.len()) else {
+    let Some(padding) = num::usize_from_u32(count).checked_sub(rows.len()) else {
         let (class, expected) = (Class::CountMismatch, Expected::AtMost(count.into()));
         return Err(FormatError::new(class, Part::VlenRows, "count", 0, expected, rows.len()));
     };

@@ -133,7 +133,7 @@ impl Column {
         put.opt("declared_categorical", self.declared_categorical)
             .opt("unit", self.unit.as_deref())
             .opt("description", self.description.as_deref())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 

@@ -77,7 +77,7 @@ impl GeometryIndex {
             let put = put.put("vertex_count", entry.vertex_count);
             let put = put.opt("links_array", entry.links_array.as_deref());
             let put = put.put("has_links", entry.has_links).opt("group", entry.group.as_deref());
-            (name.clone(), put.with(&entry.extras).into())
+            (name.clone(), put.with_extras(&entry.extras).into())
         });
         entries.collect()
     }
@@ -120,6 +120,6 @@ impl CompositeLinks {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let put = Put::new().put("link_count", self.link_count);
-        put.put("link_width", self.link_width).with(&self.extras)
+        put.put("link_width", self.link_width).with_extras(&self.extras)
     }
 }

@@ -93,7 +93,7 @@ impl Groups {
             .put("num_groups", self.num_groups)
             .opt("group_ranges", ranges)
             .opt("group_names", self.names.clone())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 

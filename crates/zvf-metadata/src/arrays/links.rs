@@ -122,7 +122,7 @@ impl LinksFamily {
             .opt("num_links", self.num_links)
             .opt("num_physical_records", self.num_physical_records)
             .opt("layout", self.layout.as_deref())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 
@@ -216,7 +216,7 @@ impl LinkSegment {
             .opt("has_perm", self.has_perm)
             .opt("link_width", self.link_width)
             .opt("level_delta", self.level_delta)
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 
@@ -340,6 +340,6 @@ impl LinkAttribute {
             .opt("num_links", self.num_links)
             .opt("row_shape", self.row_shape.clone())
             .opt("shape", self.shape.clone())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }

@@ -124,6 +124,6 @@ impl ObjectIndex {
             .opt("sid_ndim", self.sid_ndim)
             .opt("layout", self.layout.clone())
             .opt("object_ids_sorted", self.object_ids_sorted)
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }

@@ -63,7 +63,7 @@ impl PackedShard {
     pub fn to_attributes(&self) -> Object {
         let each = self.entries.iter();
         let each = each.map(|e| (e.key.clone(), [e.offset, e.nbytes].to_vec().into()));
-        Put::new().put("shard_index", Value::Object(each.collect())).with(&self.extras)
+        Put::new().put("shard_index", Value::Object(each.collect())).with_extras(&self.extras)
     }
 }
 

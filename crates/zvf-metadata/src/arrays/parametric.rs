@@ -51,7 +51,7 @@ impl ParametricTypes {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, attributes);
         let types = fields.opt("parametric_types", |at, value| {
-            object(at, value)?.into_iter().map(|(key, value)| one(at, &key, value)).collect()
+            object(at, value)?.into_iter().map(|(key, value)| parse_type(at, &key, value)).collect()
         })?;
         Ok(Self { types: types.unwrap_or_default(), extras: fields.rest() })
     }
@@ -68,9 +68,9 @@ impl ParametricTypes {
         let types = self.types.iter().map(|one| {
             let put = Put::new().put("name", one.name.as_str());
             let put = put.put("coefficients", one.coefficients.clone());
-            (one.id.to_string(), put.with(&one.extras).into())
+            (one.id.to_string(), put.with_extras(&one.extras).into())
         });
-        Put::new().put("parametric_types", Value::Object(types.collect())).with(&self.extras)
+        Put::new().put("parametric_types", Value::Object(types.collect())).with_extras(&self.extras)
     }
 }
 
@@ -125,11 +125,11 @@ impl ParametricArray {
             .opt("max_row_length", self.max_row_length)
             .opt("dtype", self.dtype.as_deref())
             .opt("num_groups", self.num_groups)
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 
-fn one(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, MetadataError> {
+fn parse_type(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, MetadataError> {
     let at = at.name(key);
     let id = key.parse().ok().filter(|id: &i64| id.to_string() == key);
     let Some(id) = id else {

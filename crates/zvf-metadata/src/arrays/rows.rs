@@ -131,7 +131,7 @@ impl Rows {
             .opt("shape", self.shape.clone())
             .opt("has_present_mask", self.has_present_mask)
             .opt("fill_sentinel_meaning", self.fill_sentinel_meaning.as_deref())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 

@@ -87,7 +87,7 @@ impl Vertices {
             .opt("encoding", self.encoding.clone())
             .opt("ndim", self.ndim)
             .opt("vertex_count", self.vertex_count)
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 
@@ -146,7 +146,7 @@ impl Fragments {
             .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
             .opt("zv_array", self.zv_array.as_deref())
             .opt("encoding", self.encoding.clone())
-            .with(&self.extras)
+            .with_extras(&self.extras)
     }
 }
 

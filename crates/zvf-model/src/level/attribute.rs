@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Column as ColumnDoc;
 use zvf_metadata::{Dtype, columns};
@@ -22,7 +23,6 @@ use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::{CellRows, absent};
-use crate::num::to_u64;
 use crate::{Categories, Column, Field, ModelError, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
@@ -116,6 +116,12 @@ impl LevelReader {
         }
         let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
         let place = |error: ModelError| error.in_array(cells.path());
+        if of == Of::Vertices && !self.keeps_order().await? {
+            let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
+            let found = "a Draco stream that does not keep the order";
+            let error = ModelError::refused(Class::Unsupported, "attribute", expected, found);
+            return Err(place(error));
+        }
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
         let declared = doc.declared_columns().unwrap_or(1);
@@ -265,7 +271,7 @@ impl AttributeReader {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
-        let found = self.rows().some(asks).await;
+        let found = self.rows().read_ranges(asks).await;
         let each = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let columns = found?;
             columns.iter().try_for_each(|column| self.check_codes(column, key))?;

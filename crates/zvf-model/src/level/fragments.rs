@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
-use crate::num::{to_u64, to_usize};
 use crate::{Column, ColumnBuilder, ModelError};
 
 /// The fragments of one chunk: the blob, known to be sound.
@@ -114,15 +114,15 @@ impl ChunkFragments {
             )));
         }
         let mut ordered = ColumnBuilder::like(column);
-        ordered.reserve(to_usize(total));
+        ordered.reserve(saturating_usize(total));
         for fragment in &view {
             match fragment {
                 Fragment::Range { start, count } => {
                     let end = start.saturating_add(count);
-                    ordered.push_rows(column, to_usize(start)..to_usize(end));
+                    ordered.push_rows(column, saturating_usize(start)..saturating_usize(end));
                 }
                 Fragment::Rows(_) => {
-                    fragment.rows().for_each(|row| ordered.push_row(column, to_usize(row)));
+                    fragment.rows().for_each(|row| ordered.push_row(column, saturating_usize(row)));
                 }
             }
         }
@@ -140,6 +140,9 @@ impl LevelReader {
     /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
     /// which of its rows count.
     pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments, ModelError>> {
+        if matches!(self.keeps_order().await, Ok(false)) {
+            return self.draco_fragments(keys).await;
+        }
         let cells = self.fragment_cells();
         let found = indexes(cells, keys).await;
         let each = found.into_iter().zip(keys).map(|(found, key)| {

@@ -15,6 +15,7 @@
 
 mod attribute;
 mod counts;
+pub(crate) mod draco;
 mod fragments;
 mod rows;
 
@@ -114,9 +115,9 @@ impl LevelReader {
         let node = store.level(level.0).await?;
         let kinds = store.root().zarr_vectors.geometry_types.iter().map(Token::as_str);
         let mut kinds: Vec<Kind> = kinds.filter_map(|token| token.parse().ok()).collect();
-        let further = if kinds.len() > 1 { further(store, &node).await? } else { Vec::new() };
+        let further = if kinds.len() > 1 { read_further(store, &node).await? } else { Vec::new() };
         kinds.retain(|kind| further.iter().all(|(other, _)| other != kind));
-        Self::over(store, level, (node.clone(), node), (kinds, further), index_bytes).await
+        Self::from_node(store, level, (node.clone(), node), (kinds, further), index_bytes).await
     }
 
     /// The geometry of `kind`: this one, or one that the level holds beside it, in a group of its own.
@@ -159,10 +160,10 @@ impl LevelReader {
         };
         let nodes = (whole.geometry(group).await?, whole.clone());
         let kinds = (vec![kind], Vec::new());
-        Ok(Some(Self::over(store, *level, nodes, kinds, *index_bytes).await?))
+        Ok(Some(Self::from_node(store, *level, nodes, kinds, *index_bytes).await?))
     }
 
-    async fn over(
+    async fn from_node(
         store: &Store,
         level: LevelId,
         (node, whole): (LevelNode, LevelNode),
@@ -318,6 +319,9 @@ impl LevelReader {
     ///
     /// When the backend fails.
     pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
+        if !self.keeps_order().await? {
+            return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
+        }
         Ok(self.inner.node.children("vertex_attributes").await?)
     }
 
@@ -400,13 +404,18 @@ impl LevelReader {
         &self.inner.fragments
     }
 
-    /// Refuses vertices that are not rows of numbers.
+    /// How vertices are stored.
+    pub(crate) fn encoding(&self) -> Option<&Token<CellEncoding>> {
+        self.inner.encoding.as_ref()
+    }
+
+    /// Refuses vertices that are neither rows of numbers nor streams of them.
     fn check_encoding(&self) -> Result<(), ModelError> {
         match &self.inner.encoding {
-            None | Some(Token::Known(CellEncoding::Raw)) => Ok(()),
+            None | Some(Token::Known(CellEncoding::Raw | CellEncoding::Draco)) => Ok(()),
             Some(_) => {
                 let expected = Expected::Rule(
-                    "raw vertices: cells with Draco or another encoding cannot be read",
+                    "raw vertices or Draco: cells of another encoding cannot be read",
                 );
                 let error = ModelError::refused(
                     Class::Unsupported,
@@ -424,7 +433,7 @@ impl LevelReader {
 type Further = Vec<(Kind, Option<String>)>;
 
 /// The kinds that a level holds in arrays of their own, in the order they are listed.
-async fn further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
+async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
     // What lies beside level 0 is not in the arrays of a coarser level either.
     let group = match node.group(GEOMETRIES).await? {
         None if node.number() > 0 => store.group(&format!("0/{GEOMETRIES}")).await?,

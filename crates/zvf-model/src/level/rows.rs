@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
-use crate::num::to_u64;
 use crate::{Column, ModelError};
 
 impl LevelReader {
@@ -26,7 +26,13 @@ impl LevelReader {
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut columns = Vec::with_capacity(keys.len());
-        for (column, key) in rows.read_all(keys, caching).await.into_iter().zip(keys) {
+        let found = if self.is_draco() {
+            let chunks = self.draco_chunks(keys, caching).await.into_iter();
+            chunks.map(|chunk| Ok(chunk?.map(|chunk| chunk.positions))).collect()
+        } else {
+            rows.read_all(keys, caching).await
+        };
+        for (column, key) in found.into_iter().zip(keys) {
             columns.push(match column {
                 Ok(Some(column)) => Ok(column),
                 Ok(None) => self.nothing(&rows, key).await,
@@ -51,7 +57,8 @@ impl LevelReader {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         match self.vertex_rows() {
-            Ok(rows) => rows.some(asks).await,
+            Ok(_) if self.is_draco() => self.draco_rows(asks).await,
+            Ok(rows) => rows.read_ranges(asks).await,
             Err(error) => asks.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -75,7 +82,13 @@ impl LevelReader {
             .filter(|(_, known)| known.is_none())
             .map(|(key, _)| *key)
             .collect();
-        let mut found = rows.counts(&open).await.into_iter();
+        let found = if self.is_draco() {
+            let chunks = self.draco_chunks(&open, Caching::Keep).await.into_iter();
+            chunks.map(|chunk| Ok(chunk?.map(|chunk| to_u64(chunk.positions.len())))).collect()
+        } else {
+            rows.counts(&open).await
+        };
+        let mut found = found.into_iter();
         for (answer, key) in answers.iter_mut().zip(keys).filter(|(answer, _)| answer.is_none()) {
             let count = match found.next() {
                 Some(Ok(Some(count))) => Ok(count),
@@ -88,6 +101,31 @@ impl LevelReader {
             *answer = Some(count);
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(absent()))).collect()
+    }
+
+    /// Ranges of rows of chunks that are streams, which are decoded as a whole.
+    async fn draco_rows(
+        &self,
+        asks: &[(ChunkKey, Vec<Range<u64>>)],
+    ) -> Vec<Result<Vec<Column>, ModelError>> {
+        let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
+        let chunks = self.draco_chunks(&keys, Caching::Keep).await;
+        let each = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
+            let place = |error: ModelError| error.in_array(self.vertices().path()).in_chunk(key);
+            let column = chunk?.ok_or_else(|| place(absent()))?.positions;
+            let rows = to_u64(column.len());
+            let slice = |range: &Range<u64>| {
+                if range.end > rows || range.start > range.end {
+                    let expected = Expected::AtMost(rows.into());
+                    let error =
+                        ModelError::refused(Class::OutOfBounds, "end of rows", expected, range.end);
+                    return Err(place(error));
+                }
+                Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
+            };
+            ranges.iter().map(slice).collect()
+        });
+        each.collect()
     }
 
     /// What a chunk without bytes is: empty where a listing named it, a fault anywhere else.
@@ -132,7 +170,7 @@ impl CellRows<'_> {
     }
 
     /// Ranges of rows of each chunk, none of which may be past its end.
-    pub(crate) async fn some(
+    pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_metadata::arrays::LinkAttribute as Doc;
@@ -16,7 +17,6 @@ use zvf_store::{Caching, Cells, DenseArray, Listing};
 
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
-use crate::num::to_u64;
 use crate::{Column, LevelReader, ModelError};
 
 /// One attribute of the links of a family; cheap to clone.
@@ -239,7 +239,7 @@ fn gathered(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, 
             let expected = Expected::AtMost(i128::from(expected).saturating_sub(1));
             return Err(ModelError::refused(Class::OutOfBounds, what, expected, row));
         }
-        part.push_row(column, crate::num::to_usize(row));
+        part.push_row(column, zvf_format::num::saturating_usize(row));
     }
     Ok(part.finish())
 }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::FlatLinks;
+use zvf_format::num::to_u64;
 
 use super::records::LinkRecords;
 use crate::ModelError;
-use crate::num::to_u64;
 
 /// The records of one blob by the chunks between which they lie, in numeric order of these.
 #[derive(Debug)]

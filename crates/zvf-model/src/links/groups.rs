@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::to_u64;
 use zvf_store::Caching;
 
-use crate::num::to_u64;
 use crate::{ChunkFragments, LevelReader, LinkRecords, ModelError};
 
 impl LevelReader {
@@ -94,7 +94,7 @@ fn follow(
     let mut seen = HashSet::new();
     for (fragment, group) in fragments.iter().zip(groups.iter()) {
         for record in group.rows() {
-            let record = crate::num::to_usize(record);
+            let record = zvf_format::num::saturating_usize(record);
             let inside = records.ends(record).all(|(_, row)| holds(&fragment, row));
             if !inside || !seen.insert(record) {
                 return Ok(false);

@@ -13,17 +13,68 @@ use zvf_store::Cells;
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
-use crate::{LevelReader, ModelError};
+use crate::{Kind, LevelReader, ModelError};
 
 /// The family `delta` of a level; `None` where it has none.
 pub(super) async fn family(
     level: &LevelReader,
     delta: Delta,
 ) -> Result<Option<LinkFamily>, ModelError> {
-    match level.store().family() {
+    let family = match level.store().family() {
         Layout::C => native(level, delta).await,
         Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,
+    };
+    if delta == Delta::SAME && level.is_draco() && level.kinds().contains(&Kind::Mesh) {
+        return with_streams(level, family?).await;
     }
+    family
+}
+
+/// The family of a mesh whose vertices are Draco streams, with the faces in them.
+///
+/// Where streams do not keep the order of vertices, links between chunks name rows that nobody knows: the family
+/// has the faces of streams alone, and does not claim to be complete.
+async fn with_streams(
+    level: &LevelReader,
+    family: Option<LinkFamily>,
+) -> Result<Option<LinkFamily>, ModelError> {
+    let keeps_order = level.keeps_order().await?;
+    let has_intra =
+        family.as_ref().is_some_and(|family| family.segments().iter().any(LinkSegment::is_intra));
+    if keeps_order && has_intra {
+        return Ok(family);
+    }
+    let policy = match &family {
+        Some(family) => *family.policy(),
+        None => LinkPolicy::new(FACE_CORNERS, level.key_rank())?,
+    };
+    if policy.link_width() != FACE_CORNERS {
+        let expected = Expected::Exactly(3);
+        let found = zvf_format::num::to_u64(policy.link_width());
+        return Err(ModelError::refused(Class::BadShape, "corners of a face", expected, found));
+    }
+    let none = vec![0; policy.sid_ndim()];
+    let offsets = vec![none.as_slice(); FACE_CORNERS - 1];
+    let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
+    let form = Form::Streams { streams: level.draco_cells(), offsets };
+    let mut segments = match &family {
+        Some(family) if keeps_order => family.segments().to_vec(),
+        _ => Vec::new(),
+    };
+    segments.push(LinkSegment::new(policy, form));
+    let others = family
+        .as_ref()
+        .is_some_and(|family| family.segments().iter().any(|segment| !segment.is_intra()));
+    let enumerated = family.as_ref().is_none_or(LinkFamily::is_complete);
+    let inner = Inner {
+        node: level.node().clone(),
+        policy,
+        segments,
+        enumerated: enumerated && (keeps_order || !others),
+        num_links: None,
+        num_physical_records: None,
+    };
+    Ok(Some(LinkFamily { inner: Arc::new(inner) }))
 }
 
 /// As 0.9 has it.
@@ -65,7 +116,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
     let place = |error: ModelError| error.in_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
-    let width = crate::num::to_u64(policy.link_width());
+    let width = zvf_format::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
         let expected = Expected::Exactly(width.into());
         return Err(place(ModelError::refused(
@@ -100,7 +151,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         ),
         _ => None,
     };
-    let within = within(level, delta).await?;
+    let within = open_within(level, delta).await?;
     let width = within.as_ref().and_then(|(_, doc)| doc.link_width);
     let doc = match (between_doc, width) {
         (Some(doc), Some(width)) if doc.link_width != width => {
@@ -120,7 +171,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
         }
     };
     let policy = policy(level, &doc, delta).await.map_err(place)?;
-    let between = between(level, &name, &doc, policy).await.map_err(place)?;
+    let between = open_between(level, &name, &doc, policy).await.map_err(place)?;
     let (mut segments, mut doc) = (Vec::new(), doc);
     if let Some((cells, within_doc)) = within {
         // Their documents count the records between chunks alone: those within are known to the cells.
@@ -141,7 +192,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
 }
 
 /// The links within chunks, with their document.
-async fn within(
+async fn open_within(
     level: &LevelReader,
     delta: Delta,
 ) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
@@ -200,12 +251,12 @@ fn within_segment(
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
     let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
     // Both ends have the key of the cell, whatever the chunks of the other level measure.
-    let same = policy.across(delta, Anchor::same(policy.sid_ndim())?)?;
+    let same = policy.with_delta(delta, Anchor::same_chunks(policy.sid_ndim())?)?;
     Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
 /// The records of 0.6 to 0.8 whose endpoints lie in several chunks.
-async fn between(
+async fn open_between(
     level: &LevelReader,
     name: &str,
     doc: &LinksFamily,
@@ -284,7 +335,7 @@ async fn policy(
         Err(ModelError::refused(class, what, Expected::Exactly(want), found))
     };
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
-    let rank = crate::num::to_u64(level.key_rank());
+    let rank = zvf_format::num::to_u64(level.key_rank());
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
     let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
     let policy = LinkPolicy::new(width, level.key_rank())?;
@@ -300,7 +351,7 @@ async fn policy(
     if delta == Delta::SAME {
         return Ok(policy);
     }
-    Ok(policy.across(delta, anchor(level, delta).await?)?)
+    Ok(policy.with_delta(delta, anchor(level, delta).await?)?)
 }
 
 /// What leads from chunks of a level to those of the level `delta` away.
@@ -314,12 +365,12 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     let node = level.store().level(other).await?;
     let there = node.meta().effective_chunk_shape(root);
     if there == level.chunk_shape().sizes() {
-        return Ok(Anchor::same(level.key_rank())?);
+        return Ok(Anchor::same_chunks(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
     let (here, there) =
         (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(there)?.ratio_to(&root)?);
-    Ok(Anchor::between(&here, &there, level.key_rank())?)
+    Ok(Anchor::between_levels(&here, &there, level.key_rank())?)
 }
 
 /// The type of the numbers in a row.
@@ -335,3 +386,5 @@ fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
 const PARTITIONED: &str = "partitioned_v1";
 const DATA: &str = "data";
+/// Corners of the faces in Draco streams.
+const FACE_CORNERS: usize = 3;

@@ -2,8 +2,7 @@
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::LinkRecord;
-
-use crate::num::to_u64;
+use zvf_format::num::to_u64;
 
 /// The records of one cell, endpoints as they were given to the writer.
 ///
@@ -42,6 +41,14 @@ impl LinkRecords {
         Self { duplicated, ..self }
     }
 
+    /// Makes room for exactly `more` records: the bytes of a cell say how many it has.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.rows.reserve_exact(more.saturating_mul(self.width)); // records that are in memory
+        if let Some(places) = &mut self.places {
+            places.reserve_exact(more.saturating_mul(self.width));
+        }
+    }
+
     /// Adds a stored record.
     pub(super) fn push(&mut self, record: &LinkRecord) {
         let identity = record.in_input_order().enumerate().all(|(i, (place, _))| i == place);
@@ -60,10 +67,12 @@ impl LinkRecords {
     /// Adds a record by the place and the row of each endpoint.
     pub(super) fn push_ends(&mut self, ends: impl Iterator<Item = (usize, u64)>) {
         let width = self.width;
-        let before = self.rows.len();
+        let (before, room) = (self.rows.len(), self.rows.capacity());
         let places = self.places.get_or_insert_with(|| {
             let one = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX));
-            one.cycle().take(before).collect()
+            let mut all = Vec::with_capacity(room);
+            all.extend(one.cycle().take(before));
+            all
         });
         for (place, row) in ends {
             places.push(u8::try_from(place).unwrap_or(u8::MAX));

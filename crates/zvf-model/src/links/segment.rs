@@ -13,6 +13,7 @@ use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 use super::blob::Blob;
 use super::records::LinkRecords;
 use crate::ModelError;
+use crate::level::draco::DracoCells;
 
 /// Cells of links with one place in the store; cheap to clone.
 ///
@@ -51,6 +52,8 @@ pub(super) enum Form {
     Tuples { cells: Cells, shape: RowShape },
     /// One blob.
     Flat { data: DenseArray, blob: OnceCell<Arc<Blob>> },
+    /// The faces in the Draco streams of vertices.
+    Streams { streams: DracoCells, offsets: Arc<Offsets> },
     /// One blob for each set of chunks.
     Partitioned { leaves: Vec<(Vec<ChunkKey>, DenseArray)> },
 }
@@ -97,7 +100,7 @@ impl LinkSegment {
     #[must_use]
     pub fn offsets(&self) -> Option<&Offsets> {
         match &self.inner.form {
-            Form::Sources { offsets, .. } => Some(offsets),
+            Form::Sources { offsets, .. } | Form::Streams { offsets, .. } => Some(offsets),
             Form::Tuples { .. } | Form::Flat { .. } | Form::Partitioned { .. } => None,
         }
     }
@@ -113,6 +116,7 @@ impl LinkSegment {
     pub fn path(&self) -> String {
         match &self.inner.form {
             Form::Sources { cells, .. } | Form::Tuples { cells, .. } => cells.path().to_string(),
+            Form::Streams { streams, .. } => streams.cells.path().to_string(),
             Form::Flat { data, .. } => data.path().to_string(),
             Form::Partitioned { leaves } => {
                 leaves.first().map_or_else(String::new, |(_, leaf)| leaf.path().to_string())
@@ -130,6 +134,15 @@ impl LinkSegment {
         let known = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
                 let table = match (cells.presence().await, &self.tried) {
+                    (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
+                        Arc::clone(tried)
+                    }
+                    (table, _) => table?,
+                };
+                Known::Sources { table, offsets: Arc::clone(offsets) }
+            }
+            Form::Streams { streams, offsets } => {
+                let table = match (streams.cells.presence().await, &self.tried) {
                     (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
                         Arc::clone(tried)
                     }
@@ -169,6 +182,11 @@ impl LinkSegment {
             Form::Tuples { cells, shape } => {
                 self.read_cells(cells, &listed, places, *shape, Body::Inline, caching).await
             }
+            Form::Streams { streams, .. } => {
+                let keys: Vec<Option<ChunkKey>> =
+                    places.iter().map(|place| listed.key(*place)).collect();
+                self.read_streams(streams, &keys, caching).await
+            }
             Form::Flat { .. } => match self.blob().await {
                 Ok(blob) => places
                     .iter()
@@ -201,6 +219,9 @@ impl LinkSegment {
         chunk: &ChunkKey,
         rows: &[Range<u64>],
     ) -> Result<LinkRecords, ModelError> {
+        if let Form::Streams { streams, .. } = &self.inner.form {
+            return self.read_stream_rows(streams, chunk, rows).await;
+        }
         let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
             let expected = Expected::Rule("rows that lie back to back");
             let error =
@@ -218,6 +239,7 @@ impl LinkSegment {
         for part in parts.unwrap_or_default() {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
+            records.reserve(cell.len());
             cell.records().for_each(|record| records.push(&record));
         }
         Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
@@ -227,8 +249,50 @@ impl LinkSegment {
     pub(super) fn array(&self) -> Option<&Cells> {
         match &self.inner.form {
             Form::Sources { cells, .. } | Form::Tuples { cells, .. } => Some(cells),
-            Form::Flat { .. } | Form::Partitioned { .. } => None,
+            Form::Flat { .. } | Form::Partitioned { .. } | Form::Streams { .. } => None,
         }
+    }
+
+    /// The faces in the streams of chunks.
+    async fn read_streams(
+        &self,
+        streams: &DracoCells,
+        keys: &[Option<ChunkKey>],
+        caching: Caching,
+    ) -> Vec<Result<LinkRecords, ModelError>> {
+        let there: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
+        let mut chunks = streams.decode(&there, caching).await.into_iter();
+        let records = |key: &Option<ChunkKey>| {
+            let key = key.ok_or_else(no_cell)?;
+            let chunk = chunks.next().transpose()?.flatten();
+            let mut records = self.no_records(&vec![key; self.inner.policy.link_width()]);
+            for face in chunk.iter().flat_map(|chunk| &chunk.faces) {
+                records.push_rows(&face.map(u64::from));
+            }
+            Ok(records)
+        };
+        keys.iter().map(records).collect()
+    }
+
+    async fn read_stream_rows(
+        &self,
+        streams: &DracoCells,
+        chunk: &ChunkKey,
+        rows: &[Range<u64>],
+    ) -> Result<LinkRecords, ModelError> {
+        let decoded = streams.decode(&[*chunk], Caching::Keep).await.pop();
+        let faces = decoded.transpose()?.flatten().map(|chunk| chunk.faces).unwrap_or_default();
+        let mut records = self.no_records(&vec![*chunk; self.inner.policy.link_width()]);
+        for row in rows.iter().flat_map(Clone::clone) {
+            let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
+            let Some(face) = face else {
+                let expected = Expected::AtMost(zvf_format::num::to_u64(faces.len()).into());
+                let error = ModelError::refused(Class::OutOfBounds, "end of rows", expected, row);
+                return Err(error.in_array(self.path()).in_chunk(chunk));
+            };
+            records.push_rows(&face.map(u64::from));
+        }
+        Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
     }
 
     /// Whether this is the flat form of 0.6 and 0.7.
@@ -268,7 +332,9 @@ impl LinkSegment {
         body: Body,
     ) -> Result<LinkRecords, FormatError> {
         let mut records = self.no_records(chunks);
-        LinkCell::parse(payload, body, shape)?.records().for_each(|record| records.push(&record));
+        let cell = LinkCell::parse(payload, body, shape)?;
+        records.reserve(cell.len());
+        cell.records().for_each(|record| records.push(&record));
         Ok(records)
     }
 
@@ -282,6 +348,7 @@ impl LinkSegment {
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
             .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
         let mut records = self.no_records(chunks);
+        records.reserve(links.len());
         for record in links.records() {
             records.push_ends(record.endpoints().map(|(slot, row)| (usize::from(slot), row)));
         }

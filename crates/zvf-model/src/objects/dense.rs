@@ -13,13 +13,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::manifest::ManifestBuilder;
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_store::DenseArray;
 
 use super::ObjectManifest;
 use crate::ModelError;
-use crate::num::{int64s, to_u64, to_usize};
 
 /// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
 /// as `shape` says.
@@ -70,7 +70,7 @@ pub(super) async fn manifests(
     rank: u64,
 ) -> Result<Vec<Result<ObjectManifest, ModelError>>, ModelError> {
     let bytes = spans.take(rows).await?;
-    let numbers: Vec<i64> = int64s(&bytes).collect();
+    let numbers: Vec<i64> = i64s_from_le(&bytes).collect();
     let spans: Vec<Result<Range<u64>, ModelError>> = numbers
         .as_chunks::<2>()
         .0
@@ -80,13 +80,14 @@ pub(super) async fn manifests(
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
-    let stride = to_usize(rank.saturating_add(1)).saturating_mul(8);
+    let stride = saturating_usize(rank.saturating_add(1)).saturating_mul(8);
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
-            let at = |row: u64| to_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
+            let at =
+                |row: u64| saturating_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
             bytes.get(at(span.start)..at(span.end))
         });
         blob(bytes.unwrap_or_default(), stride, rank)
@@ -137,7 +138,7 @@ async fn read(
 fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {
-        let numbers: Vec<i64> = int64s(row).collect();
+        let numbers: Vec<i64> = i64s_from_le(row).collect();
         let Some((fragment, chunk)) = numbers.split_last() else { continue };
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
             ModelError::refused(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)

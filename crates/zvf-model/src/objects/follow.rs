@@ -4,12 +4,12 @@
 //! both sides are at hand. What is handed out is known to be there.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_store::KeyTable;
 
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
-use crate::num::to_usize;
 use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 
 /// Objects and the fragments they consist of.
@@ -113,7 +113,7 @@ impl LevelReader {
         let keys: Vec<ChunkKey> = places
             .list
             .iter()
-            .filter_map(|(place, _)| table.get(to_usize((*place).into())))
+            .filter_map(|(place, _)| table.get(saturating_usize((*place).into())))
             .collect();
         let mut chunks = Vec::with_capacity(keys.len());
         let mut numbers = Vec::with_capacity(keys.len());
@@ -200,7 +200,7 @@ impl<'a> Named<'a> {
         }
         let mut first = vec![usize::MAX; self.table.len()];
         for (place, manifest) in &self.firsts {
-            if let Some(first) = first.get_mut(to_usize((*place).into())) {
+            if let Some(first) = first.get_mut(saturating_usize((*place).into())) {
                 *first = (*first).min(*manifest);
             }
         }
@@ -220,7 +220,7 @@ impl Places {
     /// The number among the chunks that are there of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
-            Some(all) => to_usize((*all.get(to_usize(place.into()))?).into()),
+            Some(all) => saturating_usize((*all.get(saturating_usize(place.into()))?).into()),
             None => self.list.binary_search_by_key(&place, |(place, _)| *place).ok()?,
         };
         self.numbers.get(at).copied().flatten()

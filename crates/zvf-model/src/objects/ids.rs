@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_store::DenseArray;
 
-use crate::num::{int64s, to_u64, to_usize};
 use crate::{ModelError, ObjectId};
 
 /// The ids of all rows.
@@ -29,10 +29,11 @@ impl IdTable {
     /// The table of these ids; `None` when rows have no number of 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
-        let value =
-            |row: &u32| numbers.get(to_usize((*row).into())).map(|id| i64::from_le_bytes(*id));
+        let value = |row: &u32| {
+            numbers.get(saturating_usize((*row).into())).map(|id| i64::from_le_bytes(*id))
+        };
         let rows = u32::try_from(numbers.len()).ok()?;
-        let ascending = int64s(&ids).is_sorted_by(|a, b| a < b);
+        let ascending = i64s_from_le(&ids).is_sorted_by(|a, b| a < b);
         let order = (!ascending).then(|| {
             let mut order: Vec<u32> = (0..rows).collect();
             order.sort_by_key(value); // stable: rows of one id stay in order
@@ -43,7 +44,7 @@ impl IdTable {
 
     /// The id of a row.
     pub(super) fn id(&self, row: u64) -> Option<ObjectId> {
-        let id = self.ids.as_chunks::<8>().0.get(to_usize(row))?;
+        let id = self.ids.as_chunks::<8>().0.get(saturating_usize(row))?;
         Some(ObjectId(i64::from_le_bytes(*id)))
     }
 
@@ -108,7 +109,7 @@ pub(super) async fn search(
     while start < slots {
         let end = start.saturating_add(BATCH).min(slots);
         let bytes = column.rows(start..end).await?;
-        for (row, id) in (start..).zip(int64s(&bytes)) {
+        for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
             if let Some(found) = wanted.get_mut(&id) {
                 *found = match found {
                     Ok(None) => Ok(Some(row)),

@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
@@ -35,7 +36,6 @@ pub use follow::{Followed, FragmentVisit, ObjectRuns};
 pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 
-use crate::num::{int64s, to_u64};
 use crate::{LevelReader, ModelError, ObjectId};
 use ids::IdTable;
 
@@ -157,7 +157,7 @@ impl ObjectIndex {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
             Ids::Column { ids, .. } => {
                 let bytes = ids.rows(range).await?;
-                Ok(int64s(&bytes).map(ObjectId).collect())
+                Ok(i64s_from_le(&bytes).map(ObjectId).collect())
             }
         }
     }
@@ -176,7 +176,7 @@ impl ObjectIndex {
                     return Ok(rows.iter().filter_map(|row| table.id(*row)).collect());
                 }
                 let bytes = ids.take(rows).await?;
-                Ok(int64s(&bytes).map(ObjectId).collect())
+                Ok(i64s_from_le(&bytes).map(ObjectId).collect())
             }
         }
     }

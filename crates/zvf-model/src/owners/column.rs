@@ -9,11 +9,11 @@
 //! Wherever the column does not settle a question, it is left alone and the manifests are asked.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::i64s_from_le;
 use zvf_metadata::Dtype;
 use zvf_store::Caching;
 
 use super::table::{ChunkOwners, Owner};
-use crate::num::int64s;
 use crate::{LevelReader, ModelError, ObjectId, ObjectIndex};
 
 /// The owners of the fragments of `chunks`, where the column settles them.
@@ -32,7 +32,7 @@ pub(super) async fn owners(
         ids.push(values);
     }
     let mut wanted: Vec<ObjectId> =
-        ids.iter().flat_map(|ids| int64s(ids.bytes())).map(ObjectId).collect();
+        ids.iter().flat_map(|ids| i64s_from_le(ids.bytes())).map(ObjectId).collect();
     wanted.sort_unstable();
     wanted.dedup();
     if wanted.binary_search(&SEVERAL).is_ok() {
@@ -47,7 +47,9 @@ pub(super) async fn owners(
     let mut all = Vec::with_capacity(chunks.len());
     for ids in &ids {
         let mut owners = Vec::with_capacity(ids.len());
-        for (fragment, id) in (0_u32..).zip(int64s(ids.bytes())).filter(|(_, id)| *id != NONE.0) {
+        for (fragment, id) in
+            (0_u32..).zip(i64s_from_le(ids.bytes())).filter(|(_, id)| *id != NONE.0)
+        {
             let Some(row) = row(id) else { return Ok(None) };
             owners.push(Owner { fragment, row });
         }

@@ -93,7 +93,7 @@ impl LevelReader {
         let table = match kept.await? {
             Kept::Table(table) => Arc::clone(table),
             Kept::TooLarge => {
-                let pass = Pass::some(self, chunks, near).await?;
+                let pass = Pass::read_some(self, chunks, near).await?;
                 // Only what is asked for is kept, so there is no cap to exceed.
                 Arc::new(pass.run(&index).await?.unwrap_or_default())
             }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{Block, BlockFragments};
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_store::KeyTable;
 
 use super::Near;
 use super::table::{Crossing, Owner, Table};
-use crate::num::to_u64;
 use crate::objects::chunk_key;
 use crate::{LevelReader, ModelError, ObjectIndex, ObjectManifest};
 
@@ -38,7 +38,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The owners of `chunks` and crossings that are `near`, however many.
-    pub(super) async fn some(
+    pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],
         near: Option<Near<'a>>,

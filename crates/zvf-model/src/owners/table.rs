@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zvf_format::num::saturating_usize;
 use zvf_store::KeyTable;
 
 use super::Near;
-use crate::num::to_usize;
 
 /// One fragment and one object that it belongs to.
 ///
@@ -54,7 +54,7 @@ impl Table {
         let mut at = 0_usize;
         for chunk in 0..=chunks {
             let before = owners.get(at..).unwrap_or_default();
-            let below = before.iter().take_while(|(c, _)| to_usize((*c).into()) < chunk);
+            let below = before.iter().take_while(|(c, _)| saturating_usize((*c).into()) < chunk);
             at = at.saturating_add(below.count());
             starts.push(at);
         }
@@ -71,7 +71,7 @@ impl Table {
             let is_near = match last {
                 Some((same, is_near)) if same == step => is_near,
                 _ => {
-                    let place = |at: u32| chunks.row(to_usize(at.into()));
+                    let place = |at: u32| chunks.row(saturating_usize(at.into()));
                     place(*from).zip(place(*to)).is_some_and(|(from, to)| near(from, to))
                 }
             };

@@ -36,6 +36,15 @@ pub(crate) fn positions(told: &Told) -> usize {
     let keys = told.chunks();
     let positions = inline(level.positions(&keys, Caching::Once));
     if told.is_draco() {
+        if cfg!(feature = "draco") {
+            // Streams in an order of their own: rows are counted, attributes refused.
+            let counts = inline(level.row_counts(&keys));
+            for (column, count) in positions.iter().zip(counts) {
+                assert_eq!(column.as_ref().unwrap().len() as u64, count.unwrap(), "{name}");
+            }
+            assert!(!inline(level.keeps_order()).unwrap(), "{name}");
+            return 0;
+        }
         let error = positions[0].as_ref().unwrap_err();
         assert_eq!(
             (error.class(), error.array()),

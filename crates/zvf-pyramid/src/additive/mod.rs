@@ -11,7 +11,7 @@
 //! published: all of what level 0 showed, once.
 //!
 //! A store that has such levels is written again in the same way: what its level 0 shows is spread anew, or
-//! is put together in one level ([`alone`]).
+//! is put together in one level ([`collect_level_0`]).
 //!
 //! Not here: answers from such levels (`zvf-query`).
 
@@ -19,6 +19,7 @@ mod own;
 mod shares;
 mod source_levels;
 
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{Capability, CrossLevelStorage, Root as RootDocument};
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
@@ -30,7 +31,6 @@ use crate::build::{Names, stored};
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
-use crate::num::to_usize;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
@@ -106,7 +106,7 @@ pub(crate) async fn build(
 
 /// Puts together what level 0 of the store shows, as a level 0 that is read alone; with the root of the
 /// store that has only that.
-pub(crate) async fn alone(
+pub(crate) async fn collect_level_0(
     store: &Store,
     how: (&Build, Option<&Aside>),
     ladder: &KindLadder,
@@ -136,7 +136,7 @@ async fn all(
     }
     let (mut reports, mut counted) = (Vec::new(), (0_u64, 0_u64));
     for step in steps {
-        let Some(share) = shares.at(to_usize(step.level.into())) else { break };
+        let Some(share) = shares.at(saturating_usize(step.level.into())) else { break };
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (ladder.method == Method::Keep).then_some(0.0);
         let making = Making {
@@ -155,7 +155,7 @@ async fn all(
             reader: &reader,
             levels: &full,
             share,
-            adds: to_usize(step.level.into()).saturating_add(1) < steps.len(),
+            adds: saturating_usize(step.level.into()).saturating_add(1) < steps.len(),
         };
         let taken = match aside {
             Some(aside) => aside.take(build, step.level, (&[ladder.kind], false)).await?,

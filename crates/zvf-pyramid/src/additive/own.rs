@@ -5,6 +5,7 @@
 //! order in which they were there; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
+use zvf_format::num::{f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{LevelDoc as Document, Refinement, Token};
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Order, Query, Reader};
@@ -13,12 +14,11 @@ use zvf_write::{LevelWriter, Outside, WriteOptions};
 use super::shares::Share;
 use super::source_levels;
 use crate::PyramidError;
-use crate::batches::some;
+use crate::batches::select_rows;
 use crate::blocks::vertices_in;
 use crate::carry::Objects;
 use crate::groups;
 use crate::making::Making;
-use crate::num::{to_f64, to_u64, to_usize};
 use crate::report::LevelReport;
 
 /// What a level has of its own, being written.
@@ -37,7 +37,7 @@ impl Own<'_> {
     pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
         let options = self.making.ladder.options();
         let write = WriteOptions {
-            memory: options.memory,
+            memory: options.writing_bytes(),
             outside: Outside::Expand,
             ..WriteOptions::default()
         };
@@ -89,7 +89,7 @@ impl Own<'_> {
                 let rows = self.share.rows(&batch, number);
                 number = number.saturating_add(to_u64(batch.len()));
                 if !rows.is_empty() {
-                    writer.writer().push(&some(&batch, &rows)?)?;
+                    writer.writer().push(&select_rows(&batch, &rows)?)?;
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         for (at, level) in (0_u32..).zip(self.levels) {
-            for ids in objects.of_level(at).chunks(OBJECTS_AT_ONCE) {
+            for ids in objects.of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::objects(ids.iter().copied().map(ObjectId)).order(Order::Objects);
                 let mut batches = self.reader.stream(asking(level, query, false));
                 while let Some(batch) = batches.next().await {
@@ -121,11 +121,15 @@ impl Own<'_> {
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         let ladder = self.making.ladder;
-        let room = vertices_in(ladder.options().memory, ladder.kind);
+        let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
-            let mean = to_f64(*vertices) / to_f64(to_u64(objects.count_at_level(at).max(1)));
-            let each = to_usize(crate::num::round_u64(to_f64(room) / mean.max(1.0))).max(1);
+            let mean =
+                f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
+            let each = saturating_usize(zvf_format::num::round_half_up_u64(
+                f64_from_u64(room) / mean.max(1.0),
+            ))
+            .max(1);
             for ids in objects.of_level(at).chunks(each) {
                 let query = Query::objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&asking(level, query, true)).await?.batch;
@@ -170,4 +174,4 @@ fn count_elements(batch: &Batch) -> u64 {
 }
 
 /// Objects that are asked for at once, where they come one after the other.
-const OBJECTS_AT_ONCE: usize = 1 << 20;
+const COUNT_BATCH_OBJECTS: usize = 1 << 20;

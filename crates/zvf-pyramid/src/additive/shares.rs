@@ -6,13 +6,13 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::steps;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
-use crate::num::{to_u32, usize_from_u32};
 use crate::shape::points;
 use crate::{Method, PyramidError};
 
@@ -81,7 +81,9 @@ impl Shares {
     pub(super) fn at(&self, level: usize) -> Option<Share<'_>> {
         match self {
             Self::Objects(objects) => objects.get(level).map(Share::Objects),
-            Self::Points(picked) => Some(Share::Points(Pick { picked, level: to_u32(level) })),
+            Self::Points(picked) => {
+                Some(Share::Points(Pick { picked, level: saturating_u32_from_usize(level) }))
+            }
         }
     }
 }
@@ -92,7 +94,7 @@ impl Share<'_> {
         let owner = |row: u32| {
             batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
         };
-        let rows = 0..to_u32(batch.len());
+        let rows = 0..saturating_u32_from_usize(batch.len());
         match self {
             Self::Objects(own) => {
                 rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()
@@ -111,9 +113,9 @@ impl Picked {
         let options = ladder.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
         loop {
-            let levels = to_u32(steps.len().saturating_sub(1));
+            let levels = saturating_u32_from_usize(steps.len().saturating_sub(1));
             let picked = Self { seed, keep, levels };
-            if levels == 0 || picked.everywhere(ladder.vertices()) {
+            if levels == 0 || picked.reaches_all_levels(ladder.vertices()) {
                 return picked;
             }
             steps.pop();
@@ -121,7 +123,7 @@ impl Picked {
     }
 
     /// Whether each level has some of so many points.
-    fn everywhere(&self, points: u64) -> bool {
+    fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
             empty.remove(&self.level_of(number));
@@ -135,7 +137,7 @@ impl Picked {
     /// The coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
         let shown = |level: &u32| points::stays(number, self.keep, self.seed, *level);
-        to_u32((1..=self.levels).take_while(shown).count())
+        saturating_u32_from_usize((1..=self.levels).take_while(shown).count())
     }
 }
 

@@ -5,12 +5,12 @@
 //! which are made anew.
 
 use zvf_format::key::Delta;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Capability, LinksConvention};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
 use crate::PyramidError;
-use crate::num::to_u64;
 
 /// Refuses levels of which something would be lost.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
@@ -106,7 +106,7 @@ async fn counted(family: &LinkFamily) -> Result<u64, PyramidError> {
     let mut count = 0_u64;
     for segment in family.segments() {
         let places = segment.cells().await?.in_order();
-        for places in places.chunks(CELLS_AT_ONCE) {
+        for places in places.chunks(READ_BATCH_CELLS) {
             for records in segment.read(places, Caching::Once).await {
                 count = count.saturating_add(to_u64(records?.len()));
             }
@@ -123,4 +123,4 @@ pub(super) fn is_explicit(level: &LevelReader) -> bool {
 /// The column of fragments that says whose they are: it is made anew.
 const OWNER: &str = "object_id";
 /// Cells of links that are counted at once.
-const CELLS_AT_ONCE: usize = 256;
+const READ_BATCH_CELLS: usize = 256;

@@ -1,5 +1,6 @@
 //! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
 
+use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64};
 use zvf_query::{Order, Query, Reader};
 
 use super::Making;
@@ -7,7 +8,6 @@ use crate::batches::without_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::{round_u64, to_f64, to_u64, to_usize};
 use crate::shape::chain::{self, Thin};
 use crate::{Method, PyramidError};
 
@@ -21,7 +21,9 @@ impl Making<'_> {
     ) -> Result<f64, PyramidError> {
         let thin = match self.step.method {
             Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
-            Method::Decimate => Thin::Every(round_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1)),
+            Method::Decimate => {
+                Thin::Every(round_half_up_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1))
+            }
             Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
         };
         let Some(objects) = objects else {
@@ -67,9 +69,9 @@ impl Making<'_> {
 
     /// How many objects fit in memory together, by their mean size.
     fn objects_at_once(&self, objects: usize) -> usize {
-        let rows = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
-        let mean = to_f64(self.step.below) / to_f64(to_u64(objects.max(1)));
-        to_usize(round_u64(to_f64(rows) / mean.max(1.0))).max(1)
+        let rows = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
+        let mean = f64_from_u64(self.step.below) / f64_from_u64(to_u64(objects.max(1)));
+        saturating_usize(round_half_up_u64(f64_from_u64(rows) / mean.max(1.0))).max(1)
     }
 }
 

@@ -13,6 +13,7 @@ mod points;
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
@@ -24,7 +25,6 @@ use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
-use crate::num::{to_i64, to_u64};
 use crate::offload::offload;
 use crate::report::LevelReport;
 use crate::shape::{Coarsened, Rules, collapse, contract, tree};
@@ -73,7 +73,7 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
         lots.push(lot);
     }
     let options = first.ladder.options();
-    let memory = options.memory;
+    let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
     let each: Vec<(&Making<'_>, &Lot)> = all.iter().zip(&lots).collect();
     let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);
@@ -129,7 +129,7 @@ impl Making<'_> {
     /// What it is made of; objects that are numbered anew begin at `first`.
     async fn lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
         let kind = self.ladder.kind;
-        let below = reader.level_of_kind(self.below(), kind).await?;
+        let below = reader.level_of_kind(self.finer_level(), kind).await?;
         let options = self.ladder.options();
         let levels = std::slice::from_ref(&below);
         let mut objects = Objects::load(levels).await?;
@@ -153,7 +153,7 @@ impl Making<'_> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
         if let Some(objects) = objects {
             objects
-                .carry(std::slice::from_ref(below), &self.names.source_id, taking.own()?)
+                .carry(std::slice::from_ref(below), &self.names.source_id, taking.own_writer()?)
                 .await?;
         }
         let (off, elements) = if kind == Kind::PointCloud {
@@ -169,7 +169,7 @@ impl Making<'_> {
         Ok((error, elements))
     }
 
-    fn below(&self) -> LevelId {
+    fn finer_level(&self) -> LevelId {
         LevelId(self.step.level.saturating_sub(1))
     }
 
@@ -237,7 +237,7 @@ impl Making<'_> {
 
     /// A question to the level below.
     fn asking(&self, query: Query, objects: Option<&Objects>) -> Query {
-        let query = query.at_level(self.below()).of_kind(self.ladder.kind).uncached();
+        let query = query.at_level(self.finer_level()).of_kind(self.ladder.kind).uncached();
         let query = if self.folder.is_some() { query.with_places() } else { query };
         if objects.is_some() { query.with_owners() } else { query }
     }
@@ -262,7 +262,7 @@ impl Making<'_> {
                 let keep = self.step.keep.unwrap_or(1.0);
                 offload(move |stop| collapse::collapsed(&batch, keep, &fixed, &rules, stop)).await
             }
-            Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::same(batch)),
+            Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::from_batch(batch)),
         }
     }
 
@@ -291,7 +291,8 @@ impl Making<'_> {
         level.bin_ratio = Some(ratio.map(|(own, base)| own / base).collect());
         let preserved = objects.filter(|objects| !objects.is_renumbered());
         level.preserves_object_ids = preserved.is_some();
-        level.inherited_num_objects = preserved.map(|objects| to_i64(to_u64(objects.rows())));
+        level.inherited_num_objects =
+            preserved.map(|objects| saturating_i64(to_u64(objects.rows())));
         level.extras.insert(RECIPE.to_owned(), recipe);
     }
 

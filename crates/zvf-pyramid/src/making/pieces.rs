@@ -24,7 +24,7 @@ impl Making<'_> {
         let directed = links.is_some_and(|links| links.policy().is_directed());
         // A tree is made as a whole.
         let whole = self.ladder.kind == Kind::Skeleton;
-        let room = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let most = if whole { u64::MAX } else { room };
         let blocks = blocks::Blocks::build(below, most).await?;
         if blocks.len() < 2 {

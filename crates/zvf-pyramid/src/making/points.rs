@@ -7,15 +7,15 @@
 //! ```
 
 use futures_util::StreamExt as _;
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::Making;
-use crate::batches::{kept_of, together, without_places};
+use crate::batches::{concatenate, kept_of, without_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
-use crate::num::to_u64;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};
@@ -43,7 +43,7 @@ impl Making<'_> {
             }
             return Ok(error);
         };
-        let room = blocks::vertices_in(self.ladder.options().memory, self.ladder.kind);
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let blocks = Blocks::of_units(below, room, &wide.chunks()).await?;
         let mut error = 0.0_f64;
         for number in 0..blocks.len() {
@@ -53,7 +53,7 @@ impl Making<'_> {
                 held.push(kept_of(&batch?, objects)?);
             }
             if !held.is_empty() {
-                error = error.max(self.clustered(together(&held)?, lattice.as_ref(), taking)?);
+                error = error.max(self.clustered(concatenate(&held)?, lattice.as_ref(), taking)?);
             }
         }
         Ok(error)
@@ -69,7 +69,7 @@ impl Making<'_> {
         let (batch, places) = without_places(batch)?;
         let made = match lattice {
             Some(lattice) => points::clustered(&batch, lattice, &self.rules)?,
-            None => Coarsened::same(batch),
+            None => Coarsened::from_batch(batch),
         };
         taking.take(&made, &places)?;
         Ok(made.error)

@@ -12,9 +12,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{
+    f64_from_u64, nearest_f32, saturating_floor_i64, saturating_u32_from_usize, to_u64,
+    usize_from_u32,
+};
 
 use crate::PyramidError;
-use crate::num::{floor, to_f32, to_f64, to_u32, to_u64, usize_from_u32};
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +95,7 @@ pub(super) fn coarsen(
     (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
         // Nothing says what was passed in which order: the level is one object of all its rows.
-        level.references = (0..to_u32(level.rows())).collect();
+        level.references = (0..saturating_u32_from_usize(level.rows())).collect();
         level.offsets = vec![0, level.references.len()];
         return Ok((level, of));
     }
@@ -143,7 +146,7 @@ struct Seen {
 impl Seen {
     fn number(&mut self, bin: Bin) -> u32 {
         if self.bins.get(usize_from_u32(self.last)) != Some(&bin) {
-            let next = to_u32(self.bins.len());
+            let next = saturating_u32_from_usize(self.bins.len());
             self.last = *self.known.entry(bin).or_insert(next);
             if self.last == next {
                 self.bins.push(bin);
@@ -214,7 +217,7 @@ fn laid_out(
             let from = number.saturating_mul(axes);
             let sums = means.sums.get(from..from.saturating_add(axes)).unwrap_or_default();
             for ((at, wide), sum) in at.iter_mut().zip(&mut wide).zip(sums) {
-                *at = to_f32(sum / to_f64(*count));
+                *at = nearest_f32(sum / f64_from_u64(*count));
                 *wide = f64::from(*at);
             }
             let bin = means.bins.get(number).copied().unwrap_or(Bin([0; AXES]));
@@ -233,7 +236,7 @@ fn laid_out(
         }
         level.positions.extend(at.iter().take(axes));
         if let Some(to) = row_of.get_mut(*number) {
-            *to = to_u32(row);
+            *to = saturating_u32_from_usize(row);
         }
     }
     level.starts.push(rows.len());
@@ -249,7 +252,7 @@ impl Bin {
     pub(super) fn containing(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
-            *to = floor(f64::from(*x) / size);
+            *to = saturating_floor_i64(f64::from(*x) / size);
         }
         Self(bin)
     }

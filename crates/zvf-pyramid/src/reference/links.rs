@@ -6,6 +6,9 @@ use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
+use zvf_format::num::{
+    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Root};
@@ -14,7 +17,6 @@ use zvf_store::{Build, CellSink};
 use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::PyramidError;
-use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Parents some levels up, of those of each level on the way.
 pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
@@ -47,14 +49,14 @@ impl Pair<'_> {
         parents: &[u32],
         both: bool,
     ) -> Result<(), PyramidError> {
-        let gap = to_i64(to_u64(self.gap));
+        let gap = saturating_i64(to_u64(self.gap));
         let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
             let at = self.at.saturating_add(self.gap);
             let levels = (self.coarse, self.fine);
             families.push(LinkArrays::new(self, at, gap.saturating_neg(), levels)?);
         }
-        let chunks: Vec<u32> = (0..to_u32(self.fine.keys.len())).collect();
+        let chunks: Vec<u32> = (0..saturating_u32_from_usize(self.fine.keys.len())).collect();
         let targets = |chunk: &u32| self.targets(parents, *chunk);
         let pairs: Vec<[u32; 2]> = chunks
             .par_iter()
@@ -94,9 +96,9 @@ impl Pair<'_> {
         let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
         while let Some((_, first)) = own.peek() {
             let (target, row) = self.coarse.locate(**first);
-            let from = first.saturating_sub(to_u32(to_usize(row)));
+            let from = first.saturating_sub(saturating_u32_from_usize(saturating_usize(row)));
             let end = self.coarse.starts.get(target.saturating_add(1)).copied().unwrap_or(0);
-            let rows = targets.entry(to_u32(target)).or_default();
+            let rows = targets.entry(saturating_u32_from_usize(target)).or_default();
             let near = |parent: &u32| *parent >= from && usize_from_u32(*parent) < end;
             while let Some((row, parent)) = own.next_if(|(_, parent)| near(parent)) {
                 rows.push([row, parent.saturating_sub(from)]);
@@ -128,7 +130,7 @@ impl<'a> LinkArrays<'a> {
         let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
         let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
         let (own, other) = levels;
-        let anchor = Anchor::between(&ratio(own)?, &ratio(other)?, own.axes())?;
+        let anchor = Anchor::between_levels(&ratio(own)?, &ratio(other)?, own.axes())?;
         let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }

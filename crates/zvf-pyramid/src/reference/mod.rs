@@ -19,11 +19,13 @@ mod read;
 mod write;
 
 use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::num::{
+    f64_from_u64, saturating_floor_i64, saturating_i64, saturating_usize, to_u64,
+};
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
-use crate::num::{round_even, to_f64, to_i64, to_u64, to_usize};
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{PyramidError, levels};
@@ -124,7 +126,7 @@ async fn write_levels(
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
     let gaps = reference.gaps();
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
-        let number = crate::num::to_u32(at).saturating_add(1);
+        let number = zvf_format::num::saturating_u32_from_usize(at).saturating_add(1);
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
         let kept = kept_rows(source.objects(), *objects, reference.seed);
         let bin = source.bin.iter().map(|size| size * bins).collect();
@@ -170,9 +172,11 @@ fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
     if factor <= 1.0 || n < 2 {
         return (0..rows).collect();
     }
-    let k = round_even(to_f64(n) * (1.0 / factor)).max(1).min(to_i64(n));
+    let k = saturating_floor_i64((f64_from_u64(n) * (1.0 / factor)).round_ties_even())
+        .max(1)
+        .min(saturating_i64(n));
     let chosen = Random::new(seed).choose(n, k.unsigned_abs());
-    chosen.into_iter().map(to_usize).collect()
+    chosen.into_iter().map(saturating_usize).collect()
 }
 
 #[cfg(test)]

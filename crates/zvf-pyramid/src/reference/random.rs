@@ -101,9 +101,12 @@ impl Random {
         let kept = n.saturating_sub(k);
         for i in (kept.max(1)..n).rev() {
             let other = self.up_to(i);
-            all.swap(crate::num::to_usize(i), crate::num::to_usize(other));
+            all.swap(
+                zvf_format::num::saturating_usize(i),
+                zvf_format::num::saturating_usize(other),
+            );
         }
-        all.split_off(crate::num::to_usize(kept))
+        all.split_off(zvf_format::num::saturating_usize(kept))
     }
 
     fn floyd(&mut self, n: u64, k: u64) -> Vec<u64> {

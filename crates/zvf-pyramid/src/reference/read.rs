@@ -5,12 +5,14 @@ use std::ops::Range;
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{
+    nearest_f32, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, ReferenceLevel};
 use crate::PyramidError;
-use crate::num::{to_f32, to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Reads level 0.
 pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError> {
@@ -57,7 +59,7 @@ fn push(positions: &mut Vec<f32>, column: &Column) {
     }
     let width = usize_from_u32(column.width());
     for row in 0..column.len() {
-        let values = (0..width).map(|c| to_f32(column.float(row, c).unwrap_or(f64::NAN)));
+        let values = (0..width).map(|c| nearest_f32(column.float(row, c).unwrap_or(f64::NAN)));
         positions.extend(values);
     }
 }
@@ -88,7 +90,9 @@ impl Chunk<'_> {
         let count = self.rows.end.saturating_sub(self.rows.start);
         if let Some(fragment) = self.ranks.get(&self.view, fragment) {
             let own = fragment.rows_within(count)?.filter(|row| *row < count);
-            to.extend(own.map(|row| to_u32(to_usize(self.rows.start.saturating_add(row)))));
+            to.extend(own.map(|row| {
+                saturating_u32_from_usize(saturating_usize(self.rows.start.saturating_add(row)))
+            }));
         }
         Ok(())
     }

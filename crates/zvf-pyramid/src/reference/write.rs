@@ -6,13 +6,13 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::arrays::{Fragments, ObjectIndex, Vertices};
 use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object, Root};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
 use crate::PyramidError;
-use crate::num::{to_i64, to_u64};
 
 /// The level that is written, and where.
 pub(super) struct Target<'a> {
@@ -62,13 +62,15 @@ pub(super) async fn level(
     let parent = number.saturating_sub(1);
     let document = Document {
         object_sparsity: sparsity,
-        vertex_count: to_i64(to_u64(level.rows())),
+        vertex_count: saturating_i64(to_u64(level.rows())),
         coarsening_method: METHOD.to_owned(),
         parent_level: Some(parent.into()),
         arrays_present: arrays,
         chunk_shape: own_shape(store, &level.chunk, level.rows()),
         preserves_object_ids: level.ids.is_some(),
-        inherited_num_objects: Some(level.ids.as_ref().map_or(0, |ids| to_i64(to_u64(ids.len())))),
+        inherited_num_objects: Some(
+            level.ids.as_ref().map_or(0, |ids| saturating_i64(to_u64(ids.len()))),
+        ),
         shared_fragments: true,
         ..Document::new(number)
     };
@@ -156,7 +158,7 @@ async fn columns(
             Some(Node::Array(doc)) => doc.fill_value.clone(),
             _ => FillValue::int(0),
         };
-        let width = crate::num::to_usize(columns.unwrap_or(1));
+        let width = zvf_format::num::saturating_usize(columns.unwrap_or(1));
         let absent = array.fill().repeat(width);
         let mut values = array.read_all().await?.to_vec();
         let mut kept = kept.iter().peekable();

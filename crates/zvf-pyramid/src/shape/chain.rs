@@ -4,13 +4,13 @@
 //! the store is cut. What stays are vertices that there were, with their values.
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
 use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{to_u32, to_usize, usize_from_u32};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
     let thinned: Vec<(Vec<u32>, f64)> = parts
         .par_iter()
         .map(|part| {
-            let rows: Vec<u32> = part.rows.clone().map(to_u32).collect();
+            let rows: Vec<u32> = part.rows.clone().map(saturating_u32_from_usize).collect();
             match thin {
                 Thin::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
                 Thin::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
@@ -49,7 +49,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
                 heads.push(head);
             }
             if let Some(to) = of.get_mut(row) {
-                *to = to_u32(heads.len()).saturating_sub(1);
+                *to = saturating_u32_from_usize(heads.len()).saturating_sub(1);
             }
         }
         offsets.push(heads.len());
@@ -110,7 +110,7 @@ pub(super) fn douglas_peucker(
 /// Each row whose place is a multiple of `stride`, and the last.
 fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
-    let stride = to_usize(stride.max(1));
+    let stride = saturating_usize(stride.max(1));
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
     let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
     let row = |i: usize| rows.get(i).copied().unwrap_or(NONE);

@@ -13,6 +13,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use zvf_format::num::{
+    f64_from_u64, round_half_up_u64, saturating_u32_from_usize, saturating_usize, to_u64,
+    usize_from_u32,
+};
 use zvf_model::{Batch, Elements};
 
 use super::plate::{Triangle, middle};
@@ -22,7 +26,6 @@ use super::{Coarsened, Rules, merged};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{column, floats};
-use crate::num::{round_u64, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
@@ -43,10 +46,10 @@ pub(crate) fn collapsed(
     let mut mesh = Mesh::new(batch, axes, fixed);
     let before = mesh.at.clone();
     let faces = mesh.faces.clone();
-    let target = to_usize(round_u64(to_f64(to_u64(faces.len())) * keep));
+    let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
-    let heads: Vec<u32> = (0..to_u32(batch.len()))
+    let heads: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
         .filter(|row| mesh.into.get(usize_from_u32(*row)) == Some(row))
         .collect();
     let mut number = vec![NONE; batch.len()];
@@ -55,7 +58,7 @@ pub(crate) fn collapsed(
             *to = cluster;
         }
     }
-    let of: Vec<u32> = (0..to_u32(batch.len()))
+    let of: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
         .map(|row| number.get(usize_from_u32(mesh.head(row))).copied().unwrap_or(NONE))
         .collect();
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
@@ -105,8 +108,12 @@ impl Mesh {
             })
             .collect();
         let rows = batch.elements().map_or(&[][..], Elements::rows);
-        let faces: Vec<[u32; 3]> =
-            rows.as_chunks::<3>().0.iter().map(|face| face.map(to_u32)).collect();
+        let faces: Vec<[u32; 3]> = rows
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .map(|face| face.map(saturating_u32_from_usize))
+            .collect();
         let count = at.len();
         let mut numbers = crate::clusters::Numbers::new();
         let owners = match batch.vertex_objects() {
@@ -125,7 +132,7 @@ impl Mesh {
             at,
             alive: vec![true; faces.len()],
             around: vec![Vec::new(); count],
-            into: (0..to_u32(count)).collect(),
+            into: (0..saturating_u32_from_usize(count)).collect(),
             quadrics: vec![Quadric::default(); count],
             border: vec![false; count],
             stamps: vec![0; count],
@@ -151,7 +158,7 @@ impl Mesh {
                 if let (Some(to), Some(plane)) =
                     (self.quadrics.get_mut(usize_from_u32(vertex)), &plane)
                 {
-                    *to = to.with(plane);
+                    *to = to.add(plane);
                 }
             }
             for (from, to) in [(a, b), (b, c), (c, a)] {
@@ -177,7 +184,7 @@ impl Mesh {
                 if let (Some(to), Some(wall)) =
                     (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
                 {
-                    *to = to.with(wall);
+                    *to = to.add(wall);
                 }
             }
         }
@@ -229,16 +236,16 @@ impl Mesh {
     }
 
     /// Where the edge would collapse to, and at what cost.
-    fn best(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
+    fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
         let own = |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
-        let both = own(a).with(&own(b));
+        let both = own(a).add(&own(b));
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
         let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
         let along = minus(to, from);
         let length = dot(along, along);
         let center = middle(from, to);
-        let free = both.least().filter(|least| {
+        let free = both.minimum().filter(|least| {
             let off = minus(*least, center);
             // What lies outside the box of the mesh may lie outside the bounds of the store.
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
@@ -263,7 +270,7 @@ impl Mesh {
             return;
         }
         let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
-        if let Some((cost, _)) = self.best(a, b) {
+        if let Some((cost, _)) = self.cheapest_position(a, b) {
             self.heap.push(Reverse((cost.to_bits(), a, b, stamp(a), stamp(b))));
         }
     }
@@ -276,7 +283,7 @@ impl Mesh {
             if !is(a, first) || !is(b, second) {
                 continue;
             }
-            let Some((_, at)) = self.best(a, b) else { continue };
+            let Some((_, at)) = self.cheapest_position(a, b) else { continue };
             if self.may_collapse(a, b, at) {
                 left = left.saturating_sub(self.collapse(a, b, at));
             }
@@ -369,7 +376,7 @@ impl Mesh {
         }
         let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
         if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
-            *own = own.with(&other);
+            *own = own.add(&other);
         }
         if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
             *to = at;
@@ -448,7 +455,7 @@ impl Mesh {
 /// How far rounding moved the farthest position.
 fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
     let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
-    pairs.map(|(at, stored)| super::apart(at, stored)).fold(0.0, f64::max).sqrt()
+    pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
 fn mark(flags: &mut [bool], vertex: u32) {

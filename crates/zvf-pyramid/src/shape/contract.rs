@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::points::cell_of;
@@ -13,7 +14,6 @@ use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
-use crate::num::{to_u32, usize_from_u32};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.
@@ -27,7 +27,8 @@ pub(crate) fn contracted(
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
-    let home = |row: usize| (owner(row), cell_of(point(&at, axes, to_u32(row)), cell));
+    let home =
+        |row: usize| (owner(row), cell_of(point(&at, axes, saturating_u32_from_usize(row)), cell));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
@@ -77,7 +78,7 @@ pub(super) fn mapped(
             same.push(u32::MAX);
             continue;
         }
-        let next = to_u32(known.len());
+        let next = saturating_u32_from_usize(known.len());
         let number = *known.entry(canonical(&ends, ordered)).or_insert(next);
         if number == next {
             rows.extend(ends.iter().map(|end| usize_from_u32(*end)));
@@ -111,18 +112,20 @@ pub(crate) struct UnionFind {
 
 impl UnionFind {
     pub(crate) fn new(rows: usize) -> Self {
-        Self { above: (0..to_u32(rows)).collect() }
+        Self { above: (0..saturating_u32_from_usize(rows)).collect() }
     }
 
     /// One vertex of the piece that `row` is of, the same for all of it.
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {
-            let above = usize_from_u32(self.above.get(at).copied().unwrap_or(to_u32(at)));
+            let above = usize_from_u32(
+                self.above.get(at).copied().unwrap_or(saturating_u32_from_usize(at)),
+            );
             if above == at {
                 return at;
             }
-            let next = self.above.get(above).copied().unwrap_or(to_u32(above));
+            let next = self.above.get(above).copied().unwrap_or(saturating_u32_from_usize(above));
             if let Some(to) = self.above.get_mut(at) {
                 *to = next; // halves the way for the next one
             }
@@ -133,7 +136,7 @@ impl UnionFind {
     pub(crate) fn union(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
         if let Some(to) = self.above.get_mut(a.max(b)) {
-            *to = to_u32(a.min(b));
+            *to = saturating_u32_from_usize(a.min(b));
         }
     }
 }

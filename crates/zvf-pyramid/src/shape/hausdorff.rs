@@ -10,9 +10,10 @@
 //! What comes out is never too small. It is hardly too large either, unless so much lies around that looking
 //! ends before: then a face is as far as its farthest corner is from one triangle.
 
+use zvf_format::num::to_u64;
+
 use super::plate::{Face, Plate, Triangle, bounds};
 use super::surface::Surface;
-use crate::num::to_u64;
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
@@ -46,11 +47,11 @@ impl Look<'_> {
     fn at(&mut self, piece: &Piece) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= HALVED {
-            self.most = self.most.max(self.surface.around(face));
+            self.most = self.most.max(self.surface.bound_from_any_triangle(face));
             return;
         }
         let limit = self.floor * BOUND_RATIO_SQ;
-        let near = self.surface.near(&bounds(face.corners()), limit.sqrt());
+        let near = self.surface.triangles_near(&bounds(face.corners()), limit.sqrt());
         let crowd = near.len();
         if piece.crowd == usize::MAX {
             self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));

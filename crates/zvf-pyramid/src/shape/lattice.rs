@@ -9,8 +9,9 @@
 //!                              25    one to two chunks, 20
 //! ```
 
+use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_floor_i64};
+
 use crate::PyramidError;
-use crate::num::{floor, round_u64, to_f64};
 
 /// A grid of units: chunks, or what a cell covers of them.
 #[derive(Clone, Debug)]
@@ -36,22 +37,22 @@ impl GridAxis {
             return Self {
                 chunk,
                 chunks: 1,
-                cells: round_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
+                cells: round_half_up_u64((cells - ROUNDING_TOLERANCE).ceil()).max(1),
             };
         }
-        let chunks = floor(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
+        let chunks = saturating_floor_i64(size / chunk + ROUNDING_TOLERANCE).clamp(1, MAX_CHUNKS);
         Self { chunk, chunks, cells: 1 }
     }
 
     fn unit(&self, x: f64) -> i64 {
-        floor(x / self.chunk).div_euclid(self.chunks)
+        saturating_floor_i64(x / self.chunk).div_euclid(self.chunks)
     }
 
     /// Which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
     fn cell(&self, at: i64, x: f64) -> u64 {
-        let width = self.chunk / to_f64(self.cells);
+        let width = self.chunk / f64_from_u64(self.cells);
         let start = self.chunk * signed(at);
-        let cell = u64::try_from(floor((x - start) / width)).unwrap_or(0);
+        let cell = u64::try_from(saturating_floor_i64((x - start) / width)).unwrap_or(0);
         cell.min(self.cells.saturating_sub(1))
     }
 }
@@ -100,7 +101,7 @@ impl Lattice {
 }
 
 fn signed(n: i64) -> f64 {
-    let size = to_f64(n.unsigned_abs());
+    let size = f64_from_u64(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 

@@ -22,12 +22,12 @@ mod quadric;
 mod surface;
 pub(crate) mod tree;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 
 use crate::PyramidError;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
-use crate::num::usize_from_u32;
 use crate::rule::Aggregation;
 
 /// A coarser batch.
@@ -43,14 +43,14 @@ pub(crate) struct Coarsened {
 
 impl Coarsened {
     /// The batch as it is.
-    pub(crate) fn same(batch: Batch) -> Self {
-        let vertex_map = (0..crate::num::to_u32(batch.len())).collect();
+    pub(crate) fn from_batch(batch: Batch) -> Self {
+        let vertex_map = (0..zvf_format::num::saturating_u32_from_usize(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0 }
     }
 
     /// How many edges or faces there are.
     pub(crate) fn elements(&self) -> u64 {
-        self.batch.elements().map_or(0, |elements| crate::num::to_u64(elements.len()))
+        self.batch.elements().map_or(0, |elements| zvf_format::num::to_u64(elements.len()))
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Rules {
 impl Rules {
     fn rule_for(&self, field: &Field, merged: bool) -> Aggregation {
         let named = self.named.iter().find(|(name, _)| *name == *field.name);
-        named.map_or_else(|| Aggregation::usual(field, merged), |(_, rule)| *rule)
+        named.map_or_else(|| Aggregation::default_for(field, merged), |(_, rule)| *rule)
     }
 
     /// What the vertices of `batch` stand for; one each where nothing says so.
@@ -130,7 +130,7 @@ fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId
 }
 
 /// The distance between two points, squared.
-fn apart(a: &[f64], b: &[f64]) -> f64 {
+fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
@@ -144,7 +144,7 @@ struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     fn new(from: &'a [f64], to: &'a [f64]) -> Self {
-        Self { from, to, length: apart(from, to) }
+        Self { from, to, length: distance_sq(from, to) }
     }
 
     /// How far a point lies from it, squared.

@@ -7,14 +7,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{apart, point};
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+
+use super::{distance_sq, point};
 use crate::clusters::NONE;
-use crate::num::{to_u32, usize_from_u32};
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
     let mut tree = Tree::new(at, axes, parents);
-    let tips = (0..to_u32(parents.len())).filter(|row| tree.children(*row) == 0);
+    let tips = (0..saturating_u32_from_usize(parents.len())).filter(|row| tree.children(*row) == 0);
     let price =
         |tree: &Tree<'_>, tip| tree.branch(tip).map(|(long, _)| Reverse((long.to_bits(), tip)));
     let mut open: BinaryHeap<Reverse<(u64, u32)>> =
@@ -64,7 +65,7 @@ impl<'a> Tree<'a> {
             let above =
                 self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
             let own = point(self.at, self.axes, row);
-            long += apart(own, point(self.at, self.axes, above)).sqrt();
+            long += distance_sq(own, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
                 return Some((long, rows));
             }

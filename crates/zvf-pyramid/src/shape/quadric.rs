@@ -21,7 +21,7 @@ impl Quadric {
     }
 
     /// Both.
-    pub(super) fn with(self, other: &Self) -> Self {
+    pub(super) fn add(self, other: &Self) -> Self {
         let mut both = self;
         both.square.iter_mut().zip(other.square).for_each(|(to, s)| *to += s);
         both.linear.iter_mut().zip(other.linear).for_each(|(to, s)| *to += s);
@@ -39,7 +39,7 @@ impl Quadric {
     }
 
     /// The point where it is least, where there is one that the planes determine well.
-    pub(super) fn least(&self) -> Option<[f64; 3]> {
+    pub(super) fn minimum(&self) -> Option<[f64; 3]> {
         let [xx, xy, xz, yy, yz, zz] = self.square;
         let cofactors = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
         let determinant = xx * cofactors[0] + xy * cofactors[1] + xz * cofactors[2];
@@ -91,14 +91,14 @@ mod tests {
     fn three_planes_meet_in_a_point() {
         let planes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let corner = planes.iter().fold(Quadric::default(), |all, normal| {
-            all.with(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
+            all.add(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
         });
-        let least = corner.least().unwrap();
+        let least = corner.minimum().unwrap();
         assert!(minus(least, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
         assert_eq!(corner.at([1.0, 2.0, 3.0]), 0.0);
         assert_eq!(corner.at([2.0, 2.0, 1.0]), 10.0);
         let edge = Quadric::plane(planes[0], [1.0, 2.0, 3.0], 1.0);
-        assert!(edge.least().is_none());
+        assert!(edge.minimum().is_none());
         assert_eq!(unit([0.0; 3]), None);
     }
 }

@@ -4,10 +4,13 @@
 //! ([`hausdorff`]). Of the other surface only what is near is looked at, by a grid.
 
 use rayon::prelude::*;
+use zvf_format::num::{
+    f64_from_u64, saturating_floor_i64, saturating_u32_from_usize, saturating_usize, to_u64,
+    usize_from_u32,
+};
 
 use super::hausdorff;
 use super::plate::{Face, Plate, Triangle, bounds, middle};
-use crate::num::{floor, to_f64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::offload::Stop;
 
 /// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
@@ -61,7 +64,7 @@ impl<'a> Surface<'a> {
             low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max)
         };
         let sizes: f64 = triangles.iter().map(size).sum();
-        let mean = sizes / to_f64(to_u64(triangles.len()));
+        let mean = sizes / f64_from_u64(to_u64(triangles.len()));
         let side = if mean > 0.0 && mean.is_finite() { mean * WIDE } else { 1.0 };
         let numbers = triangles.len().next_power_of_two();
         let mut surface = Self {
@@ -119,7 +122,9 @@ impl<'a> Surface<'a> {
         let mixed =
             x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
         let numbers = to_u64(self.starts.len().saturating_sub(2)).max(1);
-        to_u32(to_usize(mixed.unsigned_abs().rotate_right(7) & numbers.saturating_sub(1)))
+        saturating_u32_from_usize(saturating_usize(
+            mixed.unsigned_abs().rotate_right(7) & numbers.saturating_sub(1),
+        ))
     }
 
     /// The triangles of a cell, and some others.
@@ -134,13 +139,13 @@ impl<'a> Surface<'a> {
     /// The cells of a box and so much more.
     fn span(&self, [low, high]: &[[f64; 3]; 2], more: f64) -> [[i64; 3]; 2] {
         [
-            low.map(|x| floor((x - more) * self.cells_in)),
-            high.map(|x| floor((x + more) * self.cells_in)),
+            low.map(|x| saturating_floor_i64((x - more) * self.cells_in)),
+            high.map(|x| saturating_floor_i64((x + more) * self.cells_in)),
         ]
     }
 
     /// All triangles that may be so near to a box, hardly one twice.
-    pub(super) fn near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
+    pub(super) fn triangles_near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
         let span = self.span(around, off);
         let [low, high] = *around;
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
@@ -178,7 +183,7 @@ impl<'a> Surface<'a> {
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let mut off = self.side / 2.0;
         loop {
-            let near = self.near(&[point, point], off);
+            let near = self.triangles_near(&[point, point], off);
             let nearest = near
                 .iter()
                 .map(|one| Plate::new(one).distance_sq(point))
@@ -192,11 +197,11 @@ impl<'a> Surface<'a> {
     }
 
     /// How far a face is at most, by any one triangle, squared.
-    pub(super) fn around(&self, face: &Face) -> f64 {
+    pub(super) fn bound_from_any_triangle(&self, face: &Face) -> f64 {
         let bounds = bounds(face.corners());
         let mut off = self.side;
         loop {
-            let near = self.near(&bounds, off);
+            let near = self.triangles_near(&bounds, off);
             if !near.is_empty() || !off.is_finite() {
                 let least =
                     |least: f64, one: &&Triangle| least.min(Plate::new(one).farthest(face, least));

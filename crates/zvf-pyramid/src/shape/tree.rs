@@ -1,15 +1,15 @@
 //! Skeletons: roots, forks and tips stay, and between them what the line needs to stay within a tolerance.
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
 use super::prune::pruned;
-use super::{Coarsened, Rules, apart, merged, point};
+use super::{Coarsened, Rules, distance_sq, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
-use crate::num::{to_u32, usize_from_u32};
 
 /// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.
@@ -35,8 +35,10 @@ pub(crate) fn thinned(
         children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
     };
     let there = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
-    let anchors: Vec<u32> =
-        (0..to_u32(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
+    let anchors: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
+        .filter(there)
+        .filter(|row| anchored(*row))
+        .collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
         .par_iter()
         .map(|anchor| {
@@ -70,7 +72,7 @@ pub(crate) fn thinned(
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
-    let off = far(&at, axes, &parents, &gone);
+    let off = directed_distance(&at, axes, &parents, &gone);
     Ok(Coarsened {
         batch: made.with_elements(Elements::new(2, rows)?)?,
         vertex_map: of,
@@ -79,16 +81,16 @@ pub(crate) fn thinned(
 }
 
 /// How far the farthest vertex that is `gone` is from the nearest above it that is not.
-fn far(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
+fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
-    let lost = (0..to_u32(gone.len())).filter(|row| is_gone(*row));
+    let lost = (0..saturating_u32_from_usize(gone.len())).filter(|row| is_gone(*row));
     let off = lost.map(|row| {
         let mut stays = row;
         while is_gone(stays) {
             stays = above(stays);
         }
-        apart(point(at, axes, row), point(at, axes, stays))
+        distance_sq(point(at, axes, row), point(at, axes, stays))
     });
     off.fold(0.0, f64::max).sqrt()
 }
@@ -99,7 +101,7 @@ fn parents(batch: &Batch) -> Vec<u32> {
     let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
     for [child, parent] in edges {
         if let Some(to) = parents.get_mut(*child) {
-            *to = to_u32(*parent);
+            *to = saturating_u32_from_usize(*parent);
         }
     }
     parents

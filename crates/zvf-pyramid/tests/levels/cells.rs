@@ -6,7 +6,7 @@ use zvf_pyramid::Options;
 use crate::made::{build, floats, level, store, values};
 
 /// Each point as its object, what it stands for, and where it is, sorted.
-fn told(batch: &Batch) -> Vec<(i64, u64, Vec<u64>)> {
+fn describe(batch: &Batch) -> Vec<(i64, u64, Vec<u64>)> {
     let at = values(batch.positions());
     let counts = values(&batch.field("count").unwrap().column);
     let owners = batch.vertex_objects().unwrap();
@@ -32,7 +32,7 @@ async fn cells_are_whole_however_little_is_held() {
             let options =
                 Options { levels: Some(1), size: Some(size), memory, ..Options::default() };
             build(&address, &options).await;
-            found.push(told(&level(&address, 1).await));
+            found.push(describe(&level(&address, 1).await));
         }
         assert_eq!(found[0], found[1], "{size}");
         assert_eq!(found[0].iter().map(|(_, count, _)| count).sum::<u64>(), 6000);

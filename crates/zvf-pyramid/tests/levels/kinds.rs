@@ -59,7 +59,7 @@ async fn of_kind(address: &str, kind: Kind, level: u32) -> Batch {
 }
 
 /// What a batch says, to be compared.
-fn told(batch: &Batch) -> String {
+fn describe(batch: &Batch) -> String {
     let fields: Vec<_> =
         batch.fields().iter().map(|f| (f.name.to_string(), values(&f.column))).collect();
     let rows = batch.elements().map(|elements| elements.rows().to_vec());
@@ -81,7 +81,7 @@ async fn as_if_alone(address: &str, options: &Options) -> Vec<LevelReport> {
         for (report, own) in reports.iter().zip(&own) {
             let found = of_kind(address, kind, own.level).await;
             let wanted = of_kind(&alone, kind, own.level).await;
-            assert_eq!(told(&found), told(&wanted), "{kind} at level {}", own.level);
+            assert_eq!(describe(&found), describe(&wanted), "{kind} at level {}", own.level);
             let (_, report) = report.kinds.iter().find(|(other, _)| *other == kind).unwrap();
             let same = |report: &LevelReport| {
                 (report.vertices, report.objects, report.elements, report.error)
@@ -90,8 +90,8 @@ async fn as_if_alone(address: &str, options: &Options) -> Vec<LevelReport> {
             assert_eq!(report.vertices, found.len() as u64);
             assert!(report.bytes > 0 && report.vertices < batch.len() as u64);
         }
-        let untouched = told(&of_kind(address, kind, 0).await);
-        assert_eq!(untouched, told(&of_kind(&alone, kind, 0).await), "{kind}");
+        let untouched = describe(&of_kind(address, kind, 0).await);
+        assert_eq!(untouched, describe(&of_kind(&alone, kind, 0).await), "{kind}");
     }
     reports
 }

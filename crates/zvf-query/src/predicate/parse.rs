@@ -173,20 +173,20 @@ impl Parser {
     }
 
     fn all(&mut self) -> Result<Predicate, BadPredicate> {
-        let mut list = vec![self.one()?];
+        let mut list = vec![self.parse_term()?];
         while self.takes_name("and") {
-            list.push(self.one()?);
+            list.push(self.parse_term()?);
         }
         Ok(single(list, Predicate::All))
     }
 
-    fn one(&mut self) -> Result<Predicate, BadPredicate> {
+    fn parse_term(&mut self) -> Result<Predicate, BadPredicate> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > DEEPEST {
             return self.refuse("at most 64 conditions inside each other");
         }
         let condition = if self.takes_name("not") {
-            Predicate::Not(Box::new(self.one()?))
+            Predicate::Not(Box::new(self.parse_term()?))
         } else if self.takes_mark('(') {
             let inside = self.any()?;
             self.mark(')', "a closing parenthesis")?;

@@ -50,7 +50,7 @@ impl HalfSpace {
     }
 
     /// How far `point` is beyond the boundary, in units of the normal; not above 0 inside.
-    fn beyond(&self, point: &[f64]) -> f64 {
+    fn signed_distance(&self, point: &[f64]) -> f64 {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
 
@@ -91,7 +91,7 @@ impl Corner {
         &self.position
     }
 
-    fn between(a: &Self, b: &Self, t: f64) -> Self {
+    fn interpolate(a: &Self, b: &Self, t: f64) -> Self {
         let mix = |from: &[f64; AXES], to: &[f64; AXES]| {
             let mut mixed = [0.0; AXES];
             for ((out, a), b) in mixed.iter_mut().zip(from).zip(to) {
@@ -136,13 +136,13 @@ impl Convex {
     }
 
     /// The same with one more half-space.
-    pub(super) fn with(mut self, space: HalfSpace) -> Self {
+    pub(super) fn with_half_space(mut self, space: HalfSpace) -> Self {
         self.spaces.push(space);
         self
     }
 
     pub(super) fn contains(&self, point: &[f64]) -> bool {
-        self.spaces.iter().all(|space| space.beyond(point) <= 0.0)
+        self.spaces.iter().all(|space| space.signed_distance(point) <= 0.0)
     }
 
     /// The box that the half-spaces along an axis leave; the others can only make it smaller.
@@ -179,7 +179,7 @@ impl Convex {
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for space in &self.spaces {
-            let (at_a, at_b) = (space.beyond(a), space.beyond(b));
+            let (at_a, at_b) = (space.signed_distance(a), space.signed_distance(b));
             if at_a.is_nan() || at_b.is_nan() || (at_a > 0.0 && at_b > 0.0) {
                 return None;
             }
@@ -199,12 +199,12 @@ impl Convex {
             corners.iter().take(AXES).enumerate().map(original_corner).collect();
         let mut cut = Vec::with_capacity(face.len().saturating_add(4));
         for space in &self.spaces {
-            let beyond = |corner: &Corner| space.beyond(&corner.position);
+            let beyond = |corner: &Corner| space.signed_distance(&corner.position);
             let previous = face.iter().cycle().skip(face.len().saturating_sub(1));
             for (a, b) in previous.zip(&face) {
                 let (at_a, at_b) = (beyond(a), beyond(b));
                 if (at_a > 0.0 && at_b < 0.0) || (at_a < 0.0 && at_b > 0.0) {
-                    let mut corner = Corner::between(a, b, at_a / (at_a - at_b));
+                    let mut corner = Corner::interpolate(a, b, at_a / (at_a - at_b));
                     space.settle(&mut corner);
                     cut.push(corner);
                 }

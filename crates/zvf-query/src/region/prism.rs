@@ -34,7 +34,7 @@ impl Prism {
             let mut piece = base.clone();
             let [a, b, c] = ear;
             for [p, q] in [[a, b], [b, c], [c, a]] {
-                piece = piece.with(left_of(p, q, on, limits.axes())?);
+                piece = piece.with_half_space(left_of(p, q, on, limits.axes())?);
             }
             pieces.push(piece);
         }

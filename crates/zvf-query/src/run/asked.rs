@@ -11,11 +11,11 @@
 use std::collections::HashMap;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{ChunkOwners, Owner};
 
 use super::Context;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 
 /// The objects that are named by id or by group.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use super::objects::check_pieces;
 use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
-use crate::select::chain::{Chain, Point, near};
+use crate::select::chain::{Chain, Point, is_near};
 use crate::select::pieces::Piece;
 use crate::select::runs::{Runs, check_extent};
 
@@ -88,9 +88,10 @@ impl Context {
         {
             let Some(fragments) = self.sift(fragments)? else { continue };
             let view = fragments.view()?;
-            let rows = held.get(crate::num::usize_from_u32(cell)).and_then(|held| held.column(0));
+            let rows =
+                held.get(zvf_format::num::usize_from_u32(cell)).and_then(|held| held.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
-            fragments.check_rows(crate::num::to_u64(column.len()))?;
+            fragments.check_rows(zvf_format::num::to_u64(column.len()))?;
             for of_one in owners.all().chunk_by(|a, b| a.fragment == b.fragment) {
                 let Some(number) = of_one.first().map(|owner| owner.fragment) else { continue };
                 let Some(fragment) = view.get(number.into()) else { continue };
@@ -147,7 +148,7 @@ impl Context {
             };
             let stepped = match (end(&a, 1), end(&b, 0)) {
                 (Some(a), Some(b)) => match (a.get(..axes), b.get(..axes)) {
-                    (Some(a), Some(b)) => near(region, a, b) && region.meets_segment(a, b),
+                    (Some(a), Some(b)) => is_near(region, a, b) && region.meets_segment(a, b),
                     _ => true,
                 },
                 _ => true, // a fragment without rows: looked at when the object is read
@@ -191,7 +192,7 @@ impl Context {
         let axes = low.iter_mut().zip(high.iter_mut()).zip(sizes.iter().zip(spatial));
         for ((low, high), (size, at)) in axes {
             // Points beside a face may be stored on its other side, as far as rounding goes.
-            let start = crate::num::float(*at) * size;
+            let start = zvf_format::num::f64_from_i64(*at) * size;
             (*low, *high) = (start - size * STRAY, start + size * (1.0 + STRAY));
         }
     }

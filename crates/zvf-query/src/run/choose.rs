@@ -4,11 +4,11 @@
 //! of chunks that it meets. A level's error is the size of its bins on its longest axis; the full data
 //! has none.
 
+use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_model::LevelId;
 
 use super::columns::Chosen;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{to_f64, to_u64, trunc_u64};
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
@@ -67,13 +67,13 @@ async fn finest(
 /// How many vertices, or bytes, of a level's own there are about where the query looks.
 async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryError> {
     let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
-    let mut amount = to_f64(count);
+    let mut amount = f64_from_u64(count);
     if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
         let bbox = bounding_box(region.hull())?;
         let range = chunk_range_of_box(warm.level.chunk_shape(), warm.level.bins(), &bbox)?;
         let table = warm.level.chunks().await?;
-        let share = to_f64(to_u64(chunks_in_range(&table, &range).len()));
-        amount *= share / to_f64(to_u64(table.len()).max(1));
+        let share = f64_from_u64(to_u64(chunks_in_range(&table, &range).len()));
+        amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if bytes {
         let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
@@ -81,7 +81,7 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
         for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {
             row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
         }
-        amount *= to_f64(row);
+        amount *= f64_from_u64(row);
     }
     Ok(amount)
 }

@@ -18,6 +18,7 @@
 //! could be looked for in one place; it is refused.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::usize_from_u32;
 use zvf_model::{
     AttributeReader, Categories, Column, LinkAttribute, RowAttribute, RowValues, Value,
 };
@@ -25,7 +26,6 @@ use zvf_model::{
 use super::Context;
 use super::rows::{self, Condition};
 use crate::error::{BadQuery, QueryError};
-use crate::num::usize_from_u32;
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
 
@@ -219,7 +219,7 @@ impl Context {
             }
         }
         let holds = |group: &u64| {
-            let at = crate::num::to_usize(*group);
+            let at = zvf_format::num::saturating_usize(*group);
             let mut look = |column: &ColumnRef| {
                 if named.contains(&column) {
                     return groups.name(*group).map_or(Value::Null, Value::Text);
@@ -279,8 +279,8 @@ fn exact_float(value: &Value) -> Option<f64> {
     const EXACT: u64 = 1 << 53;
     match value {
         Value::Float(x) => (!x.is_nan()).then_some(*x),
-        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| crate::num::float(*n)),
-        Value::UInt(n) => (*n <= EXACT).then(|| crate::num::to_f64(*n)),
+        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| zvf_format::num::f64_from_i64(*n)),
+        Value::UInt(n) => (*n <= EXACT).then(|| zvf_format::num::f64_from_u64(*n)),
         Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }
 }

@@ -6,10 +6,11 @@
 //! edges and faces                        collected without attributes: their vertices are counted once
 //! ```
 
+use zvf_format::num::{saturating_usize, to_u64};
+
 use super::{Context, Purpose, WorkUnit, collect_all, contexts, join, waves};
 use crate::answer::Counts;
 use crate::error::QueryError;
-use crate::num::{to_u64, to_usize};
 use crate::query::{Columns, Query};
 use crate::reader::Reader;
 
@@ -48,7 +49,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 
 async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.warm.level.level(), context.kind);
-    let most = limit.map_or(usize::MAX, to_usize);
+    let most = limit.map_or(usize::MAX, saturating_usize);
     let mut left = most;
     let waves = waves(context, Purpose::Stream).await?;
     for wave in &waves {
@@ -76,7 +77,7 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
         } else {
             rows
         };
-        left -= to_usize(rows);
+        left -= saturating_usize(rows);
         counts.vertices += rows;
         counts.parts += parts;
         if counts.truncated {

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use futures_util::join;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
 use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces};
 
@@ -57,7 +57,7 @@ impl Of<'_> {
         }
     }
 
-    async fn some(
+    async fn read_ranges(
         self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
@@ -118,7 +118,7 @@ impl Context {
                 }
             });
         }
-        let (columns, parts) = join!(of.read_all(&whole, caching), of.some(&some));
+        let (columns, parts) = join!(of.read_all(&whole, caching), of.read_ranges(&some));
         let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(some));
         let mut held = Vec::with_capacity(keys.len());
         for place in places {

@@ -1,10 +1,10 @@
 //! Batches of one answer put behind each other, or cut.
 
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::num::to_u64;
 
 /// All rows of `batches`, in order.
 pub(crate) fn joined(context: &Context, mut batches: Vec<Batch>) -> Result<Batch, QueryError> {

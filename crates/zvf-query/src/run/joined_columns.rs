@@ -5,13 +5,13 @@
 //! that comes first in the index counts, among those that are asked for.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
 use zvf_store::Caching;
 
 use super::Context;
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::query::LOCATION_FIELD;
 use crate::select::pieces::Piece;
 
@@ -194,7 +194,7 @@ pub(super) fn null(dtype: Dtype, width: u32) -> Option<Vec<u8>> {
         (DtypeKind::Float, 8) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
         _ => return None,
     };
-    Some(nan.repeat(to_usize(width.into())))
+    Some(nan.repeat(saturating_usize(width.into())))
 }
 
 #[cfg(test)]

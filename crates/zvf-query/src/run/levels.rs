@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_model::{LevelReader, ModelError, ObjectId};
 
@@ -13,7 +14,6 @@ use super::choose::choose_level;
 use super::{Context, collect, join};
 use crate::answer::Answer;
 use crate::error::{BadQuery, QueryError};
-use crate::num::to_usize;
 use crate::query::{Columns, Query, UnknownIds};
 use crate::reader::Reader;
 
@@ -94,7 +94,7 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
         return Err(BadQuery::NoLevel.into());
     };
     let mut answer = collect(first).await?;
-    let most = first.query.limit.map_or(usize::MAX, to_usize);
+    let most = first.query.limit.map_or(usize::MAX, saturating_usize);
     let mut batches = Vec::new();
     for context in others {
         // The order is that of the levels: behind what was cut off nothing may follow.

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::{Context, Purpose, WorkUnit, check_caps, elements::Keyed, join};
 use crate::error::QueryError;
-use crate::num::{to_u64, to_usize};
 
 /// All of `waves`, answered one after the other.
 pub(super) async fn collect_elements(
@@ -19,8 +19,8 @@ pub(super) async fn collect_elements(
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     for wave in waves {
-        for wave in context.refined(wave, Purpose::Collect).await? {
-            let WorkUnit::Elements(work) = wave else { continue }; // nothing else comes of such waves
+        for part in context.refined(wave, Purpose::Collect).await? {
+            let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
             let keyed = context.elements_keyed(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);
@@ -144,7 +144,7 @@ impl Context {
             Ok(rows @ 1..) if bytes(rows) <= most => false,
             _ => {
                 let mut rows = 0_u64;
-                for places in places.chunks(to_usize(EXTENTS_BATCH)) {
+                for places in places.chunks(saturating_usize(EXTENTS_BATCH)) {
                     for extent in self.extents(places).await {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }

@@ -31,13 +31,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
-use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::query::{Mode, Query};
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
@@ -110,6 +110,13 @@ pub(crate) enum WorkUnit {
     Elements(elements::Work),
     /// The same in pieces, to be put together as memory allows.
     Several(Vec<elements::Work>),
+}
+
+/// Some work, and about how many bytes it takes on its way into an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct SizedWave {
+    pub(crate) wave: WorkUnit,
+    pub(crate) bytes: u64,
 }
 
 /// What the waves are for, which decides how large they are.
@@ -355,7 +362,7 @@ fn narrowed(
 /// All waves, one after the other, as one answer.
 pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let waves = waves(context, Purpose::Collect).await?;
-    let most = context.query.limit.map_or(usize::MAX, to_usize);
+    let most = context.query.limit.map_or(usize::MAX, saturating_usize);
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
     let mut truncated = false;
     let in_parts = waves.iter().any(|wave| matches!(wave, WorkUnit::Several(_)));

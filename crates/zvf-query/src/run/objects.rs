@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use zvf_format::fragment::RankTable;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, Parts};
 use zvf_store::Caching;
 
@@ -20,7 +21,6 @@ use super::fetch::{Need, Of, needs};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::{Mode, UnknownIds};
 use crate::region::Region;
 use crate::select::chain::{Chain, Cut, mixed};
@@ -129,7 +129,7 @@ impl Context {
         caching: Caching,
     ) -> Result<Parted, QueryError> {
         let chain = self.kind.is_chain();
-        let within = |parted, mode| self.within(parted, &chunks.keys, positions, mode);
+        let within = |parted, mode| self.clip_to_region(parted, &chunks.keys, positions, mode);
         // What is whole in or near the region is told of what the conditions leave; looking at objects
         // that are far away can be spared.
         let (before, after) = match self.mode {
@@ -158,7 +158,13 @@ impl Context {
     }
 
     /// What of the objects is asked for in this mode: all, some whole, or runs of their vertices.
-    fn within(&self, parted: Parted, keys: &[ChunkKey], positions: &[Held], mode: Mode) -> Parted {
+    fn clip_to_region(
+        &self,
+        parted: Parted,
+        keys: &[ChunkKey],
+        positions: &[Held],
+        mode: Mode,
+    ) -> Parted {
         let Some((_, range)) = &self.reach else { return parted };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();

@@ -4,6 +4,7 @@
 //! verdict on each category is known before any row is read. Rows are asked piece by piece.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Categories, Column, Value};
 use zvf_store::Caching;
 
@@ -12,7 +13,6 @@ use super::conditions::RowColumn;
 use super::fetch::Of;
 use super::objects::Parted;
 use crate::error::QueryError;
-use crate::num::{to_usize, usize_from_u32};
 use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
@@ -109,7 +109,7 @@ impl RowTest<'_> {
         };
         match condition {
             Condition::One { column, test, codes } => {
-                self.one(*column, test, codes.as_ref(), piece)
+                self.test_row(*column, test, codes.as_ref(), piece)
             }
             Condition::Not(inner) => {
                 let mut verdicts = self.ask(inner, piece)?;
@@ -122,7 +122,7 @@ impl RowTest<'_> {
     }
 
     /// The verdict of a condition on one column.
-    fn one(
+    fn test_row(
         &self,
         column: usize,
         test: &Predicate,
@@ -158,7 +158,7 @@ impl RowTest<'_> {
         let verdicts = self.verdicts(piece)?;
         let mut start = piece.start;
         for run in verdicts.chunk_by(|a, b| a == b) {
-            let len = crate::num::saturating_u32(crate::num::to_u64(run.len()));
+            let len = zvf_format::num::saturating_u32(zvf_format::num::to_u64(run.len()));
             visit(Piece { start, len, ..*piece }, run.first() == Some(&true));
             start = start.saturating_add(len);
         }
@@ -208,7 +208,7 @@ impl Codes {
         if categories.missing().is_some_and(|missing| i128::from(missing) == number) {
             return Ok(self.missing);
         }
-        let known = u64::try_from(number).ok().and_then(|at| self.of.get(to_usize(at)));
+        let known = u64::try_from(number).ok().and_then(|at| self.of.get(saturating_usize(at)));
         match known {
             Some(verdict) => Ok(*verdict),
             None => Ok(categories.decode(code).map(|_| self.missing)?),

@@ -3,24 +3,29 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use zvf_model::{Batch, Kind, LevelId, Value};
+use zvf_format::key::Delta;
+use zvf_format::num::{f64_from_u64, to_u64, usize_from_u32};
+use zvf_model::{Batch, Kind, LevelId, LinkRecords, Value};
+use zvf_store::Caching;
 
 use super::{Context, Purpose, waves};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::error::QueryError;
-use crate::num::{to_f64, to_u64, usize_from_u32};
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
+use crate::warm::Warm;
 
-/// The statistics of level `level`, of its geometry of `kind` where it holds several.
+/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` hears of the vertices
+/// so far.
 pub(crate) async fn statistics(
     reader: &Reader,
     level: LevelId,
     kind: Option<Kind>,
+    on_progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Statistics, QueryError> {
     let warm = reader.warm(level, kind).await?;
-    warm.kind(kind)?;
+    let kind = warm.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
     let context = Context::new(query, Arc::clone(&warm), Kind::PointCloud).await?;
@@ -34,32 +39,69 @@ pub(crate) async fn statistics(
     for wave in &waves(&context, Purpose::Stream).await? {
         let batch = context.answer(wave, usize::MAX).await?;
         add(&mut all, &batch)?;
+        on_progress(all.vertices);
     }
-    if let Some(index) = warm.level.objects().await? {
-        let slots = index.slots();
-        for name in warm.level.object_attribute_names().await?.names {
-            let attribute = warm.of_objects(&name).await?;
-            let mut own = AttributeStatistics::new(
-                Scope::Object,
-                attribute.name(),
-                attribute.dtype(),
-                attribute.width(),
-            );
-            // Objects behind the end of the column have no value.
-            let stored = slots.min(attribute.len());
-            own.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
-            let mut start = 0;
-            while start < stored {
-                let end = stored.min(start + OBJECT_BATCH_ROWS);
-                let rows: Vec<u64> = (start..end).collect();
-                let values = attribute.rows(&rows).await?;
-                for (component, summary) in own.components.iter_mut().enumerate() {
-                    (0..rows.len()).for_each(|row| summary.add(values.value(row, component)));
+    if kind.has_links() {
+        all.attributes.extend(of_links(&warm).await?);
+    }
+    all.attributes.extend(of_objects(&warm).await?);
+    Ok(all)
+}
+
+/// The attributes of links within the level. A record that is stored twice counts once.
+async fn of_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+    let mut all = Vec::new();
+    let Some(family) = warm.level.links(Delta::SAME).await? else { return Ok(all) };
+    for name in warm.level.link_attribute_names().await?.names {
+        let Some(attribute) = warm.of_links(&family, &name).await? else { continue };
+        let (dtype, width) = (attribute.dtype(), attribute.width());
+        let mut own = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
+        for (number, segment) in family.segments().iter().enumerate() {
+            let cells: Vec<usize> = (0..segment.cells().await?.len()).collect();
+            for cells in cells.chunks(LINK_BATCH_CELLS) {
+                let found = segment.read(cells, Caching::Once).await;
+                let records = found.into_iter().collect::<Result<Vec<LinkRecords>, _>>()?;
+                let columns = attribute.values(number, cells, &records, Caching::Once).await;
+                for (records, column) in records.iter().zip(columns) {
+                    let column = column?;
+                    let leading = (0..records.len()).filter(|record| records.is_leading(*record));
+                    for record in leading {
+                        for (component, summary) in own.components.iter_mut().enumerate() {
+                            let value =
+                                column.as_ref().map(|column| column.value(record, component));
+                            summary.add(value.unwrap_or(Value::Null));
+                        }
+                    }
                 }
-                start = end;
             }
-            all.attributes.push(own);
         }
+        all.push(own);
+    }
+    Ok(all)
+}
+
+async fn of_objects(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+    let mut all = Vec::new();
+    let Some(index) = warm.level.objects().await? else { return Ok(all) };
+    let slots = index.slots();
+    for name in warm.level.object_attribute_names().await?.names {
+        let attribute = warm.of_objects(&name).await?;
+        let (dtype, width) = (attribute.dtype(), attribute.width());
+        let mut own = AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
+        // Objects behind the end of the column have no value.
+        let stored = slots.min(attribute.len());
+        own.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
+        let mut start = 0;
+        while start < stored {
+            let end = stored.min(start + OBJECT_BATCH_ROWS);
+            let rows: Vec<u64> = (start..end).collect();
+            let values = attribute.rows(&rows).await?;
+            for (component, summary) in own.components.iter_mut().enumerate() {
+                (0..rows.len()).for_each(|row| summary.add(values.value(row, component)));
+            }
+            start = end;
+        }
+        all.push(own);
     }
     Ok(all)
 }
@@ -83,35 +125,95 @@ impl Summary {
     /// Takes one value into account.
     pub(crate) fn add(&mut self, value: Value) {
         let number = match &value {
-            Value::Null => None,
-            Value::Float(x) if x.is_nan() => None,
-            Value::Float(x) => Some(*x),
-            Value::Int(n) => Some(crate::num::float(*n)),
-            Value::UInt(n) => Some(to_f64(*n)),
-            Value::Bool(bit) => Some(f64::from(u8::from(*bit))),
+            Value::Null => {
+                self.nulls += 1;
+                return;
+            }
+            Value::Float(x) if x.is_nan() => {
+                self.nans += 1;
+                return;
+            }
+            Value::Float(x) => *x,
+            Value::Int(n) => zvf_format::num::f64_from_i64(*n),
+            Value::UInt(n) => f64_from_u64(*n),
+            Value::Bool(bit) => f64::from(u8::from(*bit)),
             Value::Text(_) => {
                 self.is_text = true;
-                Some(0.0)
+                0.0
             }
         };
-        let Some(number) = number else {
-            self.nulls += 1;
-            return;
-        };
         self.count += 1;
-        self.sum += number;
+        self.move_mean(number, 1.0 / f64_from_u64(self.count));
+        self.widen(&value);
+    }
+
+    /// Takes the values of `other` into account.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.nulls += other.nulls;
+        self.nans += other.nans;
+        self.is_text |= other.is_text;
+        if other.count == 0 {
+            return;
+        }
+        self.count += other.count;
+        self.move_mean(other.mean, f64_from_u64(other.count) / f64_from_u64(self.count));
+        other.min.iter().chain(&other.max).for_each(|value| self.widen(value));
+    }
+
+    /// Moves the mean towards `mean`, which has this share in all of it.
+    fn move_mean(&mut self, mean: f64, share: f64) {
+        // Infinity stays what it is.
+        self.mean += if self.mean.is_finite() { (mean - self.mean) * share } else { mean };
+    }
+
+    fn widen(&mut self, value: &Value) {
         let is = |known: &Option<Value>, order| {
             known.as_ref().is_none_or(|known| value.compare(known) == Some(order))
         };
         let (least, most) = (is(&self.min, Ordering::Less), is(&self.max, Ordering::Greater));
-        match (least, most) {
-            (true, true) => (self.min, self.max) = (Some(value.clone()), Some(value)),
-            (true, false) => self.min = Some(value),
-            (false, true) => self.max = Some(value),
-            (false, false) => {}
+        if least {
+            self.min = Some(value.clone());
+        }
+        if most {
+            self.max = Some(value.clone());
         }
     }
 }
 
 /// Rows of the object index whose values are held at once.
 const OBJECT_BATCH_ROWS: u64 = 1 << 16;
+/// Link cells whose records are held at once.
+const LINK_BATCH_CELLS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(values: impl IntoIterator<Item = Value>) -> Summary {
+        let mut summary = Summary::default();
+        values.into_iter().for_each(|value| summary.add(value));
+        summary
+    }
+
+    #[test]
+    fn values_are_summed_up_without_what_is_missing() {
+        let floats = [3.0, -1.0, f64::NAN, 4.0].map(Value::Float);
+        let some = summary(floats.into_iter().chain([Value::Null]));
+        assert_eq!((some.count, some.nulls, some.nans), (3, 1, 1));
+        assert_eq!(
+            (some.min.clone(), some.max.clone()),
+            (Some(Value::Float(-1.0)), Some(Value::Float(4.0)))
+        );
+        assert_eq!(some.mean(), Some(2.0));
+        assert_eq!(summary([1e308; 3].map(Value::Float)).mean(), Some(1e308));
+        let infinite = summary([1.0, f64::INFINITY, 2.0].map(Value::Float));
+        assert_eq!(infinite.mean(), Some(f64::INFINITY));
+        let words = summary(["b", "a"].map(Value::from));
+        assert_eq!((words.min.clone(), words.mean()), (Some(Value::from("a")), None));
+        let mut both = summary([5_i64, 6, 7, 8, 9].map(Value::Int));
+        both.merge(&summary([-1_i64].map(Value::Int)));
+        both.merge(&Summary::default());
+        assert_eq!((both.count, both.mean()), (6, Some(34.0 / 6.0)));
+        assert_eq!((both.min, both.max), (Some(Value::Int(-1)), Some(Value::Int(9))));
+    }
+}

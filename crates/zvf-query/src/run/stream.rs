@@ -23,12 +23,12 @@ use futures_util::stream::{self, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, ModelError};
 
-use super::{Context, Purpose, WorkUnit, contexts, join, waves};
+use super::{Context, Purpose, SizedWave, WorkUnit, contexts, join, waves};
 use crate::error::QueryError;
-use crate::num::to_usize;
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -59,7 +59,7 @@ enum State {
 
 /// Some work of one level.
 type Work = (Arc<Context>, WorkUnit);
-type Many = Result<Vec<Work>, QueryError>;
+type SizedWork = (Arc<Context>, SizedWave);
 
 /// What is to be done, under way, and done.
 struct Pipeline {
@@ -71,21 +71,24 @@ struct Pipeline {
     /// How many waves may be under way.
     ahead: usize,
     /// The level being opened and divided into waves.
-    opening: Option<Running<Many>>,
+    opening: Option<Running<Result<Vec<Work>, QueryError>>>,
     /// Waves as estimates made them.
     coarse: VecDeque<Work>,
     /// A wave being divided by what its indexes say.
-    dividing: Option<Running<Many>>,
+    dividing: Option<Running<Result<Vec<SizedWork>, QueryError>>>,
     /// Waves of a known size, and what made it impossible to know.
-    fine: VecDeque<Result<Work, QueryError>>,
-    /// Waves being answered, in order.
-    answers: VecDeque<Running<Result<Batch, QueryError>>>,
+    fine: VecDeque<Result<SizedWork, QueryError>>,
+    /// Waves being answered, in order, each with the bytes it takes.
+    answers: VecDeque<(Running<Result<Batch, QueryError>>, u64)>,
+    /// Bytes that all waves under way may take together; one alone may take more.
+    max_bytes: u64,
 }
 
 impl Pipeline {
     fn start(reader: Reader, query: Query) -> Box<Self> {
         let runner = Runner::for_store(reader.store().is_remote());
-        let left = query.limit.map_or(usize::MAX, to_usize);
+        let left = query.limit.map_or(usize::MAX, saturating_usize);
+        let max_bytes = reader.store().budget().max_bytes() / 4;
         let opening = async move {
             let mut work = Vec::new();
             for context in contexts(&reader, &query).await? {
@@ -105,6 +108,7 @@ impl Pipeline {
             dividing: None,
             fine: VecDeque::new(),
             answers: VecDeque::new(),
+            max_bytes,
         })
     }
 
@@ -125,7 +129,7 @@ impl Pipeline {
                 return Ok(None);
             }
             self.start_answers().await;
-            if let Some(answer) = self.answers.front_mut() {
+            if let Some((answer, _)) = self.answers.front_mut() {
                 let batch = answer.finish().await?;
                 self.answers.pop_front();
                 let batch = batch?;
@@ -147,14 +151,20 @@ impl Pipeline {
     /// Starts as much as may be under way.
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
-            if let Some(work) = self.fine.pop_front() {
+            if let Some(next) = self.fine.front() {
+                let bytes = next.as_ref().map_or(0, |(_, sized)| sized.bytes);
+                if !self.has_room_for(bytes) {
+                    return;
+                }
+                let Some(work) = self.fine.pop_front() else { return };
                 let limit = self.each;
-                self.answers.push_back(self.runner.run(async move {
-                    let (context, wave) = work?;
-                    let batch = context.answer(&wave, limit).await?;
+                let answer = self.runner.run(async move {
+                    let (context, sized) = work?;
+                    let batch = context.answer(&sized.wave, limit).await?;
                     context.warm.level.store().check_maps()?;
                     Ok(batch)
-                }));
+                });
+                self.answers.push_back((answer, bytes));
                 continue;
             }
             if self.dividing.is_none()
@@ -162,7 +172,7 @@ impl Pipeline {
             {
                 self.dividing = Some(self.runner.run(async move {
                     let waves = context.refined(wave, Purpose::Stream).await?;
-                    Ok(waves.into_iter().map(|wave| (Arc::clone(&context), wave)).collect())
+                    Ok(waves.into_iter().map(|sized| (Arc::clone(&context), sized)).collect())
                 }));
             }
             if !self.dividing.as_ref().is_some_and(Running::is_finished) {
@@ -170,6 +180,12 @@ impl Pipeline {
             }
             self.finish_dividing().await;
         }
+    }
+
+    /// Whether a wave of so many bytes may go on beside those under way.
+    fn has_room_for(&self, bytes: u64) -> bool {
+        let taken = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        self.answers.is_empty() || taken <= self.max_bytes
     }
 
     /// Takes over the waves that one was divided into; a fault comes in its turn.

@@ -10,6 +10,7 @@
 
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
@@ -17,7 +18,6 @@ use super::Context;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::select::held::{Held, ranges};
 use crate::select::inside::{Test, work};

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
 use zvf_model::LevelId;
 
 use super::elements::Work;
-use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, WorkUnit};
+use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, SizedWave, WorkUnit};
 use crate::error::{BadQuery, QueryError};
-use crate::num::{saturating_u32, to_u64, to_usize};
 use crate::query::Order;
 
 /// The waves of a question.
@@ -148,11 +148,10 @@ impl Context {
         let rows = self.objects_where(rows).await?;
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
-        let objects = to_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
+        let objects = saturating_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
         let objects = match self.query.limit {
-            Some(limit) if purpose == Purpose::Collect => {
-                objects.min(to_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1)))
-            }
+            Some(limit) if purpose == Purpose::Collect => objects
+                .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
             _ => objects,
         };
         let most = match purpose {
@@ -186,7 +185,7 @@ impl Context {
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        to_usize(cells).clamp(1, CELLS_LOOKED_AT)
+        saturating_usize(cells).clamp(1, CELLS_LOOKED_AT)
     }
 }
 
@@ -198,35 +197,43 @@ impl Context {
         &self,
         wave: WorkUnit,
         purpose: Purpose,
-    ) -> Result<Vec<WorkUnit>, QueryError> {
+    ) -> Result<Vec<SizedWave>, QueryError> {
         let most = self.wave_bytes(purpose);
         match wave {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
-                Ok(groups(&places, bytes, most)
-                    .map(|part| WorkUnit::Chunks(part.to_vec()))
-                    .collect())
+                let wave = |(part, bytes): (&[u32], _)| SizedWave {
+                    wave: WorkUnit::Chunks(part.to_vec()),
+                    bytes,
+                };
+                Ok(groups(&places, bytes, most).map(wave).collect())
             }
             WorkUnit::Several(works) => {
                 let each = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&places).await;
                 let mut rows = rows.iter();
-                let each: Vec<u64> = each.map(|n| rows.by_ref().take(n).sum()).collect();
+                let each: Vec<u64> = each.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
                 let bytes = each.iter().map(|rows| rows.saturating_mul(row));
-                Ok(groups(&works, bytes, most)
-                    .map(|part| WorkUnit::Elements(joined(part)))
-                    .collect())
+                let wave = |(part, bytes): (&[Work], _)| SizedWave {
+                    wave: WorkUnit::Elements(joined(part)),
+                    bytes,
+                };
+                Ok(groups(&works, bytes, most).map(wave).collect())
             }
             WorkUnit::Objects(rows) => self.refined_objects(&rows, most).await,
-            WorkUnit::Elements(work) => Ok(vec![WorkUnit::Elements(work)]),
+            WorkUnit::Elements(work) => {
+                let rows = self.extents(&work.chunks).await;
+                let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
+                Ok(vec![SizedWave { wave: WorkUnit::Elements(work), bytes }])
+            }
         }
     }
 
     /// Objects in parts by the rows of the chunks they touch: these may have to be read whole.
-    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<SizedWave>, QueryError> {
         let followed = self.follow(&self.index().await?, rows).await?;
         let mut extents = Vec::with_capacity(followed.chunks.len());
         for chunk in &followed.chunks {
@@ -240,10 +247,10 @@ impl Context {
             let more = fresh.iter().filter_map(|chunk| extents.get(*chunk));
             let more = more.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
             if bytes.saturating_add(more) > most && !now.is_empty() {
-                parts.push(WorkUnit::Objects(std::mem::take(&mut now)));
+                parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
                 touched.clear();
                 let again = object.runs.iter().map(|run| run.chunk).collect::<HashSet<_>>();
-                bytes = again.iter().filter_map(|chunk| extents.get(*chunk)).sum();
+                bytes = total(again.iter().filter_map(|chunk| extents.get(*chunk)).copied());
                 touched.extend(again);
             } else {
                 bytes = bytes.saturating_add(more);
@@ -251,7 +258,9 @@ impl Context {
             }
             now.push(object.row);
         }
-        parts.extend((!now.is_empty()).then_some(WorkUnit::Objects(now)));
+        if !now.is_empty() {
+            parts.push(SizedWave { wave: WorkUnit::Objects(now), bytes });
+        }
         Ok(parts)
     }
 
@@ -268,18 +277,31 @@ impl Context {
     }
 }
 
-/// `all` in parts of at most so many bytes, or of one.
-fn groups<T>(all: &[T], bytes: impl Iterator<Item = u64>, most: u64) -> impl Iterator<Item = &[T]> {
-    let (mut starts, mut sum) = (Vec::new(), 0_u64);
+/// The sum of what fragment indexes claim, which may be any number; compared with caps only.
+fn total(claims: impl Iterator<Item = u64>) -> u64 {
+    claims.fold(0, u64::saturating_add)
+}
+
+/// `all` in parts of at most so many bytes, or of one, each with its bytes.
+fn groups<T>(
+    all: &[T],
+    bytes: impl Iterator<Item = u64>,
+    most: u64,
+) -> impl Iterator<Item = (&[T], u64)> {
+    let (mut parts, mut sum): (Vec<(usize, u64)>, _) = (Vec::new(), 0_u64);
     for (at, bytes) in bytes.enumerate() {
         sum = sum.saturating_add(bytes);
         if at == 0 || sum > most {
-            starts.push(at);
+            parts.push((at, 0));
             sum = bytes;
         }
+        if let Some((_, own)) = parts.last_mut() {
+            *own = sum;
+        }
     }
-    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([all.len()]).collect();
-    starts.into_iter().zip(ends).filter_map(|(start, end)| all.get(start..end))
+    let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
+    let part = |((start, bytes), end): (_, usize)| Some((all.get(start..end)?, bytes));
+    parts.into_iter().zip(ends).filter_map(part)
 }
 
 /// Some work as one.

@@ -5,10 +5,9 @@
 
 use zvf_format::FormatError;
 use zvf_format::grid::{Bins, BoundingBox, ChunkRange, ChunkShape};
+use zvf_format::num::{saturating_u32, to_u64};
 use zvf_model::Bounds;
 use zvf_store::KeyTable;
-
-use crate::num::{saturating_u32, to_u64};
 
 /// A box as the grid has it.
 pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {

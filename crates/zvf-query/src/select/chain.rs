@@ -3,6 +3,7 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
 
@@ -10,7 +11,6 @@ use super::held::Held;
 use super::inside::position;
 use super::pieces::Piece;
 use crate::error::QueryError;
-use crate::num::usize_from_u32;
 use crate::region::Region;
 
 /// A vertex where it is stored.
@@ -194,7 +194,7 @@ impl<'a> Chain<'a> {
                 }
                 Some((before, from)) => {
                     let from = cut(from, self.axes);
-                    if open || near(region, from, here) {
+                    if open || is_near(region, from, here) {
                         region.clip_segment(from, here, &mut parts);
                     } else {
                         parts.clear();
@@ -209,10 +209,10 @@ impl<'a> Chain<'a> {
                             open = false;
                         }
                         if !open {
-                            out.push(between(*before, vertex, start));
+                            out.push(interpolate(*before, vertex, start));
                         }
                         if stop > start {
-                            out.push(between(*before, vertex, stop));
+                            out.push(interpolate(*before, vertex, stop));
                         }
                         open = true;
                     }
@@ -232,7 +232,7 @@ impl<'a> Chain<'a> {
 }
 
 /// The point so far from `a` to `b`.
-fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
+fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::stored(a)
     } else if t >= 1.0 {
@@ -245,11 +245,11 @@ fn between(a: Vertex, b: Vertex, t: f64) -> Cut {
 
 /// Whether a segment has a point in the region.
 pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
-    near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
+    is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 
 /// Whether the box around a segment meets the box around the region.
-pub(crate) fn near(region: &Region, a: &[f64], b: &[f64]) -> bool {
+pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
     sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)
@@ -290,7 +290,7 @@ pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
         (DtypeKind::Float, 4) => {
             for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
                 let [a, b] = [a, b].map(|bytes| f64::from(f32::from_le_bytes(*bytes)));
-                out.extend_from_slice(&crate::num::to_f32(between(a, b)).to_le_bytes());
+                out.extend_from_slice(&zvf_format::num::nearest_f32(between(a, b)).to_le_bytes());
             }
         }
         (DtypeKind::Float, 8) => {

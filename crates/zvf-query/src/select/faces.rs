@@ -1,12 +1,12 @@
 //! Edges and faces cut at the boundary of a region, and the values at the cuts.
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use super::chain::Place;
 use super::held::Held;
 use crate::error::{BadQuery, QueryError};
-use crate::num::usize_from_u32;
 use crate::region::Region;
 
 /// A vertex made of stored ones: how much of each. The shares add up to 1.
@@ -99,8 +99,9 @@ fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
         rows.iter().map(|(row, share)| row.float(0, c).unwrap_or(f64::NAN) * share).sum()
     };
     match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 4) => (0..usize_from_u32(width))
-            .for_each(|c| out.extend_from_slice(&crate::num::to_f32(sum(c)).to_le_bytes())),
+        (DtypeKind::Float, 4) => (0..usize_from_u32(width)).for_each(|c| {
+            out.extend_from_slice(&zvf_format::num::nearest_f32(sum(c)).to_le_bytes())
+        }),
         (DtypeKind::Float, 8) => {
             (0..usize_from_u32(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
         }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::Column;
 
 use super::pieces::Piece;
-use crate::num::usize_from_u32;
 
 /// What is held of one chunk of one array.
 #[derive(Clone, Debug)]

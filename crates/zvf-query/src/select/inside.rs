@@ -4,12 +4,12 @@
 //! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one
 //! word of verdicts. Other regions, and other types, take the way through `f64`, row by row.
 
+use zvf_format::num::{ceil_f32, floor_f32, to_u64, usize_from_u32};
 use zvf_model::{Bounds, Column, NativeType};
 
 use super::held::Held;
 use super::pieces::{Piece, Pieces};
 use super::runs::RowRun;
-use crate::num::{down_to_f32, to_u64, up_to_f32, usize_from_u32};
 use crate::region::Region;
 
 /// A region made ready for positions of one type.
@@ -37,7 +37,7 @@ impl<'a> Test<'a> {
                 sides.zip(bounds.low().iter().zip(bounds.high()))
             {
                 (*l64, *h64) = (*low, if closed { *high } else { high.next_down() });
-                (*l32, *h32) = (up_to_f32(*l64), down_to_f32(*h64));
+                (*l32, *h32) = (ceil_f32(*l64), floor_f32(*h64));
             }
             faces
         });

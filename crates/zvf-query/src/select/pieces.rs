@@ -5,12 +5,12 @@
 //! read.
 
 use bytes::Bytes;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
 use super::held::Held;
 use crate::error::QueryError;
-use crate::num::{to_u64, usize_from_u32};
 
 /// Consecutive rows of one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Pieces {
         while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
             let Some(last) = self.list.last_mut() else { break };
             let cut = usize_from_u32(last.len).min(excess);
-            last.len = last.len.saturating_sub(crate::num::saturating_u32(to_u64(cut)));
+            last.len = last.len.saturating_sub(zvf_format::num::saturating_u32(to_u64(cut)));
             self.rows = self.rows.saturating_sub(cut);
             if last.len == 0 {
                 self.list.pop();

@@ -14,11 +14,11 @@
 
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::grid::BinRange;
+use zvf_format::num::saturating_u32;
 
 use zvf_format::{Class, Expected};
 
 use crate::error::QueryError;
-use crate::num::saturating_u32;
 
 /// Consecutive rows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

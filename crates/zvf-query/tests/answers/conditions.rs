@@ -166,7 +166,8 @@ fn conditions_leave_what_was_never_there() {
         let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Mesh];
         for kind in kinds {
             let data = random(kind, 2, &mut all);
-            let (low, high) = (all.whole(-10, 10) as f64, all.whole(10, 25) as f64);
+            let (low, high) =
+                (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let made = data.made();
             for mode in Mode::ALL {

@@ -61,7 +61,7 @@ fn counting_points_reads_no_positions() {
     assert!(read >= 64 * 8, "positions were not there yet: {read}");
 }
 
-fn told(summary: &Summary) -> (u64, u64, Option<String>, Option<String>, Option<f64>) {
+fn counts_of(summary: &Summary) -> (u64, u64, Option<String>, Option<String>, Option<f64>) {
     let text = |value: &Option<Value>| value.as_ref().map(ToString::to_string);
     (summary.count, summary.nulls, text(&summary.min), text(&summary.max), summary.mean())
 }
@@ -79,16 +79,22 @@ fn statistics_are_those_of_the_stored_values() {
         let made = data.made();
         let all = made.wait(made.reader.statistics(LevelId(0), None)).unwrap();
         assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
-        assert_eq!(told(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
-        assert_eq!(told(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
+        assert_eq!(counts_of(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
+        assert_eq!(counts_of(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
+        let (links, others): (Vec<_>, Vec<_>) =
+            all.attributes.iter().partition(|one| one.scope == Scope::Link);
+        // Edge `i` of a graph has the value `i`.
+        let of_links = links.iter().map(|one| (one.name.as_str(), one.total().count));
+        let wanted = (kind == Kind::Graph).then_some(("w", 11));
+        assert_eq!(of_links.collect::<Vec<_>>(), wanted.into_iter().collect::<Vec<_>>());
         let names: Vec<(Scope, &str)> =
-            all.attributes.iter().map(|one| (one.scope, one.name.as_str())).collect();
+            others.iter().map(|one| (one.scope, one.name.as_str())).collect();
         let (vertex, object) = (Scope::Vertex, Scope::Object);
         assert_eq!(
             names,
             [(vertex, "at"), (vertex, "label"), (vertex, "v"), (object, "mass"), (object, "size")]
         );
-        let of = |at: usize| told(&all.attributes[at].components[0]);
+        let of = |at: usize| counts_of(&others[at].components[0]);
         assert_eq!(of(1), (12, 0, some("a"), some("c"), None));
         assert_eq!(of(2), (12, 0, some("0"), some("11"), Some(5.5)));
         assert_eq!(of(3), (2, 0, some("0"), some("10"), Some(5.0)));
@@ -96,7 +102,8 @@ fn statistics_are_those_of_the_stored_values() {
     }
     let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).made();
     let all = empty.wait(empty.reader.statistics(LevelId(0), None)).unwrap();
-    assert_eq!(told(&all.axes[1]), (0, 1, None, None, None), "NaN is no value");
+    assert_eq!(counts_of(&all.axes[1]), (0, 0, None, None, None), "NaN is no value");
+    assert_eq!(all.axes[1].nans, 1);
     assert!(empty.wait(empty.reader.statistics(LevelId(3), None)).is_err());
     assert!(empty.wait(empty.reader.statistics(LevelId(0), Some(Kind::Mesh))).is_err());
 }
@@ -154,8 +161,9 @@ fn axes_are_columns_like_others() {
         for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
             let data = random(kind, 2, &mut all);
             let made = data.made();
-            let at = all.whole(-10, 20);
-            let (low, high) = (all.whole(-10, 10) as f64, all.whole(10, 25) as f64);
+            let at = all.random_integer(-10, 20);
+            let (low, high) =
+                (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let mut queries = vec![Query::all()];
             queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));

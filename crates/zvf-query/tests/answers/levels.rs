@@ -13,7 +13,7 @@ fn points(n: usize, chunk: f64) -> Data {
 
 #[test]
 fn by_what_an_answer_may_be() {
-    let made = Made::of(&store(&[points(64, 8.0), points(16, 8.0), points(4, 8.0)]));
+    let made = Made::from_files(&store(&[points(64, 8.0), points(16, 8.0), points(4, 8.0)]));
     let corner = Bounds::new(&[0.0, 0.0], &[7.0, 1.0]).unwrap();
     let level = |query: Query| made.run(&query).unwrap().level.0;
     for (rule, whole, near) in [
@@ -46,7 +46,7 @@ fn chain() -> Made {
         Data::new(Kind::Polyline, 4.0, row(20)).objects(vec![vec![0, 1, 2], vec![3, 4, 5]]);
     coarse.ids = vec![20, 21];
     coarse.groups = vec![vec![20], vec![21]];
-    Made::of(&store(&[fine, coarse]))
+    Made::from_files(&store(&[fine, coarse]))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn edges_of_levels_that_add() {
     fine.adds = true;
     let mut coarse = Data::new(Kind::Graph, 4.0, row(10)).one_object();
     coarse.elements = vec![vec![1, 3]];
-    let batch = Made::of(&store(&[fine, coarse])).run(&Query::all()).unwrap().batch;
+    let batch = Made::from_files(&store(&[fine, coarse])).run(&Query::all()).unwrap().batch;
     assert_eq!(numbers(&batch), [0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(elements(&batch), [[0, 1], [3, 2], [1, 3]]);
     assert_eq!(batch.elements().unwrap().rows(), [0, 1, 3, 2, 5, 7]);

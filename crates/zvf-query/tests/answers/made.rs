@@ -95,7 +95,7 @@ impl Data {
 
     /// The store with this level alone.
     pub(crate) fn made(&self) -> Made {
-        Made::of(&store(std::slice::from_ref(self)))
+        Made::from_files(&store(std::slice::from_ref(self)))
     }
 
     /// The chunk of a vertex.
@@ -153,7 +153,7 @@ impl Data {
 }
 
 impl Made {
-    pub(crate) fn of(files: &Files) -> Self {
+    pub(crate) fn from_files(files: &Files) -> Self {
         Self::with_options(files, OpenOptions::default())
     }
 

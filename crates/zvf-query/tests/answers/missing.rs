@@ -25,7 +25,7 @@ const ARRAYS: [&str; 3] = ["vertices", "vertex_fragments", "vertex_attributes/v"
 /// The middle chunk of `array` is missing; what the answers to `query` are then.
 fn check(data: &Data, array: &str, query: &Query, seen: impl Fn(&zvf_model::Batch)) {
     let cell = format!("0/{array}/c/1/0");
-    let made = Made::of(&without(&store(std::slice::from_ref(data)), &cell));
+    let made = Made::from_files(&without(&store(std::slice::from_ref(data)), &cell));
     let error = made.run(query).unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{array} {query:?}");
     assert!(error.to_string().contains(&format!("0/{array}")), "{error}");
@@ -123,7 +123,7 @@ fn of_edges() {
     // Edges themselves, and their values.
     let files = store(&[data]);
     for (cell, edges) in [("0/links/0/0.0/c/1/0", 8), ("0/link_attributes/w/0/0.0/c/1/0", 11)] {
-        let made = Made::of(&without(&files, cell));
+        let made = Made::from_files(&without(&files, cell));
         assert_eq!(made.run(&Query::all()).unwrap_err().class(), Class::NotFound, "{cell}");
         let answer = made.run(&Query::all().allow_missing()).unwrap();
         let found = answer.batch.elements().unwrap();

@@ -18,7 +18,7 @@ impl Random {
     }
 
     /// At least `low`, below `high`.
-    pub(crate) fn whole(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn random_integer(&mut self, low: i64, high: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -26,7 +26,7 @@ impl Random {
     }
 
     fn index(&mut self, below: usize) -> usize {
-        self.whole(0, below as i64) as usize
+        self.random_integer(0, below as i64) as usize
     }
 }
 
@@ -37,7 +37,8 @@ const KINDS: [Kind; 6] =
 pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
     let n = 2 + random.index(22);
     let n = if kind == Kind::Line { n / 2 * 2 } else { n };
-    let point = |random: &mut Random| (0..axes).map(|_| random.whole(-9, 25) as f32).collect();
+    let point =
+        |random: &mut Random| (0..axes).map(|_| random.random_integer(-9, 25) as f32).collect();
     let points: Vec<Vec<f32>> = (0..n).map(|_| point(random)).collect();
     let mut data = Data::new(kind, 8.0, points);
     match kind {
@@ -81,12 +82,12 @@ pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
 }
 
 fn shape(axes: usize, random: &mut Random) -> Shape {
-    let low: Vec<f64> = (0..axes).map(|_| random.whole(-10, 22) as f64).collect();
+    let low: Vec<f64> = (0..axes).map(|_| random.random_integer(-10, 22) as f64).collect();
     if random.index(4) == 0 {
         // No whole number lies on such a ball, so that no verdict hangs on the last bit of a root.
-        return Shape::Ball { centre: low, radius: random.whole(0, 12) as f64 + 0.31 };
+        return Shape::Ball { centre: low, radius: random.random_integer(0, 12) as f64 + 0.31 };
     }
-    let high = low.iter().map(|x| x + random.whole(0, 17) as f64).collect();
+    let high = low.iter().map(|x| x + random.random_integer(0, 17) as f64).collect();
     Shape::Box { low, high, closed: random.index(2) == 0 }
 }
 

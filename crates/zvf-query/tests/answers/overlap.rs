@@ -47,7 +47,8 @@ fn a_row_that_several_fragments_name_comes_once() {
             data.elements = vec![vec![0, 1], vec![2, 3], vec![5, 6]];
         }
         let shared = fragments(&[(2, 3), (0, 4), (3, 3)]);
-        let made = Made::of(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+        let made =
+            Made::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
         let by_fragment = [2, 3, 4, 0, 1, 5, 6, 7, 8];
         for query in [
             Query::all(),
@@ -71,7 +72,7 @@ fn a_row_that_several_fragments_name_comes_once() {
 fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
     let data = nine(Kind::PointCloud).objects(vec![vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]);
     let shared = fragments(&[(0, 4), (2, 4)]);
-    let made = Made::of(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+    let made = Made::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
     for (ids, storage, by_object) in [
         (vec![0], vec![0, 1, 2, 3], vec![0, 1, 2, 3]),
         (vec![1], vec![2, 3, 4, 5], vec![2, 3, 4, 5]),
@@ -96,7 +97,7 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
         let whole = store(&[data]);
         for row in [6_i64, 77, 1 << 33, i64::MAX] {
             let links: Vec<u8> = [1, row].iter().flat_map(|n| n.to_le_bytes()).collect();
-            let made = Made::of(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
+            let made = Made::from_files(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
             for query in [
                 Query::all(),
                 Query::within(near),
@@ -123,8 +124,12 @@ fn the_convention_says_whether_rows_follow_each_other() {
     let words = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
     for (word, edges) in words.into_iter().zip([2, 2, 8]) {
         let to = format!("\"links_convention\":\"{word}\"");
-        let made =
-            Made::of(&with_document(&files, "zarr.json", "\"links_convention\":\"explicit\"", &to));
+        let made = Made::from_files(&with_document(
+            &files,
+            "zarr.json",
+            "\"links_convention\":\"explicit\"",
+            &to,
+        ));
         let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
         for query in [Query::all(), Query::within(bounds)] {
             assert_eq!(elements(&made.run(&query).unwrap().batch).len(), edges, "{word} {query:?}");
@@ -138,7 +143,7 @@ fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
         let mut files = store(&[nine(kind)]);
         files.retain(|(path, _)| path != "0/vertices/c/1/0");
         let gone = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
-        let made = Made::of(&gone);
+        let made = Made::from_files(&gone);
         let far = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
         for query in
             [Query::all(), Query::within(far), Query::all().filter("x > 1".parse().unwrap())]
@@ -153,7 +158,7 @@ fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
         assert_eq!(numbers(&made.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
         // An index without fragments says nothing.
         let empty = with_cell(&gone, "0/vertex_fragments/c/1/0", &fragments(&[]));
-        assert_eq!(Made::of(&empty).run(&Query::all()).unwrap().batch.len(), 6);
+        assert_eq!(Made::from_files(&empty).run(&Query::all()).unwrap().batch.len(), 6);
     }
 }
 

@@ -88,7 +88,7 @@ fn collecting_in_parts_changes_nothing() {
             _ => (1..2048).map(|i| vec![i, if i % 5 == 0 { i / 2 } else { i - 1 }]).collect(),
         };
         let files = store(&[data]);
-        let (parts, whole) = (tight(&files), Made::of(&files));
+        let (parts, whole) = (tight(&files), Made::from_files(&files));
         let mut queries = vec![
             Query::all(),
             Query::all().with_owners().with_places(),

@@ -2,6 +2,8 @@
 //! objects, groups, edges and faces.
 
 mod boxes;
+#[cfg(feature = "draco")]
+mod draco;
 mod elements;
 mod kinds;
 mod objects;

@@ -15,7 +15,7 @@ async fn open(name: &str) -> (Unpacked, Reader) {
 }
 
 /// Everything, asked in ways that should make no difference.
-fn whole(axes: usize) -> Vec<Query> {
+fn unfiltered_queries(axes: usize) -> Vec<Query> {
     let everywhere = Bounds::new(&vec![-1e9; axes], &vec![1e9; axes]).unwrap();
     let mut all = vec![Query::all(), Query::all().with_owners()];
     all.extend([Mode::Inside, Mode::Touch, Mode::Cells].map(|m| Query::within(everywhere).mode(m)));
@@ -25,7 +25,7 @@ fn whole(axes: usize) -> Vec<Query> {
 #[tokio::test]
 async fn a_graph_has_the_edges_that_its_convention_implies() {
     let (_unpacked, reader) = open("graph_branches").await;
-    for query in whole(reader.store().root().axes().len()) {
+    for query in unfiltered_queries(reader.store().root().axes().len()) {
         let batch = reader.run(&query).await.unwrap().batch;
         assert_eq!(batch.elements().unwrap().len(), 6, "{query:?}");
         let mut edges = 0;
@@ -41,7 +41,7 @@ async fn a_graph_has_the_edges_that_its_convention_implies() {
 async fn what_names_rows_that_are_not_there_is_refused() {
     for name in ["dangling", "frag_without_vertices"] {
         let (_unpacked, reader) = open(name).await;
-        for query in whole(reader.store().root().axes().len()) {
+        for query in unfiltered_queries(reader.store().root().axes().len()) {
             let error = reader.run(&query).await.map(|answer| answer.batch.len()).unwrap_err();
             assert_eq!(error.class(), Class::OutOfBounds, "{name} {query:?} {error}");
             assert!(reader.count(&query).await.is_err(), "{name} {query:?}");
@@ -55,7 +55,7 @@ async fn rows_that_fragments_share_come_once_in_every_read() {
     let level = reader.level(LevelId(0)).await.unwrap();
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     let stored: u64 = level.row_counts(&keys).await.into_iter().map(Result::unwrap).sum();
-    for query in whole(level.axes()) {
+    for query in unfiltered_queries(level.axes()) {
         let places = reader.run(&query.with_places()).await.unwrap().batch;
         let field = &places.field(zvf_query::LOCATION_FIELD).unwrap().column;
         let mut all: Vec<&[u8]> = field.rows().collect();

@@ -24,7 +24,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 const MAX_BYTES: usize = 48 << 20;
 
 /// A store with everything in it: 24 vertices in six chunks, two objects, a group of both.
-fn whole(kind: Kind) -> Files {
+fn full_store(kind: Kind) -> Files {
     let points = (0..24).map(|i| vec![i as f32, (i % 5) as f32]).collect();
     let mut data = Data::new(kind, 4.0, points);
     data = data.objects(vec![(0..14).collect(), (14..24).collect()]);
@@ -257,8 +257,8 @@ fn every_question_to_a_store_that_lies_is_answered_or_refused() {
     let kinds = [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
     let mut greedy = Vec::new();
     for kind in kinds {
-        let files = whole(kind);
-        let made = Made::of(&files);
+        let files = full_store(kind);
+        let made = Made::from_files(&files);
         assert!(made.wait(ask(&made.reader)) > 50, "{kind}: without a lie");
         drop(made);
         for (name, lie) in lies() {

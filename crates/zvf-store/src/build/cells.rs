@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::num::to_u64;
 use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
@@ -29,7 +30,6 @@ use super::{Build, locked};
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 
 /// What an array over the chunk grid will be.
 ///
@@ -499,7 +499,7 @@ impl Core {
         for key in keys {
             objects.insert(self.object_of(key)?);
         }
-        let lost = self.build.lost(&self.key, objects).await?;
+        let lost = self.build.find_missing(&self.key, objects).await?;
         let mut missing = Vec::new();
         for key in if lost.is_empty() { &[] } else { keys } {
             if lost.contains(&self.object_of(key)?) {

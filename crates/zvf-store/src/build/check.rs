@@ -1,5 +1,4 @@
-//! Whether the documents of a store fit what lies beside them, asked of every store in a directory of this machine right
-//! before it gets its name.
+//! Whether the documents of a store fit what lies beside them, asked of every store right before it gets its name.
 //!
 //! ```text
 //! each document              is of a node that was written or taken over by this build
@@ -8,25 +7,35 @@
 //! nonempty_chunks            lists cells of which each has its object
 //! ```
 //!
-//! It costs one look at each folder and at each object that a list names; no cell is read.
+//! In a directory of this machine it costs one look at each folder and at each object that a list names; in an object
+//! store one request for each document, and a list of each array. No cell is read.
 //!
 //! Not here: what is in a cell (`zvf-validate`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+#[cfg(feature = "local")]
 use std::fs;
+#[cfg(feature = "local")]
 use std::io;
+#[cfg(feature = "local")]
 use std::path::Path;
+
+use futures_util::stream::{self, StreamExt as _};
 
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
 
+#[cfg(feature = "local")]
 use super::local::DOCUMENT;
+use super::upload::Uploads;
+use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
 /// that have a document.
+#[cfg(feature = "local")]
 pub(super) fn check_store(
     store: &Path,
     root: &[u8],
@@ -75,7 +84,72 @@ pub(super) fn check_store(
     Ok(())
 }
 
+/// Compares the store that was uploaded, whose root document is `root`, with itself; `nodes` have a document each, but for
+/// groups of versions that have none.
+pub(super) async fn check_uploads(
+    uploads: &Uploads,
+    root: &[u8],
+    nodes: &BTreeSet<Key>,
+) -> Result<(), StoreError> {
+    let Ok(root) = Root::parse(root) else { return Ok(()) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
+    let mut levels = BTreeSet::new();
+    for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
+        levels.insert(Key::root().below(&dataset.path)?);
+    }
+    let below: Vec<Key> = nodes.union(&levels).filter(|key| !key.is_root()).cloned().collect();
+    let documents = below.into_iter().map(|key| async move {
+        let found = uploads.read(&document(&key)?).await?;
+        Ok::<_, StoreError>((key, found))
+    });
+    let mut documents = stream::iter(documents).buffered(DOCUMENT_BATCH);
+    while let Some(found) = documents.next().await {
+        let (key, found) = found?;
+        let Some(text) = found else {
+            if levels.contains(&key) {
+                return Err(refused(&key, "levels of the root", "a document for each", "none"));
+            }
+            continue;
+        };
+        match Node::parse(&text) {
+            Ok(Node::Array(doc)) => check_uploaded_array(uploads, &key, &doc).await?,
+            _ => check_uploaded_level(&key, &text, nodes)?,
+        }
+    }
+    Ok(())
+}
+
+async fn check_uploaded_array(
+    uploads: &Uploads,
+    key: &Key,
+    doc: &ArrayDoc,
+) -> Result<(), StoreError> {
+    let mut objects = BTreeMap::new();
+    for (index, chunk) in listed_objects(key, doc)? {
+        let names: Vec<String> = index.iter().map(u64::to_string).collect();
+        objects.insert(key.below(&format!("c/{}", names.join("/")))?, chunk);
+    }
+    let lost = uploads.find_missing(key, objects.keys().cloned().collect()).await?;
+    match lost.first().and_then(|object| objects.get(object)) {
+        None => Ok(()),
+        Some(chunk) => Err(refused(key, "nonempty_chunks", "chunks that are stored", chunk)),
+    }
+}
+
+fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<(), StoreError> {
+    let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
+    for name in &level.arrays_present {
+        let wanted = key.below(name)?;
+        let is_there = |node: &Key| *node == wanted || super::is_below(node, &wanted);
+        if !nodes.iter().any(is_there) {
+            return Err(refused(key, "arrays_present", "what is there", name));
+        }
+    }
+    Ok(())
+}
+
 /// What a level says is there.
+#[cfg(feature = "local")]
 fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
@@ -87,33 +161,40 @@ fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
 }
 
 /// The object of each chunk that an array lists.
+#[cfg(feature = "local")]
 fn check_array(own: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+    for (object, chunk) in listed_objects(key, doc)? {
+        let names = object.iter().map(u64::to_string);
+        let path = names.fold(own.join("c"), |path, name| path.join(name));
+        if fs::metadata(&path).is_err() {
+            return Err(refused(key, "nonempty_chunks", "chunks that are stored", &chunk));
+        }
+    }
+    Ok(())
+}
+
+/// The objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks; none
+/// where nothing is listed.
+fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>, StoreError> {
+    let mut objects = BTreeMap::new();
     let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)
     else {
-        return Ok(());
+        return Ok(objects);
     };
     let origin = match doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array()) {
         Some(list) => list.iter().filter_map(serde_json::Value::as_i64).collect(),
         None => vec![0; doc.rank()],
     };
-    let mut objects = BTreeSet::new();
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
         let chunk = ChunkKey::parse(text).map_err(about)?;
         let place = ChunkPath::from_key(&chunk, &origin).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
         // An array over cells has chunks of one cell, or of as many as a shard holds.
-        let object: Vec<u64> = cells.map(|(at, cells)| at / (*cells).max(1)).collect();
-        if objects.insert(object.clone()) {
-            let names = object.iter().map(u64::to_string);
-            let path = names.fold(own.join("c"), |path, name| path.join(name));
-            let len = fs::metadata(&path).map(|about| about.len());
-            if len.is_err() {
-                return Err(refused(key, "nonempty_chunks", "chunks that are stored", text));
-            }
-        }
+        let object = cells.map(|(at, cells)| at / (*cells).max(1)).collect();
+        objects.entry(object).or_insert_with(|| text.to_owned());
     }
-    Ok(())
+    Ok(objects)
 }
 
 fn refused(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
@@ -121,7 +202,10 @@ fn refused(key: &Key, what: &'static str, rule: &'static str, found: &str) -> St
     StoreError::refused(class, Op::Publish, what, expected, found).with_key(key)
 }
 
-#[cfg(test)]
+/// Documents asked for at once.
+const DOCUMENT_BATCH: usize = 8;
+
+#[cfg(all(test, feature = "local"))]
 mod tests {
     use super::*;
 

@@ -222,11 +222,11 @@ impl Claim {
             return Ok(());
         }
         self.state.is_lost.store(true, Ordering::Relaxed);
-        Err(self.lost())
+        Err(self.claim_lost())
     }
 
     /// The error of a build whose prefix was taken over.
-    pub(crate) fn lost(&self) -> StoreError {
+    pub(crate) fn claim_lost(&self) -> StoreError {
         let expected = Expected::Rule("the one of this build");
         let (class, found) = (Class::Conflict, "another one, or none");
         StoreError::refused(class, Op::Publish, "claim", expected, found).with_key(&self.key)

@@ -10,6 +10,7 @@
 //! Not here: what an item means; which value stands for "absent".
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
@@ -19,7 +20,6 @@ use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::fill_item;
-use crate::num::{to_u64, to_usize};
 
 /// What a standalone array of items will be.
 ///
@@ -137,7 +137,7 @@ impl DenseSink {
             room: Growing::new(&build.0.room),
             build,
             key,
-            width: to_usize(width.unwrap_or(1)),
+            width: saturating_usize(width.unwrap_or(1)),
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
             chunk: Vec::new(),
@@ -220,7 +220,7 @@ impl DenseSink {
 
     /// Bytes of a full chunk, where there are several.
     fn full(&self) -> Option<usize> {
-        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(to_usize(rows)))
+        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(saturating_usize(rows)))
     }
 
     /// Writes the chunk.

@@ -52,7 +52,7 @@ impl Build {
         for (document, array) in &documents {
             self.taken_over(document, array.as_ref())?;
         }
-        Ok(crate::num::to_u64(documents.len()))
+        Ok(zvf_format::num::to_u64(documents.len()))
     }
 
     /// Puts what was written at `path` and below aside as well, in `folder`, which must not be there: under

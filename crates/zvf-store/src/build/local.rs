@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Node;
-use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock};
+use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records};
 
 use super::BuildOptions;
 use crate::error::{Op, StoreError};
@@ -50,34 +50,27 @@ pub(super) fn join(
     })
 }
 
-/// Refuses a name that is taken, and a store with a journal.
+/// Refuses a name that is taken, a store with a journal, and the journal of a store that is gone.
 fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreError> {
     options.check_target(target)?;
-    if target.join(DOCUMENT).is_file() && has_journal(target).map_err(write)? {
-        let expected =
-            Expected::Rule("one without a journal: its edits would be applied to the new one");
-        let (class, found) = (Class::InvalidArgument, "NAME.zvf beside it");
-        return Err(StoreError::refused(class, Op::Open, "store to replace", expected, found));
+    if count_records(target).map_err(write)? == 0 {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Whether edits of the store are kept beside it. Documents that a repair replaced are not edits.
-fn has_journal(target: &Path) -> io::Result<bool> {
-    let mut beside = target.as_os_str().to_owned();
-    beside.push(".zvf");
-    let entries = match fs::read_dir(beside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        entries => entries?,
+    let (class, what, expected) = match target.join(DOCUMENT).is_file() {
+        true => (
+            Class::InvalidArgument,
+            "store to replace",
+            "one without a journal: write to another name, or move NAME.zvf away to give up its history",
+        ),
+        false => (
+            Class::AlreadyExists,
+            "store",
+            "a name without the journal of a store that is gone: take another name, or move NAME.zvf away",
+        ),
     };
-    for entry in entries {
-        let name = entry?.file_name();
-        let name = name.to_string_lossy();
-        if !name.starts_with("repair-") && name != "lock" {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let error =
+        StoreError::refused(class, Op::Open, what, Expected::Rule(expected), "NAME.zvf beside it");
+    Err(error)
 }
 
 /// Writes the object under `key`, which must not be there yet.

@@ -19,7 +19,6 @@
 //! Not here: what a payload means, and which arrays a store must have.
 
 mod cells;
-#[cfg(feature = "local")]
 mod check;
 mod claim;
 mod declared;
@@ -454,7 +453,8 @@ impl Build {
                 crate::source::hop(Op::Publish, publish).await?
             }
             Site::Remote(uploads) => {
-                if uploads.publish(&key, &root).await? == Created::Looked {
+                let nodes = self.documented_nodes();
+                if uploads.publish(&key, &root, &nodes).await? == Created::Looked {
                     self.0.notices.add(Notice::NoConditionalPut);
                 }
                 Ok(())
@@ -494,11 +494,14 @@ impl Build {
 
     /// [`object`](Self::object) for a task, which waits for room without its thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
-        if let Site::Remote(uploads) = &self.0.place {
-            let put = uploads.put_later(key, parts, &self.0.room).await;
-            return self.note(put);
+        match &self.0.place {
+            Site::Remote(uploads) => {
+                let put = uploads.put_later(key, parts, &self.0.room).await;
+                self.note(put)
+            }
+            #[cfg(feature = "local")]
+            Site::Local(_) | Site::Common(_) => self.object(key, parts),
         }
-        self.object(key, parts)
     }
 
     /// Keeps the fault of a write.
@@ -528,7 +531,7 @@ impl Build {
     }
 
     /// Which of these objects, that other processes wrote, are not there; `array` is above them all.
-    pub(crate) async fn lost(
+    pub(crate) async fn find_missing(
         &self,
         array: &Key,
         objects: BTreeSet<Key>,
@@ -551,7 +554,7 @@ impl Build {
                 };
                 crate::source::hop(Op::Read, look).await?
             }
-            Site::Remote(uploads) => uploads.lost(array, objects).await,
+            Site::Remote(uploads) => uploads.find_missing(array, objects).await,
         }
     }
 
@@ -567,7 +570,7 @@ impl Build {
             return taken("the same path twice");
         }
         let is_array = |key: &Key| matches!(nodes.get(key), Some(State::Array(_)));
-        if above(&key)?.iter().any(is_array) {
+        if parents(&key)?.iter().any(is_array) {
             return taken("a path below an array");
         }
         let below = nodes.range(key.clone()..).skip_while(|(other, _)| **other == key);
@@ -580,7 +583,6 @@ impl Build {
     }
 
     /// The nodes that this build has written or taken over.
-    #[cfg(feature = "local")]
     fn documented_nodes(&self) -> BTreeSet<Key> {
         locked(&self.0.nodes).keys().cloned().collect()
     }
@@ -615,7 +617,7 @@ impl Build {
     async fn groups_between(&self) -> Result<(), StoreError> {
         let nodes: Vec<Key> = locked(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
-            for key in above(&node)? {
+            for key in parents(&node)? {
                 if locked(&self.0.nodes).contains_key(&key) {
                     continue;
                 }
@@ -648,7 +650,7 @@ fn cannot_replace() -> StoreError {
 }
 
 /// The keys above `key`, the root left out, outermost first.
-fn above(key: &Key) -> Result<Vec<Key>, StoreError> {
+fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut above = Vec::new();
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();

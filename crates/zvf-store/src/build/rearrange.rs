@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
 
@@ -27,7 +28,6 @@ use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::Cells;
-use crate::num::to_u64;
 use crate::open::Store;
 use crate::shared::Caching;
 

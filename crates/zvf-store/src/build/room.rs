@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use zvf_format::num::to_u64;
 
 use crate::error::{Op, StoreError};
-use crate::num::to_u64;
 
 /// The room of one build; cheap to clone.
 #[derive(Clone, Debug)]

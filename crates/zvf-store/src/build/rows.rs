@@ -10,6 +10,7 @@
 //!
 //! Not here: what a row holds.
 
+use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
@@ -17,7 +18,6 @@ use super::room::Growing;
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 
 /// What an array of rows will be.
 ///
@@ -195,7 +195,7 @@ impl RowSink {
         if let Some(front) = chunk.first_chunk_mut() {
             *front = short.to_le_bytes();
         }
-        let padding = crate::num::to_usize(missing.saturating_mul(4));
+        let padding = zvf_format::num::saturating_usize(missing.saturating_mul(4));
         chunk.resize(chunk.len().saturating_add(padding), 0);
         let mut encoder = self.build.encoder();
         let parts = self.plan.codecs.encode(vec![chunk.into()], &mut encoder);

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
 use zvf_format::{Class, Expected};
 
 use super::room::Kept;
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The shards of one array.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub(super) struct Whole {
 impl Whole {
     /// The bytes of the shard; its cells give their room back.
     pub(super) fn assemble(self) -> Result<Vec<Bytes>, StoreError> {
-        let mut spans: Vec<Option<Range<u64>>> = vec![None; to_usize(self.room)];
+        let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
         let mut end = 0_u64;
         for (place, held) in self.cells {
@@ -123,7 +123,7 @@ impl Whole {
                 end = end.saturating_add(to_u64(part.len()));
                 parts.push(part);
             }
-            if let Some(span) = spans.get_mut(to_usize(place)) {
+            if let Some(span) = spans.get_mut(saturating_usize(place)) {
                 *span = Some(start..end);
             }
         }

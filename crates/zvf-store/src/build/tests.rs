@@ -312,6 +312,9 @@ async fn what_may_not_be_built_over_is_told() {
     fs::write(path("file"), "").unwrap();
     fs::create_dir_all(path("full/x")).unwrap();
     fs::create_dir_all(path("journaled.zvf/log")).unwrap();
+    fs::write(path("journaled.zvf/log/1"), "").unwrap();
+    fs::create_dir_all(path("gone.zvf/log")).unwrap();
+    fs::write(path("gone.zvf/log/1"), "").unwrap();
     fs::create_dir_all(path("journaled.zvf/repair-1")).unwrap();
     fs::create_dir(path("journaled")).unwrap();
     fs::write(path("journaled/zarr.json"), "").unwrap();
@@ -322,7 +325,8 @@ async fn what_may_not_be_built_over_is_told() {
         ("file", true, format!("{free} \"a file\"")),
         ("full", false, format!("{free} \"a directory that is not empty\"")),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
-        ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: its edits would be applied to the new one, found \"NAME.zvf beside it\"".to_owned()),
+        ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found \"NAME.zvf beside it\"".to_owned()),
+        ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found \"NAME.zvf beside it\"".to_owned()),
     ] {
         let options = BuildOptions { replace, ..options() };
         let error = Build::begin(path(name).to_str().unwrap(), options).await.unwrap_err();
@@ -340,7 +344,7 @@ async fn what_may_not_be_built_over_is_told() {
     build.publish(&root()).await.unwrap();
     assert!(path("empty/zarr.json").is_file());
     let left = names(here.path());
-    assert_eq!(left, ["empty", "file", "full", "journaled", "journaled.zvf"]);
+    assert_eq!(left, ["empty", "file", "full", "gone.zvf", "journaled", "journaled.zvf"]);
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@
 //! ```text
 //! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that goes
 //! put        every object is created, none is replaced
-//! publish    the claim is still there, so are all objects and no others; then the root document is
-//!            created, where there is none; then the claim goes
+//! publish    the claim is still there, so are all objects and no others, and documents fit them; then the
+//!            root document is created, where there is none; then the claim goes
 //! abandon    what was sent goes, and nothing else; then the claim
 //! ```
 //!
@@ -29,13 +29,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, Found};
 
+use super::check::check_uploads;
 use super::claim::Claim;
 use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::source::remote::Created;
 use crate::source::{Get, Remote};
 
@@ -98,10 +99,22 @@ impl Uploads {
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
-        // It may have been published, and its claim removed, in the meantime.
-        if joined.is_published().await? {
-            claim.release().await?;
-            return Ok(joined);
+        // It may have been published, and its claim removed, in the meantime. A store of somebody else is found here and
+        // not by its objects: some stores take conditions and ignore them, and would replace these.
+        match joined.remote.read(&root_document()?).await {
+            Ok(None) => {}
+            Ok(Some(_)) if joined.is_published().await? => {
+                claim.release().await?;
+                return Ok(joined);
+            }
+            Ok(Some(_)) => {
+                claim.release().await?;
+                return Err(taken());
+            }
+            Err(error) => {
+                let _released = claim.release().await;
+                return Err(error);
+            }
         }
         if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
             claim.bequeath().await;
@@ -127,9 +140,14 @@ impl Uploads {
         Ok(found.is_some_and(|found| found == root))
     }
 
+    /// The object under `key`; `None` when there is none.
+    pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+        self.remote.read(key).await
+    }
+
     /// Which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
     /// asked for by its name then.
-    pub(crate) async fn lost(
+    pub(crate) async fn find_missing(
         &self,
         array: &Key,
         mut objects: BTreeSet<Key>,
@@ -185,7 +203,7 @@ impl Uploads {
             if let Some(claim) = &self.claim
                 && claim.is_lost()
             {
-                state.failure.get_or_insert_with(|| claim.lost());
+                state.failure.get_or_insert_with(|| claim.claim_lost());
             }
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
@@ -217,19 +235,25 @@ impl Uploads {
 
     /// Waits until nothing is under way.
     pub(crate) async fn flush(&self) -> Result<(), StoreError> {
-        self.shared.quiet().await;
+        self.shared.wait_until_idle().await;
         let failure = self.shared.state().failure.clone();
         failure.map_or(Ok(()), Err)
     }
 
-    /// Creates the root document, after everything else has arrived.
-    pub(crate) async fn publish(&self, key: &Key, root: &Bytes) -> Result<Created, StoreError> {
+    /// Creates the root document, after everything else has arrived and fits it; `nodes` are those of the build.
+    pub(crate) async fn publish(
+        &self,
+        key: &Key,
+        root: &Bytes,
+        nodes: &BTreeSet<Key>,
+    ) -> Result<Created, StoreError> {
         self.flush().await?;
         let Some(claim) = &self.claim else { return Err(taken()) };
         claim.verify().await?;
         if !self.is_shared() {
             self.check_objects().await?;
         }
+        check_uploads(self, root, nodes).await?;
         if let Some(intent) = &self.intent {
             write_down(intent, root).map_err(|error| StoreError::io(Op::Publish, error))?;
         }
@@ -360,7 +384,7 @@ fn runtime() -> Result<Handle, StoreError> {
 /// Removes what was sent once nothing is under way, unless it is a store by now or another build has the
 /// prefix; then gives the prefix back. What cannot be removed is left to the next build.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
-    shared.quiet().await;
+    shared.wait_until_idle().await;
     let (is_asked, is_empty) = {
         let state = shared.state();
         (state.done, state.sent.is_empty())
@@ -490,7 +514,7 @@ fn shared_id(work: &Path) -> std::io::Result<String> {
 
 impl Shared {
     /// Waits until nothing is under way.
-    async fn quiet(&self) {
+    async fn wait_until_idle(&self) {
         loop {
             let settled = self.settled.notified();
             if self.state().under_way == 0 {

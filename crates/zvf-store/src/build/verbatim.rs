@@ -12,6 +12,7 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
@@ -22,7 +23,6 @@ use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::name_chunk;
-use crate::num::{to_u64, to_usize};
 
 /// An array being written under a document that is given.
 ///
@@ -129,8 +129,8 @@ impl VerbatimArray {
             return Err(self.misfit("items of one size"));
         };
         let shape: Vec<usize> =
-            self.doc.inner_chunk_shape().iter().map(|&extent| to_usize(extent)).collect();
-        let width = to_usize(dtype.size);
+            self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
+        let width = saturating_usize(dtype.size);
         let wanted = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
         if wanted != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(wanted.unwrap_or(usize::MAX)).into());
@@ -167,7 +167,7 @@ impl VerbatimArray {
             parts.push(number(to_u64(row.len()))?);
             parts.push(row.clone());
         }
-        let missing = to_usize(items.saturating_sub(to_u64(rows.len())));
+        let missing = saturating_usize(items.saturating_sub(to_u64(rows.len())));
         if missing > 0 {
             parts.push(vec![0; missing.saturating_mul(size_of::<u32>())].into());
         }
@@ -250,7 +250,7 @@ impl VerbatimArray {
 
 /// Little-endian items in the byte order of the document.
 fn swapped(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
-    let unit = if dtype.kind == DtypeKind::Text { 4 } else { to_usize(dtype.size) };
+    let unit = if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) };
     if !big_endian || unit < 2 {
         return items;
     }

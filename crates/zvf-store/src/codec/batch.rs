@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// How much may be decoded.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,7 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     if work < WORTH_A_THREAD {
         return run_here(items, run);
     }
-    let threads = rayon::current_num_threads().min(to_usize(work / WORTH_A_THREAD));
+    let threads = rayon::current_num_threads().min(saturating_usize(work / WORTH_A_THREAD));
     let threads = threads.min(items.len());
     let Ok(runtime) = Handle::try_current() else {
         if threads < 2 {

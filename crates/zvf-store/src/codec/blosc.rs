@@ -10,9 +10,9 @@
 use std::ops::Range;
 
 use zvf_blosc::{BloscError, Chunk, Decoder, Layout, Stored, parse_header};
+use zvf_format::num::saturating_usize;
 
 use crate::error::StoreError;
-use crate::num::to_usize;
 
 /// All of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
@@ -81,7 +81,7 @@ impl Blocks {
         let piece = |range: &Range<u64>| {
             let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
             let (run, bytes) = (runs.get(at)?, decoded.get(at)?);
-            let inside = |at: u64| to_usize(at.saturating_sub(run.start));
+            let inside = |at: u64| saturating_usize(at.saturating_sub(run.start));
             bytes.get(inside(range.start)..inside(range.end)).map(<[u8]>::to_vec)
         };
         // Every range that is not empty lies in a run.

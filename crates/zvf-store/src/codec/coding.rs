@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 
 use super::{Chain, Step};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// How an array is encoded.
 #[derive(Clone, Debug)]
@@ -84,13 +84,13 @@ pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
     } else if matches!(kind, CodecKind::Zstd { .. }) {
         Ok(Step::Zstd)
     } else {
-        beyond(codec)
+        unknown_codec(codec)
     }
 }
 
 /// A codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
-fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     super::more::More::from_spec(codec)
         .map(|more| Step::More(Box::new(more)))
         .ok_or_else(|| misplaced(codec))
@@ -98,7 +98,7 @@ fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
 
 /// A codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
-fn beyond(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     Err(misplaced(codec))
 }
 
@@ -119,7 +119,7 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
 
 /// The axes of `order`, each of `rank` once; none when that changes nothing.
 fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
-    let axes: Box<[usize]> = order.iter().map(|&axis| to_usize(axis)).collect();
+    let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
     let mut seen = axes.to_vec();
     seen.sort_unstable();
     if seen.iter().copied().eq(0..rank) {

@@ -17,12 +17,12 @@ use bytes::Bytes;
 use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
 use crate::error::{Op, StoreError};
-use crate::num::to_u64;
 
 /// How the payload of an array is coded, from bytes to bytes. No chain changes what is read back.
 ///

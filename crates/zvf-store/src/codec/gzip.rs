@@ -3,17 +3,17 @@
 use std::io::{self, ErrorKind, Read as _};
 
 use flate2::read::MultiGzDecoder;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
 
 use super::within_cap;
-use crate::num::{to_u64, to_usize};
 
 /// All of `input`, decoded, when that is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     let (mut stream, mut decoded) = (MultiGzDecoder::new(input), Vec::new());
     loop {
         // One byte more than the cap, so that passing it is seen.
-        let room = to_usize(cap).saturating_add(1).saturating_sub(decoded.len());
+        let room = saturating_usize(cap).saturating_add(1).saturating_sub(decoded.len());
         let step = decoded.len().clamp(SMALLEST, LARGEST).min(room);
         decoded.reserve_exact(step);
         let read = stream.by_ref().take(to_u64(step)).read_to_end(&mut decoded);

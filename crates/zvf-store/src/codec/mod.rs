@@ -13,10 +13,10 @@
 
 use bytes::Bytes;
 use zvf_blosc::Decoder;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 use crate::error::StoreError;
-use crate::num::to_u64;
 
 mod batch;
 mod blosc;

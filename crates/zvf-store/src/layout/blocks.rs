@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::{iter, mem};
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{Ask, FRAME, beyond, length, past_the_end, shifted};
+use super::part::{Ask, FRAME, length, past_payload, past_the_end, shifted};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::{Change, StoreError};
-use crate::num::to_u64;
 use crate::shared::Shared;
 use crate::source::{Get, Got, Version};
 
@@ -63,7 +63,7 @@ fn framed(
     let payload =
         VlenCell::payload_span(&frame, decoded.total).map_err(|error| place.blame(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
-        return Err(beyond(place, length(&payload), range.end));
+        return Err(past_payload(place, length(&payload), range.end));
     }
     Ok(pieces.map(Bytes::from).collect())
 }
@@ -174,7 +174,7 @@ impl<'a> Blosc<'a> {
         for range in self.ranges {
             let shifted = shifted(place, range)?;
             if shifted.end > total {
-                return Err(beyond(place, total.saturating_sub(FRAME), range.end));
+                return Err(past_payload(place, total.saturating_sub(FRAME), range.end));
             }
             wanted.push(shifted);
         }

@@ -265,7 +265,7 @@ impl Cells {
             return merged(wanted, native.sizes(&self.shared, &there).await);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
-        let size = |bytes: Bytes| crate::num::to_u64(bytes.len());
+        let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
         payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
     }
 
@@ -395,7 +395,7 @@ fn origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
     let origin: Option<Box<[i64]>> = items.iter().map(whole_number).collect();
     let Some(origin) = origin else { return Err(odd(whole, Found::Text("another value"))) };
     if origin.len() != doc.rank() {
-        let expected = Expected::Exactly(crate::num::to_u64(doc.rank()).into());
+        let expected = Expected::Exactly(zvf_format::num::to_u64(doc.rank()).into());
         return Err(odd(expected, Found::from(origin.len())));
     }
     Ok(origin)

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
@@ -29,7 +30,6 @@ use super::zarr::{Place, Stored, ZarrArray};
 use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 use crate::shared::{Caching, Shared};
 use crate::source::{Get, Source};
 
@@ -105,7 +105,7 @@ impl DenseCore {
         let grid = Grid { shape, chunk, width };
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
         let texts = (width != dtype.size).then(|| {
-            let stored = vec![0; to_usize(width)].into();
+            let stored = vec![0; saturating_usize(width)].into();
             std::mem::replace(&mut fill, stored)
         });
         if let Source::Pack(pack) = &shared.source {
@@ -168,7 +168,7 @@ impl DenseCore {
             attributes,
             dtype,
             grid: Grid { shape: shape.into(), chunk, width: dtype.size },
-            fill: vec![0; to_usize(dtype.size)].into(),
+            fill: vec![0; saturating_usize(dtype.size)].into(),
             texts: None,
             body: Body::Flat {
                 data: key.child("data")?,
@@ -249,10 +249,9 @@ impl DenseArray {
         if self.core.texts.is_none() {
             return Ok(stored);
         }
-        let row_items = self.core.grid.shape.get(1..).unwrap_or_default().iter().product();
-        widened(&stored, to_usize(self.core.grid.width))
+        widened(&stored, saturating_usize(self.core.grid.width))
             .map(Bytes::from)
-            .map_err(|item| self.not_text(range.start, row_items, item))
+            .map_err(|item| self.not_text(range.start, item))
     }
 
     /// The rows `range` as they are stored, which are `bytes` bytes.
@@ -271,38 +270,40 @@ impl DenseArray {
     ///
     /// As [`rows`](Self::rows).
     pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
-        let row = self.row_bytes()?.saturating_mul(self.expansion());
-        let total = row.checked_mul(to_u64(places.len()));
-        self.check_total(total)?;
+        if places.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let row = self.check_total(self.row_bytes()?.checked_mul(self.expansion()))?;
+        let total = self.check_total(row.checked_mul(to_u64(places.len())))?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
-            return Err(self.past_the_end(past.saturating_add(1)));
+            return Err(self.past_the_end(past.saturating_add(1))); // no range ends beyond 2^64 - 1
         }
         if let Body::Chunked(Ok(chunked)) = &self.core.body
             && self.is_read_by_range(chunked)
-            && self.core.grid.chunk_bytes().is_some_and(|bytes| bytes > WORTH_A_WHOLE_READ)
+            && let Some(chunk_bytes) = self.core.grid.chunk_bytes()
+            && chunk_bytes > WORTH_A_WHOLE_READ
         {
-            return self.take_by_range(chunked, places, row).await;
+            return self.take_by_range(chunked, places, row, chunk_bytes).await;
         }
-        let mut out = Vec::with_capacity(to_usize(total.unwrap_or(0)));
+        let mut out = Vec::with_capacity(saturating_usize(total));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
-        // The rows of a chunk, or as many of them as may be held at once.
+        // The rows of a chunk, or as many of them as may be held at once: any number where a row has no bytes.
         let most = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
         let step = self.core.grid.chunk_rows().min(most).max(1);
         for &place in places {
-            let start = place.saturating_sub(place.checked_rem(step).unwrap_or(0));
+            let start = place - place % step;
             let bytes = match &held {
                 Some((first, bytes)) if *first == start => bytes.clone(),
                 _ => {
-                    let end = start.saturating_add(step).min(self.len());
+                    let end = start.saturating_add(step).min(self.len()); // the last chunk may reach beyond 2^64
                     let bytes = self.rows(start..end).await?;
+                    self.check_len(&self.core.key, bytes.len(), (end - start) * row)?;
                     held = Some((start, bytes.clone()));
                     bytes
                 }
             };
-            let at = to_usize(place.saturating_sub(start).saturating_mul(row));
-            out.extend_from_slice(
-                bytes.get(at..at.saturating_add(to_usize(row))).unwrap_or_default(),
-            );
+            let at = saturating_usize((place - start) * row);
+            out.extend_from_slice(&bytes[at..at + saturating_usize(row)]);
         }
         Ok(out.into())
     }
@@ -347,9 +348,9 @@ impl DenseArray {
             )
             .with_key(&self.core.key));
         };
-        let bytes = self.row_bytes()?.checked_mul(rows);
-        self.check_total(bytes.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
-        Ok(bytes.unwrap_or(u64::MAX)) // below the limit that was checked
+        let stored = self.row_bytes()?.checked_mul(rows);
+        let handed_out = stored.and_then(|bytes| bytes.checked_mul(self.expansion()));
+        Ok(self.check_total(handed_out)? / self.expansion())
     }
 
     /// How many bytes are handed out for each that is stored.
@@ -357,16 +358,23 @@ impl DenseArray {
         if self.core.texts.is_some() { UTF32_UNIT } else { 1 }
     }
 
-    /// The fault of item `item` of the rows from `first`, which have `row_items` items each.
-    fn not_text(&self, first: u64, row_items: u64, item: usize) -> StoreError {
-        let row = first.saturating_add(to_u64(item).checked_div(row_items).unwrap_or(0));
+    /// The fault of item `item` of the rows from `first`.
+    fn not_text(&self, first: u64, item: usize) -> StoreError {
+        let row_items: u64 = self.core.grid.shape.iter().skip(1).product(); // not zero: there is an item
+        let row = first + to_u64(item) / row_items;
         let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
         let found = Found::Text("other bytes");
         let error =
             StoreError::refused(Class::BadTag, Op::Decode, "text of a row", expected, found);
-        let bytes = self.core.grid.row_bytes().unwrap_or(0);
-        let start = row.saturating_mul(bytes);
-        error.with_key(&self.core.key).with_span(start, start.saturating_add(bytes))
+        let error = error.with_key(&self.core.key);
+        let span = self.core.grid.row_bytes().and_then(|bytes| {
+            let start = row.checked_mul(bytes)?;
+            Some((start, start.checked_add(bytes)?))
+        });
+        match span {
+            Some((start, end)) => error.with_span(start, end),
+            None => error,
+        }
     }
 
     fn check_total(&self, bytes: Option<u64>) -> Result<u64, StoreError> {
@@ -374,7 +382,7 @@ impl DenseArray {
         match bytes {
             Some(bytes) if bytes <= cap => Ok(bytes),
             other => {
-                let found = other.unwrap_or(u64::MAX);
+                let found = other.unwrap_or(u64::MAX); // more than 64 bits count
                 Err(StoreError::limit(Op::Read, "bytes of rows", cap, found)
                     .with_key(&self.core.key))
             }
@@ -405,14 +413,16 @@ impl DenseArray {
         let whole = content.get_or_try_init(|| async {
             let bytes = flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| StoreError::absent(data, "its group is there"))?;
+            // More than 64 bits count is more than any file has.
             let expected =
                 bytes_of(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, bytes.len(), expected)?;
             Ok::<_, StoreError>(self.little(bytes, *big_endian))
         });
         let (whole, row) = (whole.await?, self.row_bytes()?);
-        let [start, end] = [range.start, range.end].map(|at| to_usize(at.saturating_mul(row)));
-        Ok(whole.slice(start.min(whole.len())..end.min(whole.len())))
+        // The length was compared with the shape, and the range with its rows.
+        let [start, end] = [range.start, range.end].map(|at| saturating_usize(at * row));
+        Ok(whole.slice(start..end))
     }
 
     async fn chunked_rows(
@@ -432,7 +442,8 @@ impl DenseArray {
             let (what, most) = ("bytes of a chunk", self.shared.chunk_cap());
             return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
         };
-        let few = bytes.saturating_mul(4) < chunk_bytes.saturating_mul(to_u64(touched.len()));
+        let held = u128::from(chunk_bytes) * u128::from(to_u64(touched.len()));
+        let few = u128::from(bytes) * 4 < held;
         let too_large = chunk_bytes > self.shared.chunk_cap();
         if (few || too_large) && self.is_read_by_range(chunked) {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
@@ -446,15 +457,14 @@ impl DenseArray {
                 };
             };
             let row = self.row_bytes()?;
-            let first =
-                index.first().map_or(0, |index| index.saturating_mul(self.core.grid.chunk_rows()));
-            let start = to_usize(range.start.saturating_sub(first).saturating_mul(row));
-            return Ok(chunk.slice(start..start.saturating_add(to_usize(bytes))));
+            let first = index.first().map_or(0, |index| index * self.core.grid.chunk_rows());
+            let start = saturating_usize((range.start - first) * row);
+            return Ok(chunk.slice(start..start + saturating_usize(bytes)));
         }
         let mut out = filled(bytes, &self.core.fill);
         // Chunks may hold much beside the rows asked for.
-        let most = self.shared.chunk_cap().checked_div(chunk_bytes).unwrap_or(u64::MAX);
-        for some in touched.chunks(to_usize(most).max(1)) {
+        let most = self.shared.chunk_cap() / chunk_bytes; // not zero: there are bytes of rows
+        for some in touched.chunks(saturating_usize(most).max(1)) {
             for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
                 if let Some(chunk) = chunk? {
                     self.core.grid.paste(&chunk, index, range, &mut out);
@@ -475,53 +485,57 @@ impl DenseArray {
         chunked: &Chunked,
         places: &[u64],
         row: u64,
+        chunk_bytes: u64,
     ) -> Result<Bytes, StoreError> {
         let grid = &self.core.grid;
-        let step = grid.chunk_rows().max(1);
+        let step = grid.chunk_rows();
         let mut touched: Vec<u64> = places.iter().map(|place| place / step).collect();
         touched.sort_unstable();
         touched.dedup();
-        let beside = vec![0; grid.shape.len().saturating_sub(1)]; // a chunk holds whole rows
-        let indexes: Vec<Vec<u64>> =
-            touched.iter().map(|first| [&[*first], beside.as_slice()].concat()).collect();
+        // A chunk holds whole rows: it is the first along every other axis.
+        let index = |first: &u64| {
+            let axes = grid.shape.iter().enumerate();
+            axes.map(|(axis, _)| if axis == 0 { *first } else { 0 }).collect()
+        };
+        let indexes: Vec<Vec<u64>> = touched.iter().map(index).collect();
         let found = chunked.array.places(&self.shared.source, &indexes).await;
         let mut gets = Vec::with_capacity(places.len());
         let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
         for place in places {
-            let at = touched.binary_search(&(place / step)).ok().and_then(|at| found.get(at));
-            let chunk = match at {
-                Some(Ok(chunk)) => chunk.as_ref(),
-                Some(Err(error)) => return Err(error.clone()),
-                None => None,
-            };
+            let at = touched.partition_point(|first| *first < place / step);
+            let chunk = found[at].as_ref().map_err(Clone::clone)?.as_ref();
             if let Some(chunk) = chunk {
-                let start = (place % step).saturating_mul(row); // inside the chunk
-                let get = chunk.part(&(start..start.saturating_add(row)));
-                gets.push(get.ok_or_else(|| self.short_chunk(chunk))?);
+                let start = (place % step) * row; // inside the chunk
+                let get = chunk.part(&(start..start + row));
+                gets.push(get.ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))?);
             }
             asked.push(chunk);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = Vec::with_capacity(places.len().saturating_mul(to_usize(row)));
+        let mut out = Vec::with_capacity(places.len() * saturating_usize(row));
         for chunk in asked {
-            let got = chunk.and_then(|chunk| Some((chunk, answers.next()?)));
-            match got.map(|(chunk, got)| Ok::<_, StoreError>((chunk, got?))).transpose()? {
-                Some((chunk, Some(got))) => {
-                    let expected = grid.chunk_bytes().unwrap_or(u64::MAX);
-                    self.check_len(&chunk.key, to_usize(chunk.total(&got)), expected)?;
+            let got = match chunk {
+                Some(chunk) => {
+                    answers.next().ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))??
+                }
+                None => None,
+            };
+            match (chunk, got) {
+                (Some(chunk), Some(got)) => {
+                    let total = saturating_usize(chunk.total(&got));
+                    self.check_len(&chunk.key, total, chunk_bytes)?;
                     out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
                 }
-                Some((_, None)) | None => out.extend_from_slice(&filled(row, &self.core.fill)),
+                _ => out.extend_from_slice(&filled(row, &self.core.fill)),
             }
         }
         Ok(out.into())
     }
 
-    /// The fault of a chunk that is shorter than its shape says.
-    fn short_chunk(&self, place: &Place) -> StoreError {
-        let expected = self.core.grid.chunk_bytes().unwrap_or(u64::MAX);
+    /// The fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
+    fn short_chunk(place: &Place, chunk_bytes: u64) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
-        let expected = Expected::Exactly(expected.into());
+        let expected = Expected::Exactly(chunk_bytes.into());
         let found = Found::Text("fewer");
         place.blame(StoreError::refused(class, Op::Decode, what, expected, found))
     }
@@ -558,8 +572,9 @@ impl DenseArray {
         let bytes = match &chunked.order {
             None => bytes,
             Some(order) => {
-                let shape: Vec<usize> = self.core.grid.chunk.iter().map(|&n| to_usize(n)).collect();
-                untranspose(&bytes, &shape, order, to_usize(self.core.grid.width)).into()
+                let shape: Vec<usize> =
+                    self.core.grid.chunk.iter().map(|&n| saturating_usize(n)).collect();
+                untranspose(&bytes, &shape, order, saturating_usize(self.core.grid.width)).into()
             }
         };
         Ok(Some(self.little(bytes, chunked.big_endian)))
@@ -570,7 +585,7 @@ impl DenseArray {
         let unit = if self.core.dtype.kind == DtypeKind::Text {
             4
         } else {
-            to_usize(self.core.dtype.size)
+            saturating_usize(self.core.dtype.size)
         };
         if !big_endian || unit == 1 {
             return bytes;
@@ -591,34 +606,33 @@ impl DenseArray {
     ) -> Result<Bytes, StoreError> {
         let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
         let part = |index: &Vec<u64>| {
-            let first = index.first().map_or(0, |index| index.saturating_mul(step));
-            let low = range.start.max(first).saturating_sub(first);
-            let high = range.end.min(first.saturating_add(step)).saturating_sub(first);
-            low.saturating_mul(row)..high.saturating_mul(row)
+            let first = index.first().map_or(0, |index| index * step);
+            let low = range.start.max(first) - first;
+            let high = range.end.min(first.saturating_add(step)) - first; // the last may reach beyond 2^64
+            low * row..high * row
         };
         let places = chunked.array.places(&self.shared.source, touched).await;
         let mut gets = Vec::with_capacity(touched.len());
         for (place, index) in places.iter().zip(touched) {
             let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
             let get: Option<Get> = place.part(&part(index));
-            gets.push(get.ok_or_else(|| self.short_chunk(place))?);
+            gets.push(get.ok_or_else(|| Self::short_chunk(place, chunk_bytes))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
         let mut out = filled(bytes, &self.core.fill);
         let mut at = 0_usize;
         for (place, index) in places.into_iter().zip(touched) {
             let part = part(index);
-            let end = at.saturating_add(to_usize(part.end.saturating_sub(part.start)));
-            let got = if place.as_ref().is_ok_and(Option::is_some) {
-                answers.next().unwrap_or(Ok(None))?
-            } else {
-                None
-            };
-            if let (Ok(Some(place)), Some(got)) = (place, got) {
-                self.check_len(&place.key, to_usize(place.total(&got)), chunk_bytes)?;
-                let bytes = self.little(got.bytes, chunked.big_endian);
-                if let Some(to) = out.get_mut(at..end).filter(|to| to.len() == bytes.len()) {
-                    to.copy_from_slice(&bytes);
+            let end = at + saturating_usize(part.end - part.start);
+            if let Some(place) = place? {
+                let short = || Self::short_chunk(&place, chunk_bytes);
+                if let Some(got) = answers.next().ok_or_else(short)?? {
+                    self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
+                    let bytes = self.little(got.bytes, chunked.big_endian);
+                    if bytes.len() != end - at {
+                        return Err(short());
+                    }
+                    out[at..end].copy_from_slice(&bytes);
                 }
             }
             at = end;
@@ -645,11 +659,11 @@ fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError
 /// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
 /// first item that is no text otherwise.
 fn widened(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::with_capacity(items.len().saturating_mul(4));
+    let mut out = Vec::with_capacity(items.len() * 4);
     for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
-        let len = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last.saturating_add(1));
+        let len = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let text = item.get(..len).and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
-        let end = at.saturating_add(1).saturating_mul(size).saturating_mul(4);
+        let end = (at + 1) * size * 4;
         out.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
         out.resize(end, 0);
     }

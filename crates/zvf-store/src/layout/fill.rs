@@ -1,12 +1,11 @@
 //! The item that stands for what was never stored, as bytes.
 
+use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, Fill};
-
-use crate::num::to_usize;
 
 /// The bytes of one item that is `fill`.
 pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
-    let size = to_usize(dtype.size);
+    let size = saturating_usize(dtype.size);
     let mut item = match fill {
         Fill::Empty | Fill::Other => Vec::new(),
         Fill::Text(text) => text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),

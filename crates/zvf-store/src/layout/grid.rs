@@ -1,11 +1,12 @@
 //! Pieces of a dense array: which chunks hold a run of rows, and where each item goes.
 //!
 //! Shapes and rows come from the array's document and were compared with the caps before anything here
-//! is sized by them.
+//! is sized by them: no extent of a chunk is zero, a chunk has as many bytes as its shape says, and so have the rows
+//! that it is pasted into. Arithmetic here relies on that.
 
 use std::ops::Range;
 
-use crate::num::{to_u64, to_usize};
+use zvf_format::num::{saturating_usize, to_u64};
 
 /// A regular grid of chunks over an array of items of one size.
 #[derive(Clone, Debug)]
@@ -46,11 +47,10 @@ impl Grid {
         let mut spans = Vec::with_capacity(self.shape.len());
         for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
-            spans.push(items.start.checked_div(chunk)?..items.end.div_ceil(chunk));
+            spans.push(items.start / chunk..items.end.div_ceil(chunk));
         }
-        let count = spans.iter().try_fold(1_u64, |count, span| {
-            count.checked_mul(span.end.saturating_sub(span.start))
-        })?;
+        let count =
+            spans.iter().try_fold(1_u64, |count, span| count.checked_mul(span.end - span.start))?;
         if count > most {
             return None;
         }
@@ -75,43 +75,33 @@ impl Grid {
     }
 
     /// Copies what `bytes`, all of chunk `index`, holds of `rows` to its place in `to`, which is all of
-    /// `rows`.
+    /// `rows`. The chunk is one that `rows` touch.
     pub(crate) fn paste(&self, bytes: &[u8], index: &[u64], rows: &Range<u64>, to: &mut [u8]) {
-        // Along each axis: items the two have in common, counted from the start of either.
-        let axes: Option<Vec<AxisOverlap>> = self
-            .shape
-            .iter()
-            .zip(index.iter().zip(&self.chunk))
-            .enumerate()
+        let extents = self.shape.iter().zip(index.iter().zip(&self.chunk)).enumerate();
+        let axes: Vec<AxisOverlap> = extents
             .map(|(axis, (&extent, (&index, &chunk)))| {
                 let target = if axis == 0 { rows.clone() } else { 0..extent };
-                AxisOverlap::new(index.checked_mul(chunk)?, chunk, &target)
+                AxisOverlap::new(index * chunk, chunk, &target)
             })
             .collect();
-        let Some(axes) = axes else { return };
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
             None => {
                 (axes.as_slice(), AxisOverlap { from: 0, to: 0, count: 1, chunk: 1, target: 1 })
             }
         };
-        let width = to_usize(self.width);
-        let len = run.count.saturating_mul(width);
+        let width = saturating_usize(self.width);
+        let len = run.count * width;
         let mut at = vec![0_usize; outer.len()];
         loop {
             let (mut from, mut into) = (0_usize, 0_usize);
             for (axis, &at) in outer.iter().zip(&at) {
-                from = from.saturating_mul(axis.chunk).saturating_add(axis.from.saturating_add(at));
-                into = into.saturating_mul(axis.target).saturating_add(axis.to.saturating_add(at));
+                from = from * axis.chunk + axis.from + at;
+                into = into * axis.target + axis.to + at;
             }
-            let from =
-                from.saturating_mul(run.chunk).saturating_add(run.from).saturating_mul(width);
-            let into = into.saturating_mul(run.target).saturating_add(run.to).saturating_mul(width);
-            let source = bytes.get(from..from.saturating_add(len));
-            let target = to.get_mut(into..into.saturating_add(len));
-            if let (Some(source), Some(target)) = (source, target) {
-                target.copy_from_slice(source);
-            }
+            let from = (from * run.chunk + run.from) * width;
+            let into = (into * run.target + run.to) * width;
+            to[into..into + len].copy_from_slice(&bytes[from..from + len]);
             if !advance(&mut at, outer) {
                 return;
             }
@@ -130,24 +120,25 @@ struct AxisOverlap {
 }
 
 impl AxisOverlap {
-    fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
+    /// What `chunk` items from `start` on and `target` have in common, which is something.
+    fn new(start: u64, chunk: u64, target: &Range<u64>) -> Self {
         let low = start.max(target.start);
-        let high = start.checked_add(chunk)?.min(target.end);
-        let count = high.checked_sub(low)?;
-        Some(Self {
-            from: to_usize(low.checked_sub(start)?),
-            to: to_usize(low.checked_sub(target.start)?),
-            count: to_usize(count),
-            chunk: to_usize(chunk),
-            target: to_usize(target.end.checked_sub(target.start)?),
-        })
+        // The last chunk may reach beyond 2^64; what is beyond the target does not count anyway.
+        let high = start.saturating_add(chunk).min(target.end);
+        Self {
+            from: saturating_usize(low - start),
+            to: saturating_usize(low - target.start),
+            count: saturating_usize(high - low),
+            chunk: saturating_usize(chunk),
+            target: saturating_usize(target.end - target.start),
+        }
     }
 }
 
 /// The next position along the axes, last one fastest; false after the last.
 fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
-        *at = at.saturating_add(1);
+        *at += 1;
         if *at < axis.count {
             return true;
         }
@@ -164,13 +155,12 @@ pub(crate) fn bytes_of(shape: &[u64], width: u64) -> Option<u64> {
     shape.iter().try_fold(width, |bytes, &extent| bytes.checked_mul(extent))
 }
 
-/// A buffer of `len` bytes that repeats `item`.
+/// A buffer of `len` bytes that repeats `item`, whole.
 pub(crate) fn filled(len: u64, item: &[u8]) -> Vec<u8> {
     if item.iter().all(|&byte| byte == 0) {
-        return vec![0; to_usize(len)];
+        return vec![0; saturating_usize(len)];
     }
-    let items = len.checked_div(to_u64(item.len())).unwrap_or(0);
-    item.repeat(to_usize(items))
+    item.repeat(saturating_usize(len / to_u64(item.len())))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
 use zvf_metadata::KeyList;
@@ -30,7 +31,6 @@ use crate::codec::Partial;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::num::to_u64;
 use crate::shared::Shared;
 
 /// One chunk array.

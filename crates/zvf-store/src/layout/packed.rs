@@ -17,6 +17,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
@@ -25,7 +26,6 @@ use super::grid::Grid;
 use super::part;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_usize;
 use crate::source::pack::Pack;
 use crate::tet::strip::Strip;
 
@@ -132,8 +132,8 @@ impl PackedCells {
         let table = self.parsed(&bytes)?;
         let mut keys = Vec::with_capacity(table.len());
         for cell in table.iter() {
-            let coords: Vec<i64> = cell.map_err(|e| self.about(e.into()))?.coords().collect();
-            keys.push(ChunkKey::new(&coords).map_err(|e| self.about(e.into()))?);
+            let coords: Vec<i64> = cell.map_err(|e| self.with_array(e.into()))?.coords().collect();
+            keys.push(ChunkKey::new(&coords).map_err(|e| self.with_array(e.into()))?);
         }
         Ok(keys)
     }
@@ -147,7 +147,7 @@ impl PackedCells {
         let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parsed(bytes));
         let span = |coords: &[i64]| {
             let table = table.as_ref().map_err(Clone::clone)?;
-            let cell = table.find(coords).map_err(|error| self.about(error.into()))?;
+            let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
             Ok(cell.map(|cell| {
                 let at = |row: u64| row.saturating_mul(self.row_len); // inside, as the table checked
                 at(cell.first())..at(cell.first().saturating_add(cell.count()))
@@ -157,7 +157,7 @@ impl PackedCells {
     }
 
     fn parsed<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
-        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.about(error.into()))
+        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
     /// The table of cells: where it lies, or read once.
@@ -179,10 +179,10 @@ impl PackedCells {
             self.cells.read(tet, all.clone(), most).await
         };
         let table = self.table.get_or_try_init(read).await;
-        table.cloned().map_err(|error| self.about(error))
+        table.cloned().map_err(|error| self.with_array(error))
     }
 
-    fn about(&self, error: StoreError) -> StoreError {
+    fn with_array(&self, error: StoreError) -> StoreError {
         error.with_key(&self.key)
     }
 }
@@ -214,7 +214,7 @@ impl PackedDense {
                 ));
             }
             let id = array.values().id();
-            let dataset = pack.tet().datasets().get(to_usize(id.into()));
+            let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
             dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))
         })?;
         let values = match found {
@@ -270,7 +270,7 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
 }
 
 fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
-    let dataset = pack.tet().datasets().get(to_usize(id.into()));
+    let dataset = pack.tet().datasets().get(saturating_usize(id.into()));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
         let expected = Expected::Rule("one chunk, or several along the first axis");

@@ -14,12 +14,12 @@ use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
 use super::zarr::Place;
 use crate::error::{Change, Op, StoreError};
-use crate::num::to_u64;
 use crate::shared::Shared;
 use crate::source::{Get, Got};
 
@@ -98,7 +98,7 @@ fn pieces(
     let Some(frame) = answers.next().unwrap_or(Ok(None))? else { return Ok(None) };
     let whole = length(&payload(place, &frame)?);
     if let Some(range) = ranges.iter().find(|range| range.end > whole) {
-        return Err(beyond(place, whole, range.end));
+        return Err(past_payload(place, whole, range.end));
     }
     let mut pieces = Vec::with_capacity(ranges.len());
     for answer in answers {
@@ -153,13 +153,13 @@ fn out_of_payload(whole: u64, end: u64) -> StoreError {
     StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
 }
 
-pub(super) fn beyond(place: &Place, whole: u64, end: u64) -> StoreError {
+pub(super) fn past_payload(place: &Place, whole: u64, end: u64) -> StoreError {
     place.blame(out_of_payload(whole, end))
 }
 
 pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME);
-    beyond(place, whole, part.end.saturating_sub(FRAME))
+    past_payload(place, whole, part.end.saturating_sub(FRAME))
 }
 
 fn backwards(place: &Place, range: &Range<u64>) -> StoreError {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 use zvf_metadata::{ArrayDoc, GroupDoc, Object};
@@ -31,7 +32,6 @@ use super::zarr::ZarrArray;
 use crate::codec::{Coding, Packing};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 use crate::shared::{Caching, Shared};
 use crate::source::Source;
 
@@ -266,7 +266,7 @@ impl Rows {
 
 impl Flat {
     fn row(&self, place: u64) -> Bytes {
-        let place = to_usize(place);
+        let place = saturating_usize(place);
         let start = self.starts.get(place).copied().unwrap_or(self.data.len());
         let end = self.starts.get(place.saturating_add(1)).copied().unwrap_or(self.data.len());
         self.data.slice(start..end)
@@ -320,13 +320,13 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
 
 /// Row `place` of a chunk of `count` rows that has its table behind it.
 fn row(kept: &Bytes, count: u64, place: u64) -> Option<Bytes> {
-    let table = kept.len().checked_sub(to_usize(count).checked_mul(END_BYTES)?)?;
+    let table = kept.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
     let end_of = |place: usize| {
         let at = table.checked_add(place.checked_mul(END_BYTES)?)?;
         let end = kept.get(at..)?.first_chunk::<END_BYTES>()?;
         usize::try_from(u32::from_le_bytes(*end)).ok()
     };
-    let place = to_usize(place);
+    let place = saturating_usize(place);
     let before = place.checked_sub(1).map_or(Some(FIRST_ITEM), end_of)?;
     let (start, end) = (before.checked_add(ITEM_HEAD)?, end_of(place)?);
     (start <= end && end <= table).then(|| kept.slice(start..end))

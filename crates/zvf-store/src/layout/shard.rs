@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::{IndexLocation, ShardIndex};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::ArrayDoc;
@@ -24,7 +25,6 @@ use zvf_metadata::ArrayDoc;
 use crate::codec::IndexCoding;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 use crate::source::{Get, Got, Source, Version};
 
 /// How the chunks of one array are gathered in shards.
@@ -101,7 +101,7 @@ impl Shards {
             inner = inner.saturating_mul(per).saturating_add(within); // below `cells`
             index.checked_div(per).unwrap_or(0)
         });
-        (shard.collect(), to_usize(inner))
+        (shard.collect(), saturating_usize(inner))
     }
 
     /// The chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, Object};
 
@@ -29,7 +30,6 @@ use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::num::{to_u64, to_usize};
 use crate::shared::Shared;
 use crate::source::{Get, Got, Source};
 
@@ -161,7 +161,7 @@ impl Tiny {
             return Err(StoreError::refused(Class::OutOfBounds, Op::Read, what, expected, found)
                 .with_key(shard));
         };
-        Ok(Some(bytes.slice(to_usize(*start)..to_usize(end))))
+        Ok(Some(bytes.slice(saturating_usize(*start)..saturating_usize(end))))
     }
 }
 
@@ -262,7 +262,7 @@ impl Flat {
     /// The content, given what is stored, undone.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
-            return Ok(vec![self.fill; to_usize(self.len)].into());
+            return Ok(vec![self.fill; saturating_usize(self.len)].into());
         };
         if to_u64(bytes.len()) != self.chunk {
             let (expected, found) =
@@ -277,7 +277,7 @@ impl Flat {
             )
             .with_key(&self.key.below("c/0")?));
         }
-        bytes.truncate(to_usize(self.len));
+        bytes.truncate(saturating_usize(self.len));
         Ok(bytes)
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::name_chunk;
@@ -19,7 +20,6 @@ use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many};
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::source::{Get, Got, Source, Version};
 
 /// Where the chunks of one array are and how they are encoded.

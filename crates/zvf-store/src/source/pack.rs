@@ -13,6 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
@@ -21,7 +22,6 @@ use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 use crate::options::OpenOptions;
 use crate::tet::{TetDataset, TetFile};
 
@@ -48,7 +48,7 @@ impl Pack {
         let documents = {
             let directory = tet.directory()?;
             let id = Contents::parse(&directory)?.documents().id();
-            tet.datasets().get(to_usize(id.into()))
+            tet.datasets().get(saturating_usize(id.into()))
         };
         let Some(dataset) = documents else {
             let expected = Expected::Rule("a dataset of the directory");
@@ -132,7 +132,7 @@ impl Pack {
                 .with_key(&get.key)
                 .with_span(start, end));
         }
-        let bytes = bytes.slice(to_usize(start)..to_usize(end));
+        let bytes = bytes.slice(saturating_usize(start)..saturating_usize(end));
         Ok(Some(Got { bytes, size, version: Version::of_size(size) }))
     }
 

@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, Found};
 
 use super::{ByteRange, Get, Got, Version};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::num::to_usize;
 
 /// One object and what is read of it.
 #[derive(Debug)]
@@ -141,12 +141,12 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     if start == end {
         return Ok(Got { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
     }
-    let from = to_usize(start.saturating_sub(read.start));
-    let to = to_usize(end.saturating_sub(read.start));
+    let from = saturating_usize(start.saturating_sub(read.start));
+    let to = saturating_usize(end.saturating_sub(read.start));
     let held = read.bytes.len();
     if start < read.start || from > to || to > held {
         let (expected, found) = (end.saturating_sub(start), read.bytes.len());
-        let found = crate::num::to_u64(found.saturating_sub(from));
+        let found = zvf_format::num::to_u64(found.saturating_sub(from));
         return Err(StoreError::changed(Change::Length { expected, found }));
     }
     let bytes = share(&read.bytes, from..to);

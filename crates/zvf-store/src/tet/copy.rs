@@ -3,22 +3,21 @@
 //! A run is side by side in the result and `stride` bytes apart in the tile. Whole runs are one copy;
 //! the others go element by element, in a loop for each size there is.
 
+use zvf_format::num::saturating_usize;
 use zvf_tet::{CopyRun, Runs};
-
-use crate::num::to_usize;
 
 /// Copies `runs` of a tile into the result. `tile` begins `skipped` bytes after the start of the tile.
 pub(super) fn runs(tile: &[u8], skipped: u64, runs: Runs, size: u64, out: &mut [u8]) {
     for run in runs {
-        one(tile, skipped, &run, size, out);
+        copy_run(tile, skipped, &run, size, out);
     }
 }
 
 /// Copies one run; what lies outside of either is left out.
-pub(super) fn one(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
-    let from = to_usize(run.src.saturating_sub(skipped));
-    let len = to_usize(run.count.saturating_mul(size));
-    let to = to_usize(run.dst);
+pub(super) fn copy_run(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
+    let from = saturating_usize(run.src.saturating_sub(skipped));
+    let len = saturating_usize(run.count.saturating_mul(size));
+    let to = saturating_usize(run.dst);
     let (Some(from), Some(to)) = (tile.get(from..), out.get_mut(to..to.saturating_add(len))) else {
         return;
     };
@@ -28,7 +27,7 @@ pub(super) fn one(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut
         }
         return;
     }
-    let stride = to_usize(run.stride).max(1);
+    let stride = saturating_usize(run.stride).max(1);
     match size {
         1 => gather::<1>(from, stride, to),
         2 => gather::<2>(from, stride, to),
@@ -65,7 +64,7 @@ mod tests {
         ];
         for (src, dst, count, stride, size, skipped, expected) in table {
             let mut out = vec![0; expected.len()];
-            one(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
+            copy_run(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
             assert_eq!(out, expected, "{src} {stride}");
         }
     }

@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_tet::{DECODED_CAP, Plan, Row, Runs, TensorCodec, Touched};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, decode_many};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The elements of `plan`, row-major.
 pub(super) async fn selection(
@@ -28,13 +28,14 @@ pub(super) async fn selection(
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident();
-    let mut out = vec![0; to_usize(len)];
+    let mut out = vec![0; saturating_usize(len)];
     let (mut wave, mut held) = (Vec::new(), 0_u64);
     for touched in plan.tiles() {
         let touched = touched?;
         let row = touched.row();
         if let (Some(whole), true) = (whole, touched.is_raw()) {
-            let tile = whole.get(to_usize(row.payload_offset())..to_usize(row.payload_end()));
+            let tile = whole
+                .get(saturating_usize(row.payload_offset())..saturating_usize(row.payload_end()));
             copy::runs(tile.unwrap_or_default(), 0, touched.runs(), size, &mut out);
             continue;
         }
@@ -142,7 +143,7 @@ fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u
         run.src >= part.start && end <= part.end
     };
     for run in runs.filter(here) {
-        copy::one(bytes, part.start, &run, size, out);
+        copy::copy_run(bytes, part.start, &run, size, out);
     }
 }
 

@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zvf_format::FormatError;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_tet as tet;
 use zvf_tet::{
     AxisSlice, Directory, File, Index, Lookup, MemoryBudget, Need, Open, Places, Plan, Superblock,
@@ -29,7 +30,6 @@ use zvf_tet::{
 
 use crate::error::StoreError;
 use crate::file::RangedFile;
-use crate::num::{to_u64, to_usize};
 
 /// An open `.tet` file; cheap to clone.
 ///
@@ -106,9 +106,9 @@ impl TetFile {
                 Open::More(more) => need = more,
                 Open::Ready(open) => {
                     let datasets = datasets(&open);
-                    let index_at = to_usize(open.superblock().chunk_index_offset());
+                    let index_at = saturating_usize(open.superblock().chunk_index_offset());
                     let budget = open.index().memory_budget();
-                    let end = to_usize(open.superblock().prefix_len()).min(prefix.len());
+                    let end = saturating_usize(open.superblock().prefix_len()).min(prefix.len());
                     let prefix = prefix.slice(..end);
                     return Ok(Self::new(file, prefix, tail, index_at, budget, datasets));
                 }
@@ -161,7 +161,7 @@ impl TetFile {
         if count == 0 {
             return Ok(self.parsed()?.directory());
         }
-        let bytes = self.0.prefix.get(to_usize(Superblock::LEN)..).unwrap_or_default();
+        let bytes = self.0.prefix.get(saturating_usize(Superblock::LEN)..).unwrap_or_default();
         Ok(Directory::parse(bytes, count, self.0.file.len())?)
     }
 
@@ -255,8 +255,8 @@ impl TetFile {
     /// Bytes of the file where they lie, when that is in memory or in a map.
     fn resident(&self, span: tet::Span) -> Option<Bytes> {
         let whole = self.0.file.resident()?;
-        let end = to_usize(span.offset.checked_add(span.len)?);
-        let start = to_usize(span.offset);
+        let end = saturating_usize(span.offset.checked_add(span.len)?);
+        let start = saturating_usize(span.offset);
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
     }
 

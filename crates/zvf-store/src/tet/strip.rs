@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_tet::{Row, Span, TensorCodec};
 
 use super::{TetDataset, TetFile, fetch};
 use crate::error::{Op, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// The bytes of one dataset, in order.
 #[derive(Clone, Debug)]
@@ -97,13 +97,13 @@ impl Strip {
                     ranges.iter().filter(|range| inside(range)).map(shifted).collect();
                 let mut answers = file.bytes().read_many(&asks).await.into_iter();
                 let answer = |range: &Range<u64>| match inside(range) {
-                    true => answers.next().unwrap_or_else(|| Err(self.outside(range))),
-                    false => Err(self.outside(range)),
+                    true => answers.next().unwrap_or_else(|| Err(self.out_of_bounds(range))),
+                    false => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
             Form::Chunks { step, rows } => {
-                let place = |at: u64| to_usize(at.checked_div(*step).unwrap_or(0));
+                let place = |at: u64| saturating_usize(at.checked_div(*step).unwrap_or(0));
                 let mut touched: Vec<usize> = Vec::new();
                 for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
                     touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
@@ -111,7 +111,7 @@ impl Strip {
                 let chunks = read_chunks(file, rows, touched, most).await;
                 let answer = |range: &Range<u64>| match inside(range) {
                     true => assemble(range, *step, &chunks),
-                    false => Err(self.outside(range)),
+                    false => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
@@ -126,10 +126,10 @@ impl Strip {
         most: u64,
     ) -> Result<Bytes, StoreError> {
         let answer = self.read_many(file, std::slice::from_ref(&range), most).await.pop();
-        answer.unwrap_or_else(|| Err(self.outside(&range)))
+        answer.unwrap_or_else(|| Err(self.out_of_bounds(&range)))
     }
 
-    fn outside(&self, range: &Range<u64>) -> StoreError {
+    fn out_of_bounds(&self, range: &Range<u64>) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
         StoreError::refused(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
     }
@@ -170,13 +170,13 @@ fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Bytes, Sto
     while at < range.end {
         let place = at.checked_div(step).unwrap_or(0);
         let start = place.saturating_mul(step);
-        let Some(chunk) = chunks.get(&to_usize(place)) else { break };
+        let Some(chunk) = chunks.get(&saturating_usize(place)) else { break };
         let chunk = chunk.as_ref().map_err(Clone::clone)?;
         let end = range.end.min(start.saturating_add(to_u64(chunk.len())));
         if end <= at {
             break;
         }
-        let [from, to] = [at, end].map(|at| to_usize(at.saturating_sub(start)));
+        let [from, to] = [at, end].map(|at| saturating_usize(at.saturating_sub(start)));
         pieces.push(chunk.slice(from..to));
         at = end;
     }

@@ -341,3 +341,78 @@ async fn a_failed_build_without_conditions_leaves_nothing() {
     build(&backend).await.unwrap();
     assert_eq!(claims(&backend).await, [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_its_documents_is_not_published() {
+    for (present, levels, is_cell_lost, message) in [
+        (&["vertices", "groups"][..], &["0"][..], false, None),
+        (
+            &["vertices", "links"],
+            &["0"],
+            false,
+            Some("CountMismatch in 0, arrays_present: expected what is there, found \"links\""),
+        ),
+        (
+            &["vertices"],
+            &["0", "1"],
+            false,
+            Some(
+                "CountMismatch in 1, levels of the root: expected a document for each, found \"none\"",
+            ),
+        ),
+        (
+            &["vertices"],
+            &["0"],
+            true,
+            Some("Conflict, objects of this build below the prefix: expected 6, found 5"),
+        ),
+    ] {
+        let backend = Arc::new(FaultStore::new());
+        let build = begin(&backend).await.unwrap();
+        let level = serde_json::json!({"zarr_format": 3, "node_type": "group", "attributes":
+            {"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": present}}});
+        let level = zvf_metadata::GroupDoc::parse(level.to_string().as_bytes()).unwrap();
+        build.group("0", &level).await.unwrap();
+        let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![1])).unwrap();
+        for number in 0..2 {
+            cells.put(&ChunkKey::new(&[number]).unwrap(), b"cell".as_slice().into()).unwrap();
+        }
+        cells.finish(|_| ()).await.unwrap();
+        let mut rows = build.rows("0/groups", RowPlan::default()).unwrap();
+        rows.push(b"row").unwrap();
+        rows.finish(|_| ()).await.unwrap();
+        build.flush().await.unwrap();
+        if is_cell_lost {
+            let path = object_store::path::Path::from("s/0/vertices/c/1");
+            object_store::ObjectStoreExt::delete(&*backend, &path).await.unwrap();
+        }
+        let mut root = root();
+        root.multiscales[0].datasets =
+            levels.iter().map(|name| Dataset::new(*name, vec![1.0; 2], vec![0.5; 2])).collect();
+        let published = build.publish(&root).await.map_err(|error| error.to_string());
+        assert_eq!(published.as_ref().err().map(String::as_str), message);
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        let is_there = names(&backend).await.contains(&"s/zarr.json".to_owned());
+        assert_eq!(is_there, message.is_none(), "{message:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_published_store_is_not_joined_by_others() {
+    for is_blind in [false, true] {
+        let backend = Arc::new(FaultStore::new());
+        backend.ignore_conditions(is_blind);
+        build(&backend).await.unwrap();
+        let before = backend.asked().len();
+        let folder = tempfile::tempdir().unwrap();
+        let options = BuildOptions::default();
+        let joined =
+            Build::join_object_store(dynamic(&backend), "s", folder.path(), &options).await;
+        assert_eq!(joined.unwrap_err().class(), Class::AlreadyExists);
+        let asked = backend.asked();
+        let is_own = |path: &str| !path.contains("/.tmp-build/");
+        assert!(asked[before..].iter().all(|one| one.what != "put" || !is_own(&one.path)));
+        assert_eq!(claims(&backend).await, Vec::<String>::new());
+        assert!(check(&backend).await);
+    }
+}

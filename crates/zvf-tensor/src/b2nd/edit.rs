@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use zvf_b2nd::{ChunkPlace, Frame};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::OpenOptions;
 
@@ -22,7 +23,6 @@ use super::new::NewBlocks;
 use super::write::BlockFile;
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::{to_u64, to_usize};
 use crate::region::{Region, paste};
 use crate::slice::Slice;
 
@@ -163,7 +163,7 @@ impl BlockEdit {
     /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
     /// written. The array is then what it was.
     pub async fn commit(self, memory: &Memory) -> Result<Edited, TensorError> {
-        let new = NewBlocks::like(&self.array, &self.shape).await?;
+        let new = NewBlocks::with_settings_of(&self.array, &self.shape).await?;
         let mut file = BlockFile::create(&self.path, new, self.array.is_sparse(), true)?;
         let frame = self.array.frame()?;
         let mut places = self.array.places();
@@ -186,12 +186,12 @@ impl BlockEdit {
 
     /// The items of a chunk after the writes.
     async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
-        let item = to_usize(self.array.item_size().into());
-        let bytes = to_usize(chunk.items()).saturating_mul(item);
+        let item = saturating_usize(self.array.item_size().into());
+        let bytes = saturating_usize(chunk.items()).saturating_mul(item);
         let mut items = vec![0; bytes];
-        let before = chunk.within(self.array.shape());
+        let before = chunk.clamp_to(self.array.shape());
         if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {
-            let slice = Slice::between(&before.start, &before.stop);
+            let slice = Slice::from_bounds(&before.start, &before.stop);
             let values = self.array.slice(&slice, memory).await?;
             paste(item, (values.bytes(), &before), (&mut items, chunk));
         }

@@ -15,12 +15,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_blosc::{Decoder, Layout, Stored};
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 
 use super::frame::BlockArray;
 use crate::error::TensorError;
-use crate::num::to_usize;
 
 /// The items of `selection`, in C order.
 pub(super) async fn selection(
@@ -28,7 +28,7 @@ pub(super) async fn selection(
     selection: &Selection<'_>,
     most: u64,
 ) -> Result<Vec<u8>, TensorError> {
-    let mut out = vec![0; to_usize(selection.bytes())];
+    let mut out = vec![0; saturating_usize(selection.bytes())];
     if out.is_empty() {
         return Ok(out);
     }
@@ -188,13 +188,13 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
         ready.iter().flat_map(|ready| ready.part.blocks().map(move |block| (ready, block)));
     let blocks: Vec<(&Ready<'_, '_>, BlockPart<'_>)> = blocks.collect();
     let mut tasks = Vec::with_capacity(blocks.len());
-    if apart(&blocks) {
+    if are_disjoint(&blocks) {
         let (mut rest, mut at) = (&mut *out, 0);
         for (ready, block) in blocks {
             let Range { start, end } = block.reach();
-            let skipped = to_usize(start.saturating_sub(at));
+            let skipped = saturating_usize(start.saturating_sub(at));
             let (_, from) = rest.split_at_mut_checked(skipped).unwrap_or_default();
-            let len = to_usize(end.saturating_sub(start));
+            let len = saturating_usize(end.saturating_sub(start));
             let (target, after) = from.split_at_mut_checked(len).unwrap_or_default();
             tasks.push(Task { ready, block, target: Target::Result(start, target) });
             (rest, at) = (after, end);
@@ -212,7 +212,7 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
 }
 
 /// Whether the blocks fill parts of the result that follow each other.
-fn apart(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
+fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     let mut end = 0;
     blocks.iter().all(|(_, block)| {
         let reach = block.reach();
@@ -265,7 +265,7 @@ impl Task<'_, '_, '_> {
         let (start, target) = match target {
             Target::Result(start, target) => (Some(*start), &mut **target),
             Target::Gathered(bytes) => {
-                bytes.resize(to_usize(block.bytes()), 0);
+                bytes.resize(saturating_usize(block.bytes()), 0);
                 (None, bytes.as_mut_slice())
             }
         };
@@ -273,7 +273,7 @@ impl Task<'_, '_, '_> {
         for run in block.runs() {
             let to = start.map_or(gathered, |start| run.to.saturating_sub(start));
             gathered = gathered.saturating_add(run.len);
-            let [from, to, len] = [run.from, to, run.len].map(to_usize);
+            let [from, to, len] = [run.from, to, run.len].map(saturating_usize);
             // All runs are inside the block and the target.
             let target = target.get_mut(to..to.saturating_add(len)).unwrap_or_default();
             let _inside = opened.copy(from, target);
@@ -286,7 +286,7 @@ impl Task<'_, '_, '_> {
         let Target::Gathered(bytes) = &self.target else { return };
         let mut rest = bytes.as_slice();
         for run in self.block.runs() {
-            let [to, len] = [run.to, run.len].map(to_usize);
+            let [to, len] = [run.to, run.len].map(saturating_usize);
             let (bytes, after) = rest.split_at_checked(len).unwrap_or_default();
             if let Some(target) = out.get_mut(to..to.saturating_add(len))
                 && target.len() == bytes.len()
@@ -303,7 +303,7 @@ fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
     let nan: &[u8] = if array.item_size() == 4 { &F32_NAN } else { &F64_NAN };
     for block in part.blocks() {
         for run in block.runs() {
-            let [to, len] = [run.to, run.len].map(to_usize);
+            let [to, len] = [run.to, run.len].map(saturating_usize);
             let target = out.get_mut(to..to.saturating_add(len)).unwrap_or_default();
             for (byte, value) in target.iter_mut().zip(nan.iter().cycle()) {
                 *byte = *value;

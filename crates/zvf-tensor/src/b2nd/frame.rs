@@ -9,6 +9,7 @@ use zvf_b2nd::{
     BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
 };
 use zvf_blosc::{Chunk, Decoder, Layout, Stored};
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tet::MemoryBudget;
@@ -18,7 +19,6 @@ use super::lent::{Decoders, Lent};
 use super::values::BlockValues;
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::to_usize;
 use crate::slice::Slice;
 
 /// An open Caterva or B2ND array; cheap to clone.
@@ -369,7 +369,7 @@ impl BlockArray {
         let shape = selection.extent().as_slice().to_vec();
         let (shape, bytes) = match steps.iter().all(|step| *step == 1) {
             true => (shape, bytes),
-            false => every(&bytes, &shape, &steps, to_usize(self.item_size().into())),
+            false => every(&bytes, &shape, &steps, saturating_usize(self.item_size().into())),
         };
         let (item_size, dtype) = (self.item_size(), self.0.dtype.clone());
         Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
@@ -418,7 +418,7 @@ impl Places<'_> {
     }
 
     fn entry(&self, at: u64) -> Option<[u8; 8]> {
-        let from = to_usize(at.checked_sub(self.first)?);
+        let from = saturating_usize(at.checked_sub(self.first)?);
         self.window.get(from..)?.first_chunk::<8>().copied()
     }
 
@@ -441,14 +441,14 @@ fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, 
     let counts: Vec<u64> =
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
     let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n));
-    let mut out = Vec::with_capacity(to_usize(total).saturating_mul(item));
+    let mut out = Vec::with_capacity(saturating_usize(total).saturating_mul(item));
     let mut at = vec![0_u64; shape.len()];
     for _ in 0..total {
         let mut place = 0_u64;
         for ((at, step), extent) in at.iter().zip(steps).zip(shape) {
             place = place.saturating_mul(*extent).saturating_add(at.saturating_mul(*step));
         }
-        let from = to_usize(place).saturating_mul(item);
+        let from = saturating_usize(place).saturating_mul(item);
         out.extend_from_slice(bytes.get(from..from.saturating_add(item)).unwrap_or_default());
         for (at, count) in at.iter_mut().zip(&counts).rev() {
             *at = at.saturating_add(1);

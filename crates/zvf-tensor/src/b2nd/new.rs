@@ -110,7 +110,10 @@ impl NewBlocks {
 
     /// What is to be written in place of `array`, which is now of `shape`: the same in all else. Filters that
     /// are not written, and compressors, give way to the usual ones; each chunk says what it has.
-    pub(super) async fn like(array: &BlockArray, shape: &[u64]) -> Result<Self, TensorError> {
+    pub(super) async fn with_settings_of(
+        array: &BlockArray,
+        shape: &[u64],
+    ) -> Result<Self, TensorError> {
         let partition = Partition::new(shape, array.chunk_shape(), array.block_shape())?;
         let new = Self::from_geometry(BlockGeometry::new(partition, array.item_size())?);
         let coding = coding_of(array.frame()?.header().fields(), &new.coding);

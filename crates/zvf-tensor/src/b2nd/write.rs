@@ -21,12 +21,13 @@ use zvf_b2nd::{
     encode_offsets,
 };
 use zvf_blosc::{Encoder, constant_chunk};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
+use zvf_publish::CommitGate;
 use zvf_store::{Op, StoreError};
 
 use super::new::NewBlocks;
 use crate::error::TensorError;
-use crate::num::{to_u64, to_usize};
 use crate::publish::{AtomicTensorFile, NewFolder};
 
 /// What all items of an array are.
@@ -146,7 +147,8 @@ impl<W: Write + Seek> BlockWriter<W> {
         let at_once = WAVE.checked_div(geometry.chunk_size().into()).unwrap_or(1);
         let mut parts = all.chunks();
         loop {
-            let wave: Vec<ChunkPart<'_>> = parts.by_ref().take(to_usize(at_once).max(1)).collect();
+            let wave: Vec<ChunkPart<'_>> =
+                parts.by_ref().take(saturating_usize(at_once).max(1)).collect();
             if wave.is_empty() {
                 return Ok(());
             }
@@ -178,7 +180,7 @@ impl<W: Write + Seek> BlockWriter<W> {
                 check_len("bytes of an item", item_size.into(), item.len())?;
                 let (size, settings) = (geometry.chunk_size(), self.new.coding());
                 let special = Special::Value(item_size);
-                Ok(constant_chunk(special, item, to_usize(size.into()), settings)?)
+                Ok(constant_chunk(special, item, saturating_usize(size.into()), settings)?)
             }
         };
         while to_u64(self.places.len()) < geometry.chunk_count() {
@@ -257,7 +259,7 @@ impl<W: Write + Seek> BlockWriter<W> {
             std::fs::copy(from, &to).map_err(failed)?;
         }
         let len = to.metadata().map_err(failed)?.len();
-        self.count(to_usize(len), ChunkPlace::File(name));
+        self.count(saturating_usize(len), ChunkPlace::File(name));
         Ok(())
     }
 
@@ -315,12 +317,27 @@ impl BlockFile {
         sparse: bool,
         replace: bool,
     ) -> Result<Self, TensorError> {
+        Self::create_gated(path, new, sparse, replace, &CommitGate::default())
+    }
+
+    /// The same; `gate` is asked right before the array is visible.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_gated(
+        path: &Path,
+        new: NewBlocks,
+        sparse: bool,
+        replace: bool,
+        gate: &CommitGate,
+    ) -> Result<Self, TensorError> {
         if !sparse {
-            let mut file = AtomicTensorFile::create(path, replace)?;
+            let mut file = AtomicTensorFile::create_gated(path, replace, gate)?;
             let out = file.file().try_clone().map_err(failed)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }
-        let folder = NewFolder::create(path, replace, super::frame::INDEX)?;
+        let folder = NewFolder::create(path, replace, super::frame::INDEX, gate)?;
         let index = folder.path().join(super::frame::INDEX);
         let out = OpenOptions::new().write(true).create_new(true).open(index).map_err(failed)?;
         let writer = BlockWriter::begin(out, new, Some(folder.path().to_owned()))?;
@@ -355,13 +372,13 @@ fn encoded(
     items: &[u8],
 ) -> Result<Vec<u8>, TensorError> {
     let geometry = new.geometry();
-    let size = to_usize(geometry.block_size().into());
-    let mut padded = vec![0; to_usize(geometry.chunk_size().into())];
+    let size = saturating_usize(geometry.block_size().into());
+    let mut padded = vec![0; saturating_usize(geometry.chunk_size().into())];
     for block in part.blocks() {
-        let start = size.saturating_mul(to_usize(block.number().into()));
+        let start = size.saturating_mul(saturating_usize(block.number().into()));
         let target = padded.get_mut(start..).unwrap_or_default();
         for run in block.runs() {
-            let [to, from, len] = [run.from, run.to, run.len].map(to_usize);
+            let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
             let source = items.get(from..from.saturating_add(len));
             if let (Some(target), Some(source)) =
                 (target.get_mut(to..to.saturating_add(len)), source)

@@ -4,6 +4,7 @@
 //! read when they are written.
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
 use zvf_store::{Cells, DenseArray, Key, Rows, Store, StoreError};
@@ -12,7 +13,6 @@ use zvf_tet::{TensorDtype, TileGeometry};
 
 use super::write::PackOptions;
 use crate::error::TensorError;
-use crate::num::to_u64;
 use crate::tet::NewTensor;
 
 /// One dataset of the pack, and where its bytes come from.

@@ -11,13 +11,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Node};
 use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, StoreError, VerbatimArray};
 
 use super::plan::is_cells;
 use crate::error::TensorError;
-use crate::num::{to_u64, to_usize};
 use crate::pause::pause;
 
 /// How far unpacking is.
@@ -248,7 +248,7 @@ fn put(
 
 /// The chunk at `coords` out of an array of `shape`, in full: fill values beyond the edges.
 fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &DenseArray) -> Bytes {
-    let width = to_usize(dense.dtype().size);
+    let width = saturating_usize(dense.dtype().size);
     if shape == chunk {
         return bytes.clone();
     }
@@ -261,9 +261,9 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
         })
         .collect();
     let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent));
-    let mut out = dense.fill().repeat(to_usize(items));
+    let mut out = dense.fill().repeat(saturating_usize(items));
     let inner = spans.last().map_or(0..1, Clone::clone);
-    let run = to_usize(inner.end.saturating_sub(inner.start)).saturating_mul(width);
+    let run = saturating_usize(inner.end.saturating_sub(inner.start)).saturating_mul(width);
     let outer: Vec<u64> = spans
         .iter()
         .take(spans.len().saturating_sub(1))
@@ -279,7 +279,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
                 let here = if absolute { here.saturating_add(lo) } else { here };
                 place = place.saturating_mul(*extent).saturating_add(here);
             }
-            to_usize(place).saturating_mul(width)
+            saturating_usize(place).saturating_mul(width)
         };
         let (from, to) = (place(shape, true), place(chunk, false));
         let source = bytes.get(from..from.saturating_add(run));

@@ -6,6 +6,7 @@
 use std::io::{Seek, Write};
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::Node;
 use zvf_store::{Caching, DenseArray, Op, Store, StoreError};
@@ -14,7 +15,6 @@ use zvf_tet::pack::encode_documents;
 
 use super::plan::{self, Content, Part};
 use crate::error::TensorError;
-use crate::num::{to_u64, to_usize};
 use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
 
@@ -134,7 +134,7 @@ async fn write<W: Write + Seek>(
                 let payloads = cells.read_many(&keys, Caching::Once).await;
                 for ((_, size), payload) in some.iter().zip(payloads) {
                     let payload = payload?.unwrap_or_default();
-                    stream.push_sized(&payload, *size).map_err(|e| about(e, cells.path()))?;
+                    stream.push_sized(&payload, *size).map_err(|e| with_key(e, cells.path()))?;
                 }
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
@@ -148,7 +148,7 @@ async fn write<W: Write + Seek>(
                 let (some, after) = rest.split_at(batch(rest.iter().map(|(_, size)| *size)));
                 let places: Vec<u64> = some.iter().map(|(place, _)| *place).collect();
                 for ((_, size), row) in some.iter().zip(rows.rows(&places).await?) {
-                    stream.push_sized(&row, *size).map_err(|e| about(e, rows.path()))?;
+                    stream.push_sized(&row, *size).map_err(|e| with_key(e, rows.path()))?;
                 }
                 rest = after;
                 packed.cells = packed.cells.saturating_add(to_u64(some.len()));
@@ -221,7 +221,8 @@ impl<W: Write + Seek> Stream<'_, W> {
             return self.writer.write(bytes);
         }
         while !bytes.is_empty() {
-            let len = self.writer.next_chunk().map_or(0, |(_, tile)| to_usize(tile.byte_len()));
+            let len =
+                self.writer.next_chunk().map_or(0, |(_, tile)| saturating_usize(tile.byte_len()));
             let missing = len.saturating_sub(self.held.len());
             let (some, rest) = bytes.split_at(missing.min(bytes.len()));
             self.held.extend_from_slice(some);
@@ -258,12 +259,12 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     let fits = |size: &u64| {
         let first = held == 0;
         held = held.saturating_add(*size);
-        first || held <= AT_ONCE_BYTES
+        first || held <= READ_BATCH_BYTES
     };
     sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)
 }
 
-fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
+fn with_key(error: TensorError, key: &zvf_store::Key) -> TensorError {
     match error.store() {
         Some(source) => source.clone().with_key(key).into(),
         None => error,
@@ -272,4 +273,4 @@ fn about(error: TensorError, key: &zvf_store::Key) -> TensorError {
 
 /// Payloads that are read at once, and what they may weigh together.
 const READ_BATCH_PAYLOADS: usize = 1024;
-const AT_ONCE_BYTES: u64 = 4 << 20;
+const READ_BATCH_BYTES: u64 = 4 << 20;

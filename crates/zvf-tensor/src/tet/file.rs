@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
 use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype};
@@ -21,7 +22,6 @@ use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype};
 use crate::array::{Array, View};
 use crate::error::TensorError;
 use crate::memory::Memory;
-use crate::num::to_u64;
 use crate::slice::Slice;
 use crate::tet::metadata::Metadata;
 

@@ -15,6 +15,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use serde_json::json;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_store::{Op, StoreError};
 use zvf_tet::{
@@ -25,7 +26,6 @@ use zvf_tet::{
 use super::file::TensorFile;
 use super::metadata::Metadata;
 use crate::error::TensorError;
-use crate::num::{to_u64, to_usize};
 
 /// A tensor to be written.
 ///
@@ -346,7 +346,7 @@ impl<W: Write + Seek> TetWriter<W> {
     fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
         let mut left = offset.saturating_sub(self.at);
         while left > 0 {
-            let some = ZEROS.get(..to_usize(left)).unwrap_or(&ZEROS);
+            let some = ZEROS.get(..saturating_usize(left)).unwrap_or(&ZEROS);
             self.out.write_all(some).map_err(failed)?;
             left = left.saturating_sub(to_u64(some.len()));
         }
@@ -403,11 +403,11 @@ impl<'g> Ahead<'g> {
 /// The elements of a tile out of those of the whole tensor.
 fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
-    let mut chunk = vec![0; to_usize(tile.byte_len())];
+    let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {
         // All of a tensor is selected, so runs are side by side on both sides.
-        let len = to_usize(count.saturating_mul(size));
-        let [src, dst] = [src, dst].map(to_usize);
+        let len = saturating_usize(count.saturating_mul(size));
+        let [src, dst] = [src, dst].map(saturating_usize);
         let from = elements.get(dst..dst.saturating_add(len));
         if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src.saturating_add(len))) {
             to.copy_from_slice(from);

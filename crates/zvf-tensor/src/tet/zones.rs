@@ -10,12 +10,12 @@
 //! not wrong, and nothing is ever answered from a zone map.
 
 use serde::Deserialize;
+use zvf_format::num::to_u64;
 use zvf_tet::TensorDtype;
 
 use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};
 use crate::error::TensorError;
-use crate::num::to_u64;
 
 #[derive(Debug, Deserialize)]
 struct Zones {

@@ -67,7 +67,7 @@ async fn every_array_and_slice_by_its_digest() {
             let whole = array.slice(&Slice::all(), &memory()).await.unwrap();
             assert_eq!(expected["full"]["sha256"], sha256(whole.bytes()), "{name}");
             for cut in expected["slices"].as_array().unwrap() {
-                let slice = Slice::between(&numbers(&cut["start"]), &numbers(&cut["stop"]));
+                let slice = Slice::from_bounds(&numbers(&cut["start"]), &numbers(&cut["stop"]));
                 let part = array.slice(&slice, &memory()).await.unwrap();
                 assert_eq!(cut["sha256"], sha256(part.bytes()), "{name} {slice:?}");
                 let (chunks, blocks) = array.touched(&slice).unwrap();
@@ -111,7 +111,7 @@ async fn a_far_slice_fetches_its_blocks_and_steps_count() {
     let items: Vec<i32> =
         stepped.bytes().as_chunks().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
     assert_eq!((stepped.shape(), items), (&[3, 3][..], vec![6, 7, 8, 16, 17, 18, 26, 27, 28]));
-    let nothing = array.slice(&Slice::between(&[3, 2], &[3, 5]), &memory()).await.unwrap();
+    let nothing = array.slice(&Slice::from_bounds(&[3, 2], &[3, 5]), &memory()).await.unwrap();
     assert_eq!((nothing.shape(), nothing.bytes().len()), (&[0, 3][..], 0));
     let large = array.slice(&Slice::all(), &Memory::of_bytes(139)).await.unwrap_err();
     assert_eq!(large.class(), Class::LimitExceeded);

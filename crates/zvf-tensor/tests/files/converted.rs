@@ -5,7 +5,10 @@ use std::path::Path;
 use zvf_blosc::{Compressor, Shuffle};
 use zvf_format::Class;
 use zvf_store::OpenOptions;
-use zvf_tensor::{AnyArray, ArrayForm, ConvertOptions, Memory, TensorError, convert, gather};
+use zvf_tensor::{
+    AnyArray, ArrayForm, BlockFile, ConvertOptions, Memory, NewBlocks, TensorError, TensorFile,
+    Weight, convert, gather,
+};
 
 fn testdata(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path).display().to_string()
@@ -166,4 +169,66 @@ async fn every_refusal_has_its_words() {
     }
     let none = AnyArray::open(&path("none"), None, &OpenOptions::default()).await.unwrap_err();
     assert_eq!(none.class(), Class::NotFound);
+}
+
+#[tokio::test]
+async fn who_stops_a_conversion_before_its_end_gets_nothing() {
+    use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
+    let dir = tempfile::tempdir().unwrap();
+    let source = open(&testdata(SOURCES[3])).await;
+    for form in [Tet, B2nd, B2ndFolder, Caterva, Zarr] {
+        let path = dir.path().join("new");
+        let address = path.to_str().unwrap();
+        let options = ConvertOptions::default();
+        let stop = |_, _| assert!(options.gate.stop(), "nothing is visible yet");
+        let error = convert(&source, address, form, &options, stop).await.unwrap_err();
+        assert_eq!(error.class(), Class::Cancelled, "{form:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{form:?}");
+
+        // Who comes later is told so, and the array is there.
+        let options = ConvertOptions::default();
+        convert(&source, address, form, &options, |_, _| ()).await.unwrap();
+        assert!(!options.gate.stop() && path.exists(), "{form:?}");
+        if path.is_dir() {
+            std::fs::remove_dir_all(&path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn arrays_without_items_are_converted_and_sound() {
+    use ArrayForm::{B2nd, B2ndFolder, Caterva, Tet, Zarr};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: String| dir.path().join(name).display().to_string();
+    let forms = [(Tet, "tet"), (B2nd, "b2nd"), (B2ndFolder, "folder"), (Zarr, "zarr")];
+    for (number, shape) in [&[0_u64][..], &[0, 5], &[5, 0], &[3, 0, 2], &[0, 0]].iter().enumerate()
+    {
+        let chunk: Vec<u64> = shape.iter().map(|extent| (*extent).min(2)).collect();
+        let new = NewBlocks::new(shape, &chunk, &chunk, 4).unwrap().with_dtype("<i4");
+        let first = path(format!("{number}.b2nd"));
+        BlockFile::create(Path::new(&first), new, false, false).unwrap().publish().unwrap();
+        let source = open(&first).await;
+        for (form, name) in forms {
+            let one = path(format!("{number}.one.{name}"));
+            convert(&source, &one, form, &ConvertOptions::default(), |_, _| ()).await.unwrap();
+            let array = open(&one).await;
+            assert_eq!((array.shape(), array.dtype()), (*shape, source.dtype()), "{one}");
+            assert_eq!(all(&array).await, [0_u8; 0], "{one}");
+            if form == Tet {
+                let file = TensorFile::open(&one, &OpenOptions::default()).await.unwrap();
+                let faults = file.verify(true, &Memory::default()).await.unwrap();
+                assert!(
+                    faults.iter().all(|fault| fault.weight == Weight::Note),
+                    "{one}: {faults:?}"
+                );
+            }
+            for (second, again) in forms.into_iter().chain([(Caterva, "caterva")]) {
+                let two = path(format!("{number}.{name}.{again}"));
+                convert(&array, &two, second, &ConvertOptions::default(), |_, _| ()).await.unwrap();
+                assert_eq!(open(&two).await.shape(), *shape, "{two}");
+            }
+        }
+    }
 }

@@ -145,7 +145,7 @@ async fn written(case: &Case) {
     file.publish().unwrap();
     let array = at(&path).await;
     assert_eq!((array.is_sparse(), all(&array).await), (*sparse, plain.clone()));
-    let slice = if shape.is_empty() { Slice::all() } else { Slice::between(low, high) };
+    let slice = if shape.is_empty() { Slice::all() } else { Slice::from_bounds(low, high) };
     let part = array.slice(&slice, &memory()).await.unwrap();
     assert_eq!(part.bytes()[..], naive(&plain, size, shape, low, high));
 
@@ -214,7 +214,7 @@ async fn many_blocks_at_once() {
             ([17, 0, 0], [18, 64, 64]),
             ([0, 0, 0], [48, 64, 64]),
         ] {
-            let part = array.slice(&Slice::between(&low, &high), &memory()).await.unwrap();
+            let part = array.slice(&Slice::from_bounds(&low, &high), &memory()).await.unwrap();
             assert_eq!(part.bytes()[..], naive(&plain, 4, &shape, &low, &high), "{name} {low:?}");
         }
     }
@@ -246,7 +246,7 @@ async fn arrays_of_others_keep_what_is_not_written() {
         let last: Vec<u64> = shape.iter().map(|extent| extent - 1).collect();
         let item = vec![0x55; size];
         let mut edit = BlockEdit::open(&path).await.unwrap();
-        edit.write(&Slice::between(&last, &shape), item.clone()).unwrap();
+        edit.write(&Slice::from_bounds(&last, &shape), item.clone()).unwrap();
         let edited = edit.commit(&memory()).await.unwrap();
         assert_eq!(edited.rewritten, 1, "{name}");
         overlay(&mut plain, size, &shape, &last, &shape, &item);

@@ -125,10 +125,8 @@ fn what_is_impossible_or_odd_about_a_dataset() {
     }
     let mut bytes = three();
     bytes[64] = 0;
-    assert_eq!(
-        Directory::parse(&bytes, 3, 1000).unwrap().lints().into_strict().unwrap_err().to_string(),
-        "BadShape in tet directory, extent at byte 96: expected at least 1, found 0"
-    );
+    let directory = Directory::parse(&bytes, 3, 1000).unwrap();
+    assert!(directory.lints().is_empty(), "no elements are legal");
 }
 
 proptest! {

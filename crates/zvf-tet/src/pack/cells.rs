@@ -72,7 +72,7 @@ impl<'a> CellTable<'a> {
         let mut cur = Cursor::new(Part::Pack, bytes);
         let columns = num::to_u64(rank).saturating_add(EXTRA);
         let stride = columns.saturating_mul(ITEM);
-        let width = num::index(columns).filter(|_| rank > 0);
+        let width = num::checked_usize(columns).filter(|_| rank > 0);
         let (Some(width), Some(0)) = (width, cur.left().checked_rem(stride)) else {
             let (class, expected) = (Class::Misaligned, Expected::MultipleOf(stride.into()));
             return Err(cur.refuse(class, "cells", 0, expected, cur.left()));

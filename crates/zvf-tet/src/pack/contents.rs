@@ -123,7 +123,7 @@ impl<'a> PackedArray<'a> {
     #[must_use]
     pub fn cell_rank(&self) -> usize {
         let columns = self.cells.and_then(|cells| cells.shape().last());
-        columns.and_then(num::index).map_or(0, |columns| columns.saturating_sub(2))
+        columns.and_then(num::checked_usize).map_or(0, |columns| columns.saturating_sub(2))
     }
 
     /// How many rows the values have.

@@ -152,7 +152,7 @@ fn equal_names_are_an_error_each() {
 }
 
 #[test]
-fn an_empty_extent_is_a_lint() {
+fn an_empty_extent_is_a_note() {
     let bytes = [
         &b"TETR\x01\0\0\0\x01\0\0\0\0\0\0\0\x50\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0"[..],
         b"\x28\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0",

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use bytes::Bytes;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_u32, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 use zvf_store::StoreError;
 
@@ -13,9 +14,8 @@ use super::values::{Extent, MAX_AXES, Positions, bad_code};
 use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{float, int64s, saturating_u32, to_u64, to_usize};
 use crate::pipeline::Cell;
-use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C32, C34, C35};
+use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C30, C32, C34, C35};
 
 /// The cells of one chunk.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Looked {
 /// Looks at one chunk.
 pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
     let mut looked = Looked {
-        found: plan.fresh.fresh(),
+        found: plan.fresh.new_empty(),
         rows: None,
         fragments: None,
         extent: Extent::default(),
@@ -77,6 +77,9 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
         looked.rows(plan, key, positions, bytes);
+    }
+    if let Some(bytes) = vertices.as_ref().filter(|_| plan.is_draco) {
+        looked.draco(plan, key, bytes);
     }
     let fragments = looked.taken(&plan.fragments, key, &chunk.fragments);
     match (&fragments, &chunk.fragments) {
@@ -131,7 +134,7 @@ impl Looked {
         self.rows = len.checked_div(row);
         self.extent = positions.extent(bytes);
         if self.extent.odd
-            && let Some((count, at)) = positions.odd(bytes)
+            && let Some((count, at)) = positions.count_non_finite(bytes)
         {
             let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
             self.found.add(finding.with_details(
@@ -142,20 +145,29 @@ impl Looked {
         }
         let Some(corner) = key.spatial(plan.chunk.len()) else { return };
         let low: Vec<f64> =
-            corner.iter().zip(&plan.chunk).map(|(n, size)| float(*n) * size).collect();
+            corner.iter().zip(&plan.chunk).map(|(n, size)| f64_from_i64(*n) * size).collect();
         let high: Vec<f64> = corner
             .iter()
             .zip(&plan.chunk)
-            .map(|(n, size)| float(n.saturating_add(1)) * size)
+            .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size)
             .collect();
         let slack = slack(&low, &high);
         if !self.extent.is_in(&low, &high, &slack)
-            && let Some((at, position)) = positions.outside(bytes, &low, &high, &slack)
+            && let Some((at, position)) = positions.find_first_outside(bytes, &low, &high, &slack)
         {
             let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
             let expected = format!("{low:?} to {high:?}");
             self.found.add(finding.with_details("position", expected, format!("{position:?}")));
         }
+    }
+
+    /// C30: streams that are decoded; those that this build cannot decode are a warning.
+    fn draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
+        let Err(error) = zvf_draco::decode(bytes, &zvf_draco::Limits::default()) else { return };
+        let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
+        let finding = finding.with_details("Draco stream", error.expected, error.found);
+        let unknown = error.class == Class::Unsupported;
+        self.found.add(if unknown { finding.warning() } else { finding });
     }
 
     /// C6, C7, C21: fragments.
@@ -209,12 +221,12 @@ impl Looked {
         let (Some(bins), Some(corner)) = (&plan.bins, key.spatial(plan.chunk.len())) else {
             return;
         };
-        let row = to_usize(positions.row_bytes());
+        let row = saturating_usize(positions.row_bytes());
         for (flat, fragment) in (0_u64..).zip(index.iter()) {
             let Fragment::Range { start, count } = fragment else { continue };
-            let from = to_usize(start).saturating_mul(row);
-            let Some(rows) =
-                vertices.get(from..from.saturating_add(to_usize(count).saturating_mul(row)))
+            let from = saturating_usize(start).saturating_mul(row);
+            let Some(rows) = vertices
+                .get(from..from.saturating_add(saturating_usize(count).saturating_mul(row)))
             else {
                 continue;
             };
@@ -228,15 +240,15 @@ impl Looked {
                 low.iter_mut().zip(&mut high).zip(axes)
             {
                 let bin = chunk.saturating_mul(*n).saturating_add(place);
-                *low = float(bin) * size;
-                *high = float(bin.saturating_add(1)) * size;
+                *low = f64_from_i64(bin) * size;
+                *high = f64_from_i64(bin.saturating_add(1)) * size;
             }
             let axes = corner.len().min(MAX_AXES);
             let (low, high) =
                 (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
             let slack = slack(low, high);
             if !positions.extent(rows).is_in(low, high, &slack)
-                && let Some((at, position)) = positions.outside(rows, low, high, &slack)
+                && let Some((at, position)) = positions.find_first_outside(rows, low, high, &slack)
             {
                 let at = to_u64(from).saturating_add(at);
                 let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);
@@ -296,7 +308,7 @@ impl Looked {
             ));
         }
         if plan.owner {
-            self.owners = int64s(&bytes).collect();
+            self.owners = i64s_from_le(&bytes).collect();
         }
     }
 }

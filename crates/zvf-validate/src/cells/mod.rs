@@ -17,6 +17,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
@@ -28,7 +29,6 @@ use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
@@ -135,7 +135,7 @@ impl Gathered {
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
         let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept;
-        let n = crate::num::to_usize(chunks.total_fragments().saturating_sub(before));
+        let n = zvf_format::num::saturating_usize(chunks.total_fragments().saturating_sub(before));
         keep(&mut chunks.ends, looked.ends, n, fits);
         keep(&mut chunks.owners, looked.owners, n, fits);
         self.extent = self.extent.joined(&looked.extent);

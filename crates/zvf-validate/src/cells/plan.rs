@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) positions: Option<Positions>,
     /// Whether cells are encoded in a way that hides their rows.
     pub(crate) opaque: bool,
+    /// Whether they are Draco streams, which are decoded to see that they can be.
+    pub(crate) is_draco: bool,
     /// Whether the level itself says which chunks it has.
     pub(crate) recorded: bool,
     /// Whether fragments are said to tile.
@@ -77,12 +79,13 @@ impl Plan {
         let vertex_columns = level.vertex_columns.clone();
         let fragment_columns = level.fragment_columns.clone();
         Some(Self {
-            fresh: run.found.fresh(),
+            fresh: run.found.new_empty(),
             vertices: vertices.path.clone(),
             has_fragments: fragments.is_some(),
             fragments: fragments.unwrap_or_else(|| level.path("vertex_fragments")),
             positions,
             opaque: level.opaque,
+            is_draco: level.is_draco,
             recorded: vertices.recorded,
             tile: level.node.meta().fragments_tile,
             // Only the finest level is known to be written bin by bin.
@@ -128,12 +131,17 @@ fn positions(
     };
     match doc.1 {
         None | Some(Token::Known(CellEncoding::Raw)) => Some(Positions { dtype: doc.0, axes }),
+        Some(Token::Known(CellEncoding::Draco)) => {
+            (level.opaque, level.is_draco) = (true, true);
+            None
+        }
         Some(other) => {
             level.opaque = true;
-            let finding =
-                Finding::new(&C30, &vertices.path).with_details("encoding", "raw", other.as_str());
-            let known = matches!(other, Token::Known(CellEncoding::Draco));
-            run.add(if known { finding.warning() } else { finding });
+            run.add(Finding::new(&C30, &vertices.path).with_details(
+                "encoding",
+                "raw",
+                other.as_str(),
+            ));
             None
         }
     }
@@ -167,7 +175,7 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
         return None;
     };
     let categories =
-        doc.dictionary.as_ref().map(|d| (crate::num::to_u64(d.categories.len()), d.missing));
+        doc.dictionary.as_ref().map(|d| (zvf_format::num::to_u64(d.categories.len()), d.missing));
     Some(ColumnPlan {
         dtype,
         width,

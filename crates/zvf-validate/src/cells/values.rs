@@ -4,9 +4,8 @@
 //! extent is that of the others.
 
 use half::f16;
+use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
-
-use crate::num::{float, float_of, to_u64, to_usize};
 
 /// The most axes a store can have.
 pub(crate) const MAX_AXES: usize = 8;
@@ -71,8 +70,9 @@ impl Positions {
     }
 
     /// The rows of which a number is not finite: how many, and where the first such number starts.
-    pub(crate) fn odd(&self, bytes: &[u8]) -> Option<(u64, u64)> {
-        let (row, size) = (to_usize(self.row_bytes()).max(1), to_usize(self.dtype.size).max(1));
+    pub(crate) fn count_non_finite(&self, bytes: &[u8]) -> Option<(u64, u64)> {
+        let (row, size) =
+            (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
         let (mut count, mut first) = (0_u64, None);
         for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
             let numbers = (at..).step_by(size).zip(row.chunks_exact(size));
@@ -88,14 +88,15 @@ impl Positions {
     }
 
     /// The first row outside the box, with its position: where it starts.
-    pub(crate) fn outside(
+    pub(crate) fn find_first_outside(
         &self,
         bytes: &[u8],
         low: &[f64],
         high: &[f64],
         slack: &[f64],
     ) -> Option<(u64, Vec<f64>)> {
-        let (row, size) = (to_usize(self.row_bytes()).max(1), to_usize(self.dtype.size).max(1));
+        let (row, size) =
+            (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
         for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
             let position: Option<Vec<f64>> =
                 row.chunks_exact(size).map(|n| number(n, self.dtype)).collect();
@@ -174,7 +175,7 @@ fn walk_rows<const N: usize, const D: usize>(
 }
 
 fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent {
-    let size = to_usize(dtype.size).max(1);
+    let size = saturating_usize(dtype.size).max(1);
     let mut all = Extent::EMPTY;
     for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
         let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
@@ -212,8 +213,8 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
         });
     }
     match dtype.kind {
-        DtypeKind::Int => signed(bytes, dtype).map(float),
-        DtypeKind::UInt | DtypeKind::Bool => bits(bytes, dtype).map(float_of),
+        DtypeKind::Int => signed(bytes, dtype).map(f64_from_i64),
+        DtypeKind::UInt | DtypeKind::Bool => bits(bytes, dtype).map(f64_from_u64),
         DtypeKind::Float | DtypeKind::Text => None,
     }
 }
@@ -225,9 +226,9 @@ pub(crate) fn bad_code(
     categories: u64,
     missing: Option<i64>,
 ) -> Option<(u64, i128)> {
-    let size = to_usize(dtype.size).max(1);
+    let size = saturating_usize(dtype.size).max(1);
     let good = |code: i128| {
-        (code >= 0 && code < categories.into())
+        (code >= 0 && code < i128::from(categories))
             || missing.is_some_and(|missing| i128::from(missing) == code)
     };
     let codes = bytes.chunks_exact(size).map(|code| match dtype.kind {
@@ -242,7 +243,7 @@ pub(crate) fn bad_code(
 /// The bits of one item, the least significant byte first.
 fn bits(bytes: &[u8], dtype: Dtype) -> Option<u64> {
     let mut ordered = [0; 8];
-    let item = bytes.get(..to_usize(dtype.size))?;
+    let item = bytes.get(..saturating_usize(dtype.size))?;
     let places = ordered.get_mut(..item.len())?;
     places.copy_from_slice(item);
     if dtype.big_endian {
@@ -295,10 +296,10 @@ mod tests {
         );
         let odd = all.extent(&bytes);
         assert!(odd.odd && odd.low[0] == 0.5 && odd.high[1] == 9.0);
-        assert_eq!(all.odd(&bytes), Some((2, 16)));
-        assert_eq!(all.odd(&bytes[..16]), None);
+        assert_eq!(all.count_non_finite(&bytes), Some((2, 16)));
+        assert_eq!(all.count_non_finite(&bytes[..16]), None);
         let (at, position) =
-            all.outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
+            all.find_first_outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
         assert_eq!((at, position), (8, vec![3.0, 5.0]));
         assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.9], &[0.0, 0.2]));
         assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0], &[0.0, 0.0]));

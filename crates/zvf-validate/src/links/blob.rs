@@ -10,6 +10,7 @@
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{FlatLinks, PartitionedLinks};
+use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
 use super::look::is_backward;
@@ -19,7 +20,6 @@ use super::total::{Total, end, pair};
 use super::uses_of;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::to_u64;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
 use crate::rules::geometry::G6;
 use crate::run::{Stop, Validation};
@@ -98,16 +98,16 @@ async fn blob(
     let data: DenseArray = match run.store.dense(path).await {
         Ok(Some(data)) => data,
         Ok(None) => {
-            total.lost();
+            total.mark_lost();
             return Ok(());
         }
         Err(error) => {
-            total.lost();
+            total.mark_lost();
             return run.blame(&C2, path, &error);
         }
     };
     if !data.len().is_multiple_of(record) {
-        total.lost();
+        total.mark_lost();
         let expected = format!("a multiple of {record}");
         run.add(Finding::new(&C36, path).with_details(
             "bytes of the records",
@@ -124,14 +124,14 @@ async fn blob(
         let bytes = match data.rows(start..stop).await {
             Ok(bytes) => bytes,
             Err(error) => {
-                total.lost();
+                total.mark_lost();
                 return run.blame(&C2, path, &error);
             }
         };
         let records = match parse(&bytes) {
             Ok(records) => records,
             Err(mut error) => {
-                total.lost();
+                total.mark_lost();
                 error.offset = error.offset.saturating_add(start);
                 run.add(Finding::of_format(&C36, path, &error));
                 return Ok(());
@@ -140,7 +140,7 @@ async fn blob(
         let first = start.checked_div(record).unwrap_or(0);
         total.count(run, to_u64(records.len()));
         for (at, link) in (first..).zip(&records) {
-            one(run, path, at, link, ends, total);
+            check_record(run, path, at, link, ends, total);
         }
         run.checked.bytes = run.checked.bytes.saturating_add(to_u64(bytes.len()));
         start = stop;
@@ -149,7 +149,7 @@ async fn blob(
 }
 
 /// One record.
-fn one(
+fn check_record(
     run: &mut Validation,
     path: &str,
     at: u64,

@@ -4,16 +4,17 @@ use zvf_format::Class;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
+use zvf_format::num::{saturating_usize, to_u64};
 
 use super::segment::Sought;
 use super::total::pair;
 use crate::chunks::{ChunkTable, Ends, hash, row_of};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{mixed, mixed_all, to_u64, to_usize};
 use crate::pipeline::Cell;
 use crate::rules::consistency::{C15, C16, C17, C18, C19, C20, C28, C36, C41, C42};
 use crate::rules::geometry::{G6, G9, G10};
+use crate::splitmix::{splitmix64, splitmix64_all};
 
 /// The cells of one chunk of links.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub(crate) struct LinkLooked {
 /// Looks at one cell.
 pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     let mut looked = LinkLooked {
-        found: sought.fresh.fresh(),
+        found: sought.fresh.new_empty(),
         rows: None,
         bytes: 0,
         cells: 0,
@@ -135,7 +136,7 @@ impl LinkLooked {
                         .saturating_add(at.saturating_mul(record))
                         .saturating_add(perm)
                         .saturating_add(to_u64(end).saturating_mul(item));
-                    self.over(sought, key, offset, &link, end, &rows);
+                    self.check_fragments(sought, key, offset, &link, end, &rows);
                 }
                 continue;
             }
@@ -162,7 +163,7 @@ impl LinkLooked {
         }
     }
 
-    fn over(
+    fn check_fragments(
         &mut self,
         sought: &Sought,
         key: &ChunkKey,
@@ -225,7 +226,7 @@ impl LinkLooked {
         let hash = |at: usize, row: u64| row_of(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // The same for each copy: the ends as they were given.
-            let said = mixed_all(link.in_input_order().map(|(at, row)| hash(at, row)));
+            let said = splitmix64_all(link.in_input_order().map(|(at, row)| hash(at, row)));
             self.sum = self.sum.wrapping_add(said);
         }
         if uses.faces && same_corner(link, chunks) {
@@ -260,7 +261,7 @@ impl LinkLooked {
                 .enumerate()
                 .fold(0_u64, |sum, (at, row)| sum.wrapping_add(hash(at, *row)));
             let (_, total) = self.bridges.get_or_insert((chunk, 0));
-            *total = total.wrapping_add(mixed(sum));
+            *total = total.wrapping_add(splitmix64(sum));
         }
         if let Some(source_is_finer) = uses.between {
             if let (Some((table, chunk)), Some(row)) = (place(0), link.rows().first()) {
@@ -355,14 +356,14 @@ impl LinkLooked {
             // What is no range has rows that were not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
             for row in rows_of(&group) {
-                let at = to_usize(row);
+                let at = saturating_usize(row);
                 if let Some(seen) = seen.get_mut(at).filter(|seen| !**seen) {
                     *seen = true;
                 } else {
                     return self.found.add(finding().with_details("link", "in one group", row));
                 }
                 let span = self.spans.get(at).zip(inside).filter(|((low, high), ends)| {
-                    *low < ends.first.into() || *high > ends.last.into() || ends.count == 0
+                    *low < u64::from(ends.first) || *high > u64::from(ends.last) || ends.count == 0
                 });
                 if span.is_some() {
                     let expected = format!("rows of fragment {k}");

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::{LinkPolicy, Store as Stored};
+use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
@@ -29,7 +30,6 @@ use self::segment::{Form, Segment, Sought, Uses};
 use self::total::Total;
 use crate::finding::Finding;
 use crate::level::{FamilySeen, LevelState};
-use crate::num::to_u64;
 use crate::pipeline::{Cell, batches, read};
 use crate::rules::consistency::C41;
 use crate::rules::geometry::G10;
@@ -143,7 +143,7 @@ fn sought(
     let there = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();
     let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
     Sought {
-        fresh: run.found.fresh(),
+        fresh: run.found.new_empty(),
         path: segment.array.path.clone(),
         recorded: segment.array.recorded,
         family: segment.family,

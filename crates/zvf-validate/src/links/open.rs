@@ -10,6 +10,7 @@
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{
     Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
@@ -19,7 +20,6 @@ use super::segment::{Form, Segment, element};
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{to_u64, to_usize};
 use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
@@ -347,7 +347,7 @@ async fn older(
     }
     let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
     let mut segments = Vec::new();
-    if within && let Some(segment) = same(run, level, &family, name).await? {
+    if within && let Some(segment) = check_same_chunk(run, level, &family, name).await? {
         segments.push(segment);
     }
     let flat = format!("{path}/{DATA}");
@@ -457,7 +457,7 @@ fn ok_or_report<T>(
 }
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.
-async fn same(
+async fn check_same_chunk(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
@@ -466,8 +466,8 @@ async fn same(
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
-    let same =
-        Anchor::same(family.sid_ndim()).and_then(|anchor| family.across(family.delta(), anchor));
+    let same = Anchor::same_chunks(family.sid_ndim())
+        .and_then(|anchor| family.with_delta(family.delta(), anchor));
     let shape = RowShape::new(LinkInteger::I64, family.link_width(), false);
     let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
     let flat = family.delta() == Delta::SAME;
@@ -520,7 +520,7 @@ fn policy(
         say("sid_ndim", &rank, &found);
         return None;
     }
-    let Ok(family) = LinkPolicy::new(to_usize(doc.link_width), rank) else {
+    let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
         say("link_width", &"1 to 8", &doc.link_width);
         return None;
     };
@@ -545,7 +545,7 @@ fn policy(
         return None;
     };
     let anchor = anchor(run, level, other, rank)?;
-    family.across(delta, anchor).ok()
+    family.with_delta(delta, anchor).ok()
 }
 
 fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
@@ -555,11 +555,11 @@ fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize)
         other.node.meta().effective_chunk_shape(root),
     );
     if here == there {
-        return Anchor::same(rank).ok();
+        return Anchor::same_chunks(rank).ok();
     }
     let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::between(&ratio(here)?, &ratio(there)?, rank).ok()
+    Anchor::between_levels(&ratio(here)?, &ratio(there)?, rank).ok()
 }
 
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.

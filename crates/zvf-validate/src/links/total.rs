@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::Store as Stored;
+use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
 use super::look::{LinkLooked, first_row_of};
@@ -15,11 +16,11 @@ use super::segment::Uses;
 use crate::chunks::{ChunkTable, hash, row_of};
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
-use crate::num::{mixed_all, to_usize};
 use crate::rules::consistency::{C14, C19};
 use crate::rules::geometry::G6;
 use crate::rules::pyramid::P6;
 use crate::run::Validation;
+use crate::splitmix::splitmix64_all;
 
 /// What is gathered over the cells of a family.
 pub(super) struct Total {
@@ -76,7 +77,7 @@ impl Total {
         uses: Uses,
     ) {
         if uses.child.is_some() && self.parents.is_none() && level.chunks.ends.is_some() {
-            self.parents = Some(vec![0; to_usize(level.chunks.total_fragments())]);
+            self.parents = Some(vec![0; saturating_usize(level.chunks.total_fragments())]);
             self.children = bits(run, level, &G6, path);
         }
         if uses.bridges && self.bridges.is_none() {
@@ -134,7 +135,7 @@ impl Total {
     }
 
     /// Says that some records could not be read.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn mark_lost(&mut self) {
         (self.physical, self.complete) = (None, false);
     }
 
@@ -262,8 +263,8 @@ pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
 
 /// What stands for a link between levels, the same from both sides.
 pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
-    let (source, others) = (mixed_all(ends.next()), mixed_all(ends));
-    mixed_all(if source_is_finer { [source, others] } else { [others, source] })
+    let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
+    splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
 }
 
 /// A bit for each row of a level, unless these are too many, which is told for `rule`.
@@ -278,13 +279,13 @@ fn bits(
         run.too_many(rule, path, "rows", most, rows);
         return None;
     }
-    Some(vec![0; to_usize(rows.div_ceil(WORD))])
+    Some(vec![0; saturating_usize(rows.div_ceil(WORD))])
 }
 
 /// Sets the bit of `row`; false when it was set.
 fn set(bits: &mut [u64], row: u64) -> bool {
     let bit = 1_u64.rotate_left(u32::try_from(row % WORD).unwrap_or(0));
-    let Some(word) = bits.get_mut(to_usize(row / WORD)) else { return true };
+    let Some(word) = bits.get_mut(saturating_usize(row / WORD)) else { return true };
     let fresh = *word & bit == 0;
     *word |= bit;
     fresh

@@ -2,7 +2,7 @@
 
 use zvf_metadata::arrays::Rows;
 
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
@@ -38,7 +38,7 @@ async fn column(
 ) -> Result<(), Stop> {
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
-        Ok(None) => return lost(run, path).await,
+        Ok(None) => return check_orphan_folders(run, path).await,
         Err(error) => {
             let rule = if error.class() == Class::Unsupported { &S17 } else { &M20 };
             return run.blame(rule, path, &error);

@@ -11,13 +11,13 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_metadata::Dtype;
 use zvf_store::{DenseArray, StoreError};
 
 use super::look::Entry;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{int64s, to_u64, to_usize};
 use crate::rules::consistency::{C2, C24};
 use crate::run::{Stop, Validation};
 
@@ -65,7 +65,7 @@ impl Table {
     /// What the rows `range` of the index are.
     pub(super) async fn range(&self, range: Range<u64>) -> Result<Vec<Entry>, StoreError> {
         let spans = self.spans.rows(range).await?;
-        let pairs: Vec<i64> = int64s(&spans).collect();
+        let pairs: Vec<i64> = i64s_from_le(&spans).collect();
         let pairs = pairs.as_chunks::<2>().0;
         let wanted: Vec<Option<Range<u64>>> = pairs.iter().map(|pair| self.span(*pair)).collect();
         let pieces = self.pieces(wanted.iter().flatten()).await?;
@@ -111,7 +111,8 @@ impl Table {
         let after = pieces.partition_point(|(start, _)| *start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let cut = piece.and_then(|(start, bytes)| {
-            let at = |row: u64| to_usize(row.saturating_sub(*start).saturating_mul(self.stride));
+            let at =
+                |row: u64| saturating_usize(row.saturating_sub(*start).saturating_mul(self.stride));
             let range = at(span.start)..at(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });

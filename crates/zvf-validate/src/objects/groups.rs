@@ -1,12 +1,12 @@
 //! Groups: rows of ids, and ranges of ids.
 
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::Groups;
 
 use super::columns;
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C26, C38};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S17;
@@ -17,7 +17,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     let path = level.path("groups");
     let rows = match level.node.rows("groups").await {
         Ok(Some(rows)) => rows,
-        Ok(None) => return lost(run, &path).await,
+        Ok(None) => return check_orphan_folders(run, &path).await,
         Err(error) => return run.blame(&S17, &path, &error),
     };
     let doc = match Groups::parse(rows.attributes().clone()) {
@@ -73,7 +73,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
                 run.add(finding(&C38).with_details(told.0, told.1, told.2));
                 continue;
             }
-            let mut bad = int64s(&ids).enumerate().filter(|(_, id)| !is_object(*id));
+            let mut bad = i64s_from_le(&ids).enumerate().filter(|(_, id)| !is_object(*id));
             if let Some((n, id)) = bad.next() {
                 let found = format!("{id}, and {} more that are not", bad.count());
                 let finding = finding(&C26).at(to_u64(n).saturating_mul(8));

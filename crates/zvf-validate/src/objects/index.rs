@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::{IdForm, ObjectIndex};
 use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
 use zvf_store::{Rows, StoreError};
 
 use super::dense::Table;
 use super::look::Entry;
-use crate::array::lost;
+use crate::array::check_orphan_folders;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{int64s, to_u64};
 use crate::rules::consistency::{C2, C24, C26};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::pyramid::P7;
@@ -76,7 +76,7 @@ pub(crate) async fn open(
         Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
     };
     let doc = match node.as_deref() {
-        None => return lost(run, &path).await.map(|()| None),
+        None => return check_orphan_folders(run, &path).await.map(|()| None),
         Some(Node::Array(_)) => {
             run.add(Finding::new(&S15, &path).with_details("node", "a group", "an array"));
             return Ok(None);
@@ -208,7 +208,7 @@ pub(crate) async fn ids(
             Ok(bytes) => bytes,
             Err(error) => return run.blame(&C2, &path, &error),
         };
-        for (row, id) in (at..).zip(int64s(&bytes)) {
+        for (row, id) in (at..).zip(i64s_from_le(&bytes)) {
             if last.is_some_and(|last| last > id) {
                 descends = descends.or(Some(row));
             }

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{BlockFragments, Manifest};
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 
 use crate::chunks::{ChunkTable, Ends};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::num::{int64s, mixed, to_u64, to_usize};
 use crate::rules::consistency::C9;
 use crate::rules::geometry::{G6, G8};
+use crate::splitmix::splitmix64;
 
 /// What manifests are compared with.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ pub(crate) struct RowsLooked {
 /// Looks at the rows from `first` on; those that are not taken are none.
 pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
     let mut looked = RowsLooked {
-        found: sought.fresh.fresh(),
+        found: sought.fresh.new_empty(),
         present: 0,
         named: Vec::new(),
         claims: Vec::new(),
@@ -168,11 +169,11 @@ impl RowsLooked {
             self.holds_something(sought, row);
         }
         let (mut sums, mut last) = (Sums { known: true, ..Sums::default() }, None);
-        let components = to_usize(sought.sid_ndim);
+        let components = saturating_usize(sought.sid_ndim);
         let stride = components.saturating_add(1).saturating_mul(8);
         let mut at = 0_u64;
         for reference in blocks.chunks_exact(stride) {
-            let numbers: Vec<i64> = int64s(reference).collect();
+            let numbers: Vec<i64> = i64s_from_le(reference).collect();
             let (chunk, fragment) = numbers.split_at_checked(components).unwrap_or_default();
             let place = sought.chunks.find(chunk);
             if place.is_none() {
@@ -226,7 +227,7 @@ impl RowsLooked {
             *last = None;
             return;
         };
-        if let Some(over) = over(fragments, count) {
+        if let Some(over) = first_missing_fragment(fragments, count) {
             let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
             self.found.add(finding.with_details(
                 "fragment",
@@ -243,7 +244,7 @@ impl RowsLooked {
         let ends = sought.chunks.ends_of(place);
         let base = sought.chunks.fragment(place, 0);
         for fragment in fragments {
-            let number = base.and_then(|base| base.checked_add(to_usize(fragment)));
+            let number = base.and_then(|base| base.checked_add(saturating_usize(fragment)));
             if let Some(number) = number.filter(|_| sought.claims) {
                 self.claims.push((number, row));
             }
@@ -270,7 +271,7 @@ impl RowsLooked {
         };
         let hash = |chunk: usize, row: u32| sought.chunks.end(chunk, row.into());
         let sum = hash(from.chunk, from.ends.last).wrapping_add(hash(to.chunk, to.ends.first));
-        self.bridges.push((from.chunk.min(to.chunk), mixed(sum)));
+        self.bridges.push((from.chunk.min(to.chunk), splitmix64(sum)));
     }
 
     /// G6, G8: what an object must add up to.
@@ -295,7 +296,7 @@ impl RowsLooked {
 }
 
 /// The first fragment that a chunk of `count` does not have.
-fn over(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
+fn first_missing_fragment(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
     match fragments {
         BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
         BlockFragments::Range { start, count: n } => {

@@ -19,13 +19,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::GeometryType;
 
 use self::index::Index;
 use self::look::{Entry, RowsLooked, Sought, look};
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::num::{to_u64, to_usize};
 use crate::pipeline::batches;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
@@ -77,7 +77,7 @@ impl Gathered {
         Self {
             present: 0,
             named: Vec::new(),
-            owners: owners.then(|| vec![0; to_usize(fragments)]),
+            owners: owners.then(|| vec![0; saturating_usize(fragments)]),
             bridges: (!bridges.is_empty() && run.options.takes_all()).then_some(bridges),
             shared: None,
         }
@@ -90,7 +90,7 @@ impl Gathered {
         index: &Index,
     ) -> Result<(), Stop> {
         let sought = Arc::new(Sought {
-            fresh: run.found.fresh(),
+            fresh: run.found.new_empty(),
             path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
             chunks: Arc::clone(&level.chunks),
@@ -137,7 +137,7 @@ impl Gathered {
             }
             run.step(&sought.path, to_u64(range.end), total)
         };
-        batches(to_usize(total), reading, looking, taking).await?;
+        batches(saturating_usize(total), reading, looking, taking).await?;
         run.checked.objects = run.checked.objects.saturating_add(total);
         if unread {
             level.objects.named = None;
@@ -155,7 +155,7 @@ impl Gathered {
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in looked.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
-                let row = crate::num::saturating_u32(row.saturating_add(1));
+                let row = zvf_format::num::saturating_u32(row.saturating_add(1));
                 if *owner == 0 || *owner == row {
                     *owner = row;
                 } else {
@@ -220,7 +220,7 @@ impl Gathered {
                 0 => NOBODY,
                 SEVERAL => SHARED,
                 row => {
-                    let row = to_usize(u64::from(row).saturating_sub(1));
+                    let row = saturating_usize(u64::from(row).saturating_sub(1));
                     let by_column =
                         level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
                     by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX))

@@ -185,8 +185,8 @@ pub(crate) const C29: Rule = Rule::error(
 pub(crate) const C30: Rule = Rule::error(
     "C30",
     "all",
-    "Vertex cells are encoded otherwise than as rows.",
-    "Draco cells are not decoded by this build: positions were not looked into.",
+    "Vertex cells are encoded in a way that cannot be decoded.",
+    "Write the level again; a build without the feature draco decodes streams of the sequential method only.",
 );
 pub(crate) const C31: Rule = Rule::warning(
     "C31",

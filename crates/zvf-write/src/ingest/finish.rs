@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
@@ -16,7 +17,6 @@ use crate::elements::{Elements, Places};
 use crate::extent::union;
 use crate::kinds::Ids;
 use crate::link::{Counts, LinkColumn, Links};
-use crate::num::{to_i64, to_u32, to_u64, to_usize};
 use crate::objects::Entry;
 use crate::report::{Notice, Report};
 use crate::run::Group;
@@ -59,7 +59,11 @@ impl Placed {
             Self::Held(places, order) => {
                 let placed = (0..given).filter_map(|number| Some((number, places.locate(number)?)));
                 for (number, (chunk, row)) in placed {
-                    each(number, order.rank(chunk), to_u32(to_usize(row)))?;
+                    each(
+                        number,
+                        order.rank(chunk),
+                        saturating_u32_from_usize(saturating_usize(row)),
+                    )?;
                 }
             }
             Self::Files(files) => {
@@ -236,7 +240,7 @@ impl Ingest {
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
         let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;
-        Ok(Outcome { ids: outcome.ids.within(self.scratch), ..outcome })
+        Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
     }
 }
 
@@ -347,7 +351,7 @@ impl Said<'_> {
     /// Its document.
     fn level(&self) -> LevelDoc {
         let mut level = LevelDoc::new(0);
-        level.vertex_count = to_i64(self.vertices);
+        level.vertex_count = saturating_i64(self.vertices);
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
         let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());
         let families = [

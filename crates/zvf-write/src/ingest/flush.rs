@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use rayon::prelude::*;
+use zvf_format::num::to_u64;
 use zvf_model::{Column, ColumnBuilder};
 
 use super::{Columns, Ingest};
@@ -13,7 +14,6 @@ use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
-use crate::num::to_u64;
 use crate::objects::{common_type, put_values};
 use crate::stages::{
     ColumnsRecord, Slice, sum, write_elements, write_field, write_ids, write_rows,
@@ -77,7 +77,7 @@ impl Ingest {
             let all = given.iter().map(|(_, field)| *field);
             let (dtype, width) = common_type(self.schema.kind, all)?;
             let put = |to: &mut [u8], from: &[u8]| {
-                put_values(to, from, crate::num::usize_from_u32(width))
+                put_values(to, from, zvf_format::num::usize_from_u32(width))
             };
             let (record, file) = write_field(stem, number, (dtype, width), &given, put)?;
             records.push(record);
@@ -118,7 +118,7 @@ impl Columns {
 }
 
 /// Empty builders of columns of the same types.
-pub(crate) fn like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
+pub(crate) fn builders_like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;
         Ok(ColumnBuilder::like(&column))

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use zvf_format::num::{
+    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
+};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
 
@@ -18,10 +21,9 @@ use crate::chunks::ChunkTable;
 use crate::columns::{Attribute, AttributeRecord};
 use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
-use crate::num::{to_i64, to_u32, to_u64, to_usize, usize_from_u32};
 use crate::objects::Objects;
 use crate::route;
-use crate::run::{Numbers, RoutedBatch, only};
+use crate::run::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{ColumnsRecord, Slice};
@@ -30,7 +32,7 @@ use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
 pub(crate) use finish::{Outcome, Placed, Said, bounds, convention, geometry_type};
-pub(crate) use flush::like;
+pub(crate) use flush::builders_like;
 
 /// One kind of geometry on its way into a level.
 #[derive(Debug)]
@@ -99,7 +101,7 @@ impl Columns {
 
     /// Bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
-        to_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
+        saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
     }
 
     /// Bytes of a row of all columns, as it is kept.
@@ -226,8 +228,8 @@ impl Ingest {
     /// the first tree and the first line.
     pub(crate) fn begin_at(&mut self, vertex: u64, tree: u64, line: u64) {
         self.given = vertex;
-        self.trees = to_i64(tree);
-        self.chains.lines = to_i64(line);
+        self.trees = saturating_i64(tree);
+        self.chains.lines = saturating_i64(line);
     }
 
     /// Puts aside what it holds when that is more than it may.
@@ -321,7 +323,7 @@ impl Ingest {
             let of_row = parts.flat_map(|(part, at)| std::iter::repeat_n(at, part.rows.len()));
             let of_row: Vec<u32> = of_row.collect();
             for column in repeated {
-                columns.push(only(&column, &of_row)?);
+                columns.push(select_rows(&column, &of_row)?);
             }
         }
         let mut taken = Taken {
@@ -362,7 +364,7 @@ impl Ingest {
                 *known == value || known.compare(&value) == Some(std::cmp::Ordering::Equal)
             };
             let bin = values.iter().position(same);
-            bin.map(|bin| to_i64(to_u64(bin))).ok_or_else(|| {
+            bin.map(|bin| saturating_i64(to_u64(bin))).ok_or_else(|| {
                 WriteError::unfit(kind, what(), "one of the values of the schema", value)
             })
         };
@@ -389,7 +391,8 @@ impl Ingest {
             None if kind == Kind::Line => {
                 let first = self.next.unwrap_or(self.chains.lines);
                 let pairs = chain::pairs(batch.len(), first)?;
-                self.next = self.next.map(|next| next.saturating_add(to_i64(to_u64(pairs.len()))));
+                self.next =
+                    self.next.map(|next| next.saturating_add(saturating_i64(to_u64(pairs.len()))));
                 pairs
             }
             None => {
@@ -399,7 +402,8 @@ impl Ingest {
         };
         if kind == Kind::Line {
             chain::check_lines(parts.iter().filter(|part| !part.rows.is_empty()))?;
-            self.chains.lines = self.chains.lines.saturating_add(to_i64(to_u64(parts.len())));
+            self.chains.lines =
+                self.chains.lines.saturating_add(saturating_i64(to_u64(parts.len())));
         }
         Ok(parts)
     }
@@ -410,7 +414,7 @@ impl Ingest {
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
         let trees = if kind == Kind::Skeleton {
             tree::check_width(batch.elements().map_or(2, zvf_model::Elements::width))?;
-            Some(tree::trees(to_u32(rows), edges, self.given)?)
+            Some(tree::trees(saturating_u32_from_usize(rows), edges, self.given)?)
         } else {
             None
         };
@@ -449,11 +453,11 @@ impl Ingest {
         }
         if let Some(trees) = trees {
             let first = self.trees;
-            self.trees = first.saturating_add(to_i64(to_u64(trees.roots.len())));
+            self.trees = first.saturating_add(saturating_i64(to_u64(trees.roots.len())));
             return trees.tree.iter().map(|tree| first.saturating_add((*tree).into())).collect();
         }
         if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
-            let first = to_i64(self.given);
+            let first = saturating_i64(self.given);
             return (first..).take(rows).collect();
         }
         vec![0; rows]
@@ -470,13 +474,13 @@ impl Ingest {
             let fresh = usize::from(self.whole.is_none());
             (vec![*self.whole.get_or_insert(next); rows], fresh)
         };
-        self.next = Some(next.saturating_add(to_i64(to_u64(taken))));
+        self.next = Some(next.saturating_add(saturating_i64(to_u64(taken))));
         ids
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
     fn within_bounds(&mut self, mut taken: Taken) -> Result<(Taken, u32), WriteError> {
-        let rows = to_u32(taken.positions.len());
+        let rows = saturating_u32_from_usize(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
         else {
             return Ok((taken, rows));
@@ -498,9 +502,9 @@ impl Ingest {
         }
         let keep: Vec<u32> =
             (0..rows).zip(&inside).filter(|(_, in_)| **in_).map(|(r, _)| r).collect();
-        taken.positions = only(&taken.positions, &keep)?;
+        taken.positions = select_rows(&taken.positions, &keep)?;
         for field in &mut taken.fields {
-            *field = only(field, &keep)?;
+            *field = select_rows(field, &keep)?;
         }
         let kept = |at: &u32| inside.get(usize_from_u32(*at)).copied().unwrap_or(false);
         let mut at = 0..rows;
@@ -508,6 +512,6 @@ impl Ingest {
         let mut at = 0..rows;
         taken.leading.retain(|_| at.next().as_ref().is_some_and(kept));
         self.left_out = self.left_out.saturating_add(strays);
-        Ok((taken, to_u32(keep.len())))
+        Ok((taken, saturating_u32_from_usize(keep.len())))
     }
 }

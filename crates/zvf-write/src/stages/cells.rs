@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_store::{Build, CellSink};
 
 use super::file::{Output, Written};
@@ -23,7 +24,6 @@ use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::ingest::Grouping;
-use crate::num::{to_u32, to_u64};
 use crate::run::{Group, gather};
 
 /// What the step wrote.
@@ -136,9 +136,12 @@ pub(crate) fn run(
                 }
             }
             if linked {
-                fragments.write(&to_u32(done.groups.len()).to_le_bytes())?;
+                fragments.write(&saturating_u32_from_usize(done.groups.len()).to_le_bytes())?;
                 for group in &done.groups {
-                    fragments.write(&to_u32(crate::num::to_usize(group.start)).to_le_bytes())?;
+                    fragments.write(
+                        &saturating_u32_from_usize(zvf_format::num::saturating_usize(group.start))
+                            .to_le_bytes(),
+                    )?;
                 }
             }
         }
@@ -166,10 +169,15 @@ fn push_entries(
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
-                let object =
-                    done.owners.get(crate::num::usize_from_u32(fragment)).copied().unwrap_or(0);
-                let row = |row: u64| ascending_u32(to_u32(crate::num::to_usize(row)));
-                let first = crate::num::to_usize(group.start);
+                let object = done
+                    .owners
+                    .get(zvf_format::num::usize_from_u32(fragment))
+                    .copied()
+                    .unwrap_or(0);
+                let row = |row: u64| {
+                    ascending_u32(saturating_u32_from_usize(zvf_format::num::saturating_usize(row)))
+                };
+                let first = zvf_format::num::saturating_usize(group.start);
                 let order = done.numbers.get(first).copied().unwrap_or(0);
                 let last = group.start.saturating_add(group.count).saturating_sub(1);
                 let ends = [row(group.start), row(last)].concat();

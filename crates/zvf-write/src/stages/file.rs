@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use zvf_format::num::to_u64;
 
 use crate::WriteError;
-use crate::num::to_u64;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub(crate) struct Output {
 impl Output {
     /// Begins the file at `path`.
     pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
-        let fresh = fresh(&path);
+        let fresh = temporary_path(&path);
         let file = File::create_new(&fresh).map_err(WriteError::Scratch)?;
         let file = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0 })
@@ -97,7 +97,7 @@ impl Written {
 
 /// A name for a file that shall become `path`, and that nobody else gives to one. Processes on many
 /// machines, or in many containers, often have the same number: it is random.
-pub(crate) fn fresh(path: &Path) -> PathBuf {
+pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = *PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +137,7 @@ mod tests {
             "a.rows: expected 9 bytes with checksum e3069283, found 9 bytes with checksum 7c9ae3c1"
                 .replace("7c9ae3c1", &format!("{:08x}", crc32c::crc32c(b"123456780")))
         );
-        assert_ne!(fresh(&path), fresh(&path));
+        assert_ne!(temporary_path(&path), temporary_path(&path));
         drop(Output::create(path).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

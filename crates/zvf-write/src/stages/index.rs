@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use zvf_format::manifest::{Manifest, ManifestBuilder};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
@@ -16,7 +17,6 @@ use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, number, number_u32};
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::num::{to_u64, to_usize, usize_from_u32};
 use crate::objects::{absent, attribute_plan, put_values};
 
 /// All ids, in a file of their own.
@@ -46,7 +46,7 @@ impl Ids {
             let Some(id) = heads.into_iter().flatten().min() else { break };
             if last != Some(id) {
                 out.write(&super::sorted::ascending(id))?;
-                ids.sparse |= crate::num::to_i64(ids.count) != id;
+                ids.sparse |= zvf_format::num::saturating_i64(ids.count) != id;
                 ids.count = ids.count.saturating_add(1);
             }
             last = Some(id);
@@ -171,7 +171,8 @@ async fn write_field(
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (path, _, own) in &given {
-        let stride = to_usize(own.size).saturating_mul(usize_from_u32(width)).saturating_add(16);
+        let stride =
+            saturating_usize(own.size).saturating_mul(usize_from_u32(width)).saturating_add(16);
         sources.push(KWayMerge::open(std::slice::from_ref(path), stride)?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
+use zvf_format::num::saturating_u32_from_usize;
 use zvf_model::Kind;
 
 use super::cells::{ENTRY, PLACE};
@@ -32,7 +33,6 @@ use super::sorted::{
 use crate::WriteError;
 use crate::columns::Attribute;
 use crate::link::Links;
-use crate::num::to_u32;
 
 /// What the step found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,7 +218,7 @@ fn each_element(
     let mut record = vec![0; attributes.fold(vertices, usize::saturating_add)];
     let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("elements"))?);
     let mut numbers = Vec::with_capacity(slice.width);
-    for element in 0..to_u32(crate::num::to_usize(slice.elements)) {
+    for element in 0..saturating_u32_from_usize(zvf_format::num::saturating_usize(slice.elements)) {
         file.read_exact(&mut record).map_err(WriteError::Scratch)?;
         let (named, rest) = record.split_at_checked(vertices).unwrap_or((&[], &[]));
         numbers.clear();

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -27,7 +28,6 @@ use crate::chunks::{ChunkTable, Fast, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
 use crate::ingest::{Columns, Grouping, bounds};
-use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 use crate::route::Segment;
 use crate::run::{Numbers, RoutedBatch};
 use crate::schema::Schema;
@@ -99,7 +99,8 @@ impl Known {
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
-        let (columns, codes) = columns(schema.kind, to_u32(schema.axes.len()), &slices)?;
+        let (columns, codes) =
+            columns(schema.kind, saturating_u32_from_usize(schema.axes.len()), &slices)?;
         let (width, element_attributes) = elements(schema.kind, &slices)?;
         let mut rows = vec![0_u64; table.len()];
         let mut sources: Vec<Source> = Vec::with_capacity(slices.len());
@@ -446,6 +447,7 @@ fn elements(kind: Kind, slices: &[Slice]) -> Result<(usize, Vec<Attribute>), Wri
 /// Codes of a slice as those of all.
 fn recoded(kept: &[u8], codes: &[u32]) -> Bytes {
     let (kept, _) = kept.as_chunks::<4>();
-    let code = |own: &[u8; 4]| codes.get(to_usize(u32::from_le_bytes(*own).into())).copied();
+    let code =
+        |own: &[u8; 4]| codes.get(saturating_usize(u32::from_le_bytes(*own).into())).copied();
     kept.iter().flat_map(|own| code(own).unwrap_or(u32::MAX).to_le_bytes()).collect()
 }

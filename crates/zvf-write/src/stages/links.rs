@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Fragments;
 use zvf_store::{Build, CellSink};
 
@@ -25,7 +26,6 @@ use crate::cells::{Frame, sound};
 use crate::chunks::Fast;
 use crate::columns::Written;
 use crate::link::{LinkColumn, Links, Segment};
-use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ pub(crate) fn run(
 ) -> Result<LinksRecord, WriteError> {
     let frame = known.frame(build);
     let step = Step::new(known, &frame)?;
-    let lowest = ascending_u32(to_u32(share.start));
+    let lowest = ascending_u32(saturating_u32_from_usize(share.start));
     let mut records = KWayMerge::from(joined, record_width(known), &lowest)?;
     let mut fragments = BufReader::with_capacity(1 << 16, open(fragments)?);
     let mut arrays = Open::default();
@@ -200,7 +200,7 @@ impl<'a> Step<'a> {
             let start = ends.len().saturating_mul(8).saturating_add(12);
             let attributes = record.get(start..).unwrap_or(&[]).to_vec();
             if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
-                self.between(of, &ends, &attributes)?;
+                self.place_between(of, &ends, &attributes)?;
                 continue;
             }
             let rows: Vec<u64> = ends.iter().map(|(_, row)| u64::from(*row)).collect();
@@ -221,7 +221,12 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    fn between(&self, of: &mut OfChunk, ends: &[End], attributes: &[u8]) -> Result<(), WriteError> {
+    fn place_between(
+        &self,
+        of: &mut OfChunk,
+        ends: &[End],
+        attributes: &[u8],
+    ) -> Result<(), WriteError> {
         let keys = ends.iter().map(|(chunk, _)| self.known.table.key(*chunk));
         let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
         let given = keys.iter().zip(ends);
@@ -360,5 +365,5 @@ fn starts(file: &mut impl std::io::Read) -> Result<Vec<u64>, WriteError> {
         Ok::<_, WriteError>(u32::from_le_bytes(word))
     };
     let count = next(file)?;
-    (0..to_usize(count.into())).map(|_| next(file).map(u64::from)).collect()
+    (0..saturating_usize(count.into())).map(|_| next(file).map(u64::from)).collect()
 }

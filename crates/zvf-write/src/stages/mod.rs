@@ -32,11 +32,12 @@ mod sorted;
 use std::path::{Path, PathBuf};
 
 use zvf_format::key::Offsets;
+use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
-pub(crate) use file::{Output, Written, fresh};
+pub(crate) use file::{Output, Written, temporary_path};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::{Known, row_bytes};
 pub(crate) use links::LinksRecord;
@@ -51,7 +52,6 @@ use crate::cells::Arrays;
 use crate::cells::Meaning;
 use crate::ingest::{Grouping, Outcome, Placed, Said};
 use crate::kinds::Ids;
-use crate::num::to_u64;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
 

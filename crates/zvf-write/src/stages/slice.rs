@@ -17,6 +17,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::Field;
 
@@ -27,7 +28,6 @@ use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
-use crate::num::{to_u32, to_u64};
 use crate::run::{RoutedBatch, gather_as_given};
 
 /// What is known of a slice.
@@ -106,7 +106,8 @@ pub(crate) fn write_rows<'a>(
     let mut rows = Output::create(file(stem, "rows"))?;
     let mut chunks = Output::create(file(stem, "chunks"))?;
     for chunk in table.order(&[], None).chunks {
-        let places = by_chunk.get(crate::num::usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
+        let places =
+            by_chunk.get(zvf_format::num::usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
         if places.is_empty() {
             continue;
         }
@@ -116,8 +117,8 @@ pub(crate) fn write_rows<'a>(
         }
         let owners = owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
-        chunks.write(&to_u32(gathered.numbers.len()).to_le_bytes())?;
-        chunks.write(&to_u32(owners.len()).to_le_bytes())?;
+        chunks.write(&saturating_u32_from_usize(gathered.numbers.len()).to_le_bytes())?;
+        chunks.write(&saturating_u32_from_usize(owners.len()).to_le_bytes())?;
         for column in &gathered.columns {
             rows.write(column)?;
         }
@@ -134,12 +135,12 @@ pub(crate) fn write_rows<'a>(
 pub(crate) fn write_elements(stem: &Path, elements: &mut Elements) -> Result<Written, WriteError> {
     let columns = elements.finish_columns();
     let mut out = Output::create(file(stem, "elements"))?;
-    for number in 0..to_u32(elements.len()) {
+    for number in 0..saturating_u32_from_usize(elements.len()) {
         for vertex in elements.vertices(number) {
             out.write(&vertex.to_le_bytes())?;
         }
         for column in &columns {
-            out.write(column.row(crate::num::usize_from_u32(number)))?;
+            out.write(column.row(zvf_format::num::usize_from_u32(number)))?;
         }
     }
     out.finish()
@@ -160,7 +161,8 @@ pub(crate) fn write_field(
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
 ) -> Result<(FieldRecord, Written), WriteError> {
-    let stride = crate::num::to_usize(dtype.size).saturating_mul(crate::num::usize_from_u32(width));
+    let stride = zvf_format::num::saturating_usize(dtype.size)
+        .saturating_mul(zvf_format::num::usize_from_u32(width));
     let path = file(stem, &format!("field-{number}"));
     let mut sorter = ExternalSorter::new(path, stride.saturating_add(16), FIELD_MEMORY);
     let mut value = vec![0; stride];

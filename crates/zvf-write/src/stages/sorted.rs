@@ -8,10 +8,10 @@ use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, Written, open};
 use crate::WriteError;
-use crate::num::{to_u32, to_u64, to_usize, usize_from_u32};
 
 /// Takes records in any order.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl ExternalSorter {
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
-        let records = to_usize(memory).checked_div(width.saturating_add(4)).unwrap_or(0);
+        let records = saturating_usize(memory).checked_div(width.saturating_add(4)).unwrap_or(0);
         let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
         Self { path, width, most, held: Vec::new(), runs: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl ExternalSorter {
             let start = usize_from_u32(*number).saturating_mul(self.width);
             self.held.get(start..start.saturating_add(self.width)).unwrap_or(&[])
         };
-        let mut order: Vec<u32> = (0..to_u32(count)).collect();
+        let mut order: Vec<u32> = (0..saturating_u32_from_usize(count)).collect();
         order.par_sort_unstable_by(|a, b| record(a).cmp(record(b)));
         let mut out = Output::create(path)?;
         order.iter().try_for_each(|number| out.write(record(number)))?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::path_exists;
 use super::plan::Task;
 use crate::WriteError;
-use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, fresh};
+use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, temporary_path};
 
 /// The journal in a folder.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Journal {
 
 /// Writes a small file whole, in place of one that is there.
 pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
-    let fresh = fresh(path);
+    let fresh = temporary_path(path);
     let written = File::create(&fresh).and_then(|mut file| {
         file.write_all(bytes)?;
         if sync { file.sync_all() } else { Ok(()) }

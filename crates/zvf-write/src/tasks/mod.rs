@@ -197,7 +197,7 @@ impl Tasks {
     /// When there is no such slice.
     pub fn router(&self, slice: u32) -> Result<Router, WriteError> {
         let task = Task { stage: Stage::Route, number: slice };
-        let place = crate::num::usize_from_u32(slice);
+        let place = zvf_format::num::usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
             return Err(refused(
                 task,
@@ -256,7 +256,7 @@ impl Tasks {
             Stage::Route => return Ok(false),
             Stage::Cells => Record::Cells(stages::cells(known, &build, share, &stem)?),
             Stage::Join => {
-                let number = crate::num::usize_from_u32(task.number);
+                let number = zvf_format::num::usize_from_u32(task.number);
                 Record::Join(stages::join(known, number, &self.stems(Stage::Cells), &stem)?)
             }
             Stage::Links => {

@@ -85,7 +85,7 @@ async fn objects(backend: &FaultStore) -> BTreeMap<String, Bytes> {
 }
 
 /// What one process writes that nothing happens to.
-async fn whole() -> BTreeMap<String, Bytes> {
+async fn build_in_one_process() -> BTreeMap<String, Bytes> {
     let backend = Arc::new(FaultStore::new());
     let store: Arc<dyn ObjectStore> = backend.clone();
     let mut writer = Writer::in_object_store(store, "a.zv", schema(), options()).await.unwrap();
@@ -102,7 +102,7 @@ fn is_claim(path: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_at_every_operation() {
-    let wanted = whole().await;
+    let wanted = build_in_one_process().await;
     let (count, release) = {
         let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
         plan(folder.path());
@@ -159,7 +159,7 @@ async fn every_fault_at_every_operation() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_never_came_is_found_out_by_the_next() {
-    let wanted = whole().await;
+    let wanted = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
     // All goes well up to the root document, and nothing is heard from then on.
@@ -198,7 +198,7 @@ async fn a_store_that_somebody_else_put_there_is_theirs() {
 
 #[tokio::test]
 async fn an_object_that_is_gone_is_written_again() {
-    let wanted = whole().await;
+    let wanted = build_in_one_process().await;
     let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
     plan(folder.path());
     let tasks = open(&backend, folder.path()).unwrap();

@@ -74,7 +74,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 const SIZES: [usize; 3] = [40, 31, 57];
 
 /// The store that one process writes.
-async fn whole(address: &str, kind: Kind, sharded: bool) {
+async fn build_in_one_process(address: &str, kind: Kind, sharded: bool) {
     let mut writer = Writer::create(address, schema(kind, sharded), options()).await.unwrap();
     let mut first = 0;
     for count in SIZES {
@@ -151,7 +151,7 @@ proptest! {
         let (single, many) = (at("one/a.zv"), at("many/a.zv"));
         let (single, many) = (single.to_str().unwrap(), many.to_str().unwrap());
         run(async {
-            whole(single, kind, sharded).await;
+            build_in_one_process(single, kind, sharded).await;
             let plan = plan(kind, sharded, shares);
             assert!(plan.create(&at("many/work")).unwrap());
             assert!(!plan.create(&at("many/work")).unwrap());

@@ -6,10 +6,10 @@
 //!
 //! Not here: the links themselves (`link`), which join the runs of an object in its manifest's order.
 
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
-use crate::num::{to_u32, to_u64, usize_from_u32};
 use crate::objects::Entry;
 
 /// The runs so far.
@@ -53,7 +53,7 @@ impl Chains {
                 match self.entries.last_mut().filter(|_| goes_on) {
                     Some(entry) => entry.last = last,
                     None => {
-                        let fragment = to_u32(chunk.owners.len());
+                        let fragment = saturating_u32_from_usize(chunk.owners.len());
                         chunk.owners.push(part.object.0);
                         let object = part.object.0;
                         self.entries.push(Entry { object, chunk: number, fragment, first, last });

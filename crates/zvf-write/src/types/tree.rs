@@ -8,10 +8,10 @@
 //!
 //! Trees come whole: an edge names vertices of its own batch.
 
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Kind, ObjectId};
 
 use crate::WriteError;
-use crate::num::{to_u32, usize_from_u32};
 
 /// The rows of a batch, tree by tree.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
         let slot = parents.get_mut(*child);
         if let Some(slot) = slot {
             if *slot != NONE {
-                return Err(fault(to_u32(*child), "has two parents"));
+                return Err(fault(saturating_u32_from_usize(*child), "has two parents"));
             }
-            *slot = to_u32(*parent);
+            *slot = saturating_u32_from_usize(*parent);
         }
         if let Some(count) = ends.get_mut(*parent) {
             *count = count.saturating_add(1);
@@ -57,7 +57,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
         if let Some(start) = starts.get_mut(*parent) {
             *start = start.saturating_sub(1);
             if let Some(to) = children.get_mut(usize_from_u32(*start)) {
-                *to = to_u32(*child);
+                *to = saturating_u32_from_usize(*child);
             }
         }
     }
@@ -99,7 +99,7 @@ impl Trees {
         let of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) = pairs.iter().find(|[child, parent]| of(*child) != of(*parent)) {
-            let vertex = first.saturating_add(to_u32(*child).into());
+            let vertex = first.saturating_add(saturating_u32_from_usize(*child).into());
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
         let mut rooted: Vec<i64> =
@@ -116,7 +116,7 @@ pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
     match several {
         Some(same) => {
             let object = ObjectId(same.first().copied().unwrap_or(0));
-            Err(WriteError::Roots { object, roots: to_u32(same.len()).into() })
+            Err(WriteError::Roots { object, roots: saturating_u32_from_usize(same.len()).into() })
         }
         None => Ok(()),
     }

@@ -195,15 +195,15 @@ impl Given {
 
 /// All of a store.
 pub(crate) async fn read(memory: Arc<dyn ObjectStore>) -> Batch {
-    whole(memory, &Query::all()).await
+    read_all(memory, &Query::all()).await
 }
 
 /// All of one kind of a store.
 pub(crate) async fn read_kind(memory: Arc<dyn ObjectStore>, kind: Kind) -> Batch {
-    whole(memory, &Query::all().of_kind(kind)).await
+    read_all(memory, &Query::all().of_kind(kind)).await
 }
 
-async fn whole(memory: Arc<dyn ObjectStore>, query: &Query) -> Batch {
+async fn read_all(memory: Arc<dyn ObjectStore>, query: &Query) -> Batch {
     let store = open(memory).await;
     let answer = Reader::new(store).run(query).await.unwrap();
     assert!(answer.complete && answer.missing.is_empty());

@@ -82,11 +82,11 @@ impl Layout {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::after(files, recipe, 0, progress)
+        Self::starting_at_id(files, recipe, 0, progress)
     }
 
     /// The same, where ids below `next` are those of files of other kinds.
-    pub(super) fn after(
+    pub(super) fn starting_at_id(
         files: &[PathBuf],
         recipe: &Recipe,
         next: i64,
@@ -126,14 +126,14 @@ impl Layout {
         let mut high = vec![f64::NEG_INFINITY; axes];
         for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
             before.push(vertices);
-            let reader = reader?;
+            let mut reader = reader?;
             for left_out in &reader.header().left_out {
                 if !header.left_out.contains(left_out) {
                     header.left_out.push(left_out.clone());
                 }
             }
             let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
-            for (number, piece) in reader.enumerate() {
+            for (number, piece) in reader.by_ref().enumerate() {
                 let piece = piece.map_err(|error| in_file(file, error.into()))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
@@ -161,6 +161,11 @@ impl Layout {
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
                 go(progress, Stage::Look, vertices)?;
+            }
+            for note in reader.notes() {
+                if !header.left_out.contains(&note) {
+                    header.left_out.push(note);
+                }
             }
             shifts.push(numbering.end(one));
         }

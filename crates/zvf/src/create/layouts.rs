@@ -71,7 +71,7 @@ impl Layouts {
         }
         let (mut each, mut next) = (Vec::with_capacity(kinds.len()), 0);
         for (_, files) in kinds {
-            let layout = Layout::after(&files, recipe, next, progress)?;
+            let layout = Layout::starting_at_id(&files, recipe, next, progress)?;
             next = layout.next;
             each.push((files, layout));
         }
@@ -109,6 +109,9 @@ impl Layouts {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         };
         let mut whole = schema(&first, recipe.bins.as_deref(), recipe.codecs.clone())?;
+        if let Some(draco) = recipe.draco {
+            whole = whole.with_draco(draco);
+        }
         for kind in self.iter().skip(1).map(|layout| layout.header.kind) {
             whole = whole.and(kind)?;
         }

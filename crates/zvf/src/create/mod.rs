@@ -70,6 +70,8 @@ pub struct Recipe {
     pub shard_shape: Option<Vec<u64>>,
     /// How cells are kept.
     pub codecs: CodecPipeline,
+    /// Whether vertices are kept as Draco streams, and on which grid.
+    pub draco: Option<zvf_write::DracoPositions>,
     /// Memory and scratch space of the writer, and how the store is made.
     pub write: WriteOptions,
 }
@@ -86,6 +88,7 @@ impl Default for Recipe {
             shard: true,
             shard_shape: None,
             codecs: CodecPipeline::none(),
+            draco: None,
             write: WriteOptions::default(),
         }
     }
@@ -238,6 +241,10 @@ async fn at_once(
 ) -> Result<Report, Error> {
     let schema =
         schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    let schema = match recipe.draco {
+        Some(draco) => schema.with_draco(draco),
+        None => schema,
+    };
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut beside = Beside::default();
     for (file, shift) in files.iter().zip(&layout.shifts) {

@@ -311,7 +311,7 @@ impl Ingest {
             match self.source.shift(pieces.input).apply(piece)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
                 Piece::Elements { rows, fields } => {
-                    let rows = pushed(&rows, self.source.before(pieces.input))?;
+                    let rows = pushed(&rows, self.source.count_before(pieces.input))?;
                     router.push_elements(&rows, &fields)?;
                 }
                 Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions};
+use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
 use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
 use zvf_store::CodecPipeline;
@@ -29,12 +29,37 @@ pub(super) struct Source {
     types: Vec<(String, String)>,
     dtype: Option<String>,
     triangles: bool,
+    #[serde(default)]
+    text: Option<Text>,
     batch_rows: usize,
     read_memory: u64,
     bins: Option<Vec<f64>>,
     codecs: Vec<Json>,
     compat: bool,
     replace: bool,
+}
+
+/// How tables of text are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Text {
+    separator: Option<u8>,
+    has_header: bool,
+    comment: Option<u8>,
+    missing: Vec<String>,
+    skip_bad_rows: bool,
+}
+
+impl Text {
+    fn new(options: &TextOptions) -> Self {
+        let TextOptions { separator, has_header, comment, missing, skip_bad_rows } =
+            options.clone();
+        Self { separator, has_header, comment, missing, skip_bad_rows }
+    }
+
+    fn options(self) -> TextOptions {
+        let Self { separator, has_header, comment, missing, skip_bad_rows } = self;
+        TextOptions { separator, has_header, comment, missing, skip_bad_rows }
+    }
 }
 
 /// A file, as it was when the plan was made.
@@ -55,11 +80,12 @@ impl Source {
         layout: &Layout,
         recipe: &Recipe,
     ) -> Result<Self, Error> {
-        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory } = &recipe.read;
+        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory, text, .. } =
+            &recipe.read;
         let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let known = known.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
-            let (bytes, modified) = about(&path)?;
+            let (bytes, modified) = fingerprint(&path)?;
             Ok(Known { path, bytes, modified, before: *before, shift: *shift })
         });
         Ok(Self {
@@ -74,6 +100,7 @@ impl Source {
             types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
             dtype: positions.map(|dtype| dtype.to_string()),
             triangles: *polygons == Polygons::Triangles,
+            text: Some(Text::new(text)),
             batch_rows: *batch_rows,
             read_memory: *memory,
             bins: recipe.bins.clone(),
@@ -118,8 +145,10 @@ impl Source {
             columns,
             positions: self.dtype.as_ref().map(|dtype| Dtype::parse(dtype)).transpose()?,
             polygons: if self.triangles { Polygons::Triangles } else { Polygons::Same },
+            text: self.text.clone().map(Text::options).unwrap_or_default(),
             batch_rows: self.batch_rows,
             memory: self.read_memory,
+            ..ReadOptions::default()
         };
         Ok(Recipe {
             format: self.format.as_deref().and_then(Format::from_token),
@@ -139,7 +168,7 @@ impl Source {
     /// One of the files, as long as it is what it was.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
         let Some(known) = self.files.get(number) else { return Ok(None) };
-        let (bytes, modified) = about(&known.path)?;
+        let (bytes, modified) = fingerprint(&known.path)?;
         if (bytes, &modified) != (known.bytes, &known.modified) {
             return Err(Error::not_as_planned(&known.path.display().to_string()));
         }
@@ -147,7 +176,7 @@ impl Source {
     }
 
     /// Vertices of the files before one of them.
-    pub(super) fn before(&self, number: usize) -> u64 {
+    pub(super) fn count_before(&self, number: usize) -> u64 {
         self.files.get(number).map_or(0, |known| known.before)
     }
 
@@ -174,7 +203,7 @@ pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
 }
 
 /// How long a file is, and when it was changed.
-fn about(path: &Path) -> Result<(u64, String), Error> {
+fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok((about.len(), modified.map_or_else(String::new, |at| at.as_nanos().to_string())))

@@ -4,7 +4,7 @@
 //! are told as one. Without a listing, the arrays that documents name are told, with the chunks they
 //! record; their bytes are unknown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
@@ -88,12 +88,14 @@ struct Found {
 
 async fn listed(
     store: &Store,
-    objects: impl Iterator<Item = (&str, u64)>,
+    objects: impl Iterator<Item = (&str, u64)> + Clone,
 ) -> Result<Arrays, Error> {
     let small = store.family() != LayoutFamily::C;
+    let documented = objects.clone().filter_map(|(key, _)| key.strip_suffix("/zarr.json"));
+    let nodes: HashSet<&str> = documented.collect();
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     for (key, bytes) in objects {
-        let Some((path, rest)) = array_of(key, small) else { continue };
+        let Some((path, rest)) = array_of(key, small, &nodes) else { continue };
         let entry = found.entry(path.to_owned()).or_default();
         entry.stored.add(bytes);
         let is_document = rest.ends_with("zarr.json");
@@ -112,19 +114,18 @@ async fn listed(
     Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
 }
 
-/// The array that an object belongs to, and the rest of its key. Chunks lie below `c`.
-fn array_of(key: &str, small: bool) -> Option<(&str, &str)> {
+/// The node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below its
+/// document.
+fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a str, &'a str)> {
     if small && let Some(split) = family_of(key) {
         return Some(split);
     }
-    let (node, rest) = match key.rsplit_once("/c/") {
-        Some((node, _)) => (node, key.get(node.len().checked_add(1)?..)?),
-        None => match key.strip_suffix("/c") {
-            Some(node) => (node, "c"),
-            None => (key.strip_suffix("/zarr.json")?, "zarr.json"),
-        },
-    };
-    Some((node, rest))
+    if let Some(node) = key.strip_suffix("/zarr.json") {
+        return Some((node, "zarr.json"));
+    }
+    let mut splits = key.rmatch_indices('/').map(|(at, _)| key.split_at(at));
+    let (node, rest) = splits.find(|(node, _)| nodes.contains(node))?;
+    Some((node, rest.strip_prefix('/')?))
 }
 
 /// The family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
@@ -229,12 +230,26 @@ mod tests {
 
     #[test]
     fn objects_find_their_array() {
+        let nodes = [
+            "0",
+            "0/vertices",
+            "0/dots",
+            "0/v2",
+            "parametric/scalar",
+            "0/groups/data",
+            "0/cross_chunk_links/0/data",
+        ];
+        let nodes = HashSet::from(nodes);
         for (key, small, expected) in [
             ("zarr.json", false, None),
             ("0/zarr.json", false, Some(("0", "zarr.json"))),
             ("0/vertices/zarr.json", false, Some(("0/vertices", "zarr.json"))),
             ("0/vertices/c/1/2/3", false, Some(("0/vertices", "c/1/2/3"))),
             ("parametric/scalar/c", false, Some(("parametric/scalar", "c"))),
+            ("0/dots/c.1.2.3", false, Some(("0/dots", "c.1.2.3"))),
+            ("0/v2/1.2.3", false, Some(("0/v2", "1.2.3"))),
+            ("0/v2/1/2/3", false, Some(("0/v2", "1/2/3"))),
+            ("notes/readme.txt", false, None),
             ("0/vertices/1.-2.3/c/0", true, Some(("0/vertices", "1.-2.3/c/0"))),
             ("0/vertices/zarr.json", true, Some(("0/vertices", "zarr.json"))),
             ("0/vertices/__shard_0/c/0", true, Some(("0/vertices", "__shard_0/c/0"))),
@@ -242,7 +257,7 @@ mod tests {
             ("0/groups/data/c/0", true, Some(("0/groups/data", "c/0"))),
             ("0/cross_chunk_links/0/data/c/0", true, Some(("0/cross_chunk_links/0/data", "c/0"))),
         ] {
-            assert_eq!(array_of(key, small), expected, "{key}");
+            assert_eq!(array_of(key, small, &nodes), expected, "{key}");
         }
     }
 }

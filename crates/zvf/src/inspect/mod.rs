@@ -5,7 +5,7 @@
 //! Arrays     every array with its chunks and bytes                  Arrays::of
 //! ObjectView an object as its index has it                        ObjectView::of_ids
 //! GroupView  a group of objects                                   GroupView::of
-//! AttributeStats  smallest, largest and mean value of each attribute   AttributeStats::read
+//! AttributeStats  smallest, largest and mean value of each attribute   AttributeStats::list
 //! CellView   one chunk of one level: fragments, rows, values        CellView::of
 //! ```
 //!

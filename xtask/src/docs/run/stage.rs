@@ -24,6 +24,11 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     }
     fs::remove_dir_all(demo)?;
     fs::copy(house.path("testdata/tet/i16_7d.tet"), shell.stage.join("store.tet"))?;
+    for (from, name) in FORMAT_FILES {
+        let from = house.path("testdata/formats").join(from);
+        fs::copy(&from, shell.stage.join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+    }
     for id in ARCHIVES {
         unpack(shell, id, id)?;
     }
@@ -36,6 +41,17 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
         if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
     }
     Ok(())
+}
+
+/// A folder of one skeleton of two vertices.
+fn precomputed(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir(folder)?;
+    let info = r#"{"@type":"neuroglancer_skeletons","transform":[1,0,0,0,0,1,0,0,0,0,1,0],"vertex_attributes":[]}"#;
+    fs::write(folder.join("info"), info)?;
+    let counts = [2_u32, 1].map(u32::to_le_bytes).concat();
+    let places = [0_f32, 0.0, 0.0, 900.0, 40.0, 7.0].map(f32::to_le_bytes).concat();
+    let edge = [0_u32, 1].map(u32::to_le_bytes).concat();
+    Ok(fs::write(folder.join("7"), [counts, places, edge].concat())?)
 }
 
 /// The home of the shell, with stand-ins for tools that are not part of the project.
@@ -72,6 +88,7 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     }
     fs::write(stage.join("survey.csv"), survey)?;
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
         ["a.swc", "b.swc", "neurons/one.swc", "neurons/two.swc"].iter().enumerate()
@@ -179,6 +196,29 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("streamline", &["brain", "tracts"]),
     ("graph", &["net"]),
     ("skeleton", &["neurons"]),
+];
+
+/// Files of other formats, and what pages call them.
+const FORMAT_FILES: [(&str, &str); 19] = [
+    ("las/f7.las", "scan.las"),
+    ("geojson/points.geojson", "places.geojson"),
+    ("geoparquet/points.parquet", "points.parquet"),
+    ("flatgeobuf/lines.fgb", "places.fgb"),
+    ("text_points/scan.pts", "scan.pts"),
+    ("h5ad/plain.h5ad", "cells.h5ad"),
+    ("tck/plain.tck", "fibers.tck"),
+    ("trx/full.trx", "full.trx"),
+    ("existing/box.obj", "box.obj"),
+    ("stl/several.stl", "part.stl"),
+    ("gltf/scene.glb", "scene.glb"),
+    ("vtk_polydata/lines_only42.vtk", "lines.vtk"),
+    ("vtk_polydata/pieces.vtp", "shapes.vtp"),
+    ("gifti/gzip.surf.gii", "lh.pial.surf.gii"),
+    ("freesurfer/lh.white", "lh.white"),
+    ("graphml/plain.graphml", "net.graphml"),
+    ("edgelist/graph.edges.csv", "streets.edges.csv"),
+    ("edgelist/graph.nodes.csv", "streets.nodes.csv"),
+    ("draco/mesh_l7.drc", "bunny.drc"),
 ];
 
 /// Archived stores that pages show the answers of.

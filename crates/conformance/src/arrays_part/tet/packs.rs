@@ -38,7 +38,7 @@ pub(super) async fn packed(
             // The last half of it along its first axis.
             let mut start = vec![0; tensor.shape().len()];
             start[0] = tensor.shape()[0] / 2;
-            let slice = Slice::between(&start, tensor.shape());
+            let slice = Slice::from_bounds(&start, tensor.shape());
             let own = tensor.slice(&slice, &memory()).await;
             let (Some(own), Some(element)) = (report.keep("slice", own), tensor.element()) else {
                 continue;

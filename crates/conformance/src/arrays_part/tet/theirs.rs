@@ -117,7 +117,7 @@ impl Dataset {
         let mut cuts: Vec<Cut> = case.start.iter().zip(&case.stop).zip(&steps).map(cut).collect();
         for (what, slice, expected) in [
             ("all", Slice::all(), case.items.clone()),
-            ("box", Slice::between(&case.start, &case.stop), case.part(size)),
+            ("box", Slice::from_bounds(&case.start, &case.stop), case.part(size)),
             ("steps", Slice::new(cuts.clone()), case.every(size, &steps)),
         ] {
             if let Some(array) = report.keep(what, tensor.slice(&slice, &memory()).await) {

@@ -72,7 +72,7 @@ fn join_groups<const W: usize>(lanes: Lanes<'_>, items: &Range<usize>, to: &mut 
             *vector = load(group);
         }
         for _ in 0..W.ilog2() {
-            vectors = between(vectors);
+            vectors = interleave(vectors);
         }
         let (first, second) = to.split_at_mut(const { W * GROUP / 2 });
         let targets = first.as_chunks_mut().0.iter_mut().zip(second.as_chunks_mut().0);
@@ -96,7 +96,7 @@ fn part_groups<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize) -> usiz
             *vector = _mm256_set_m128i(load_half(second), load_half(first));
         }
         for _ in 0..ITEM_BITS {
-            vectors = between(vectors);
+            vectors = interleave(vectors);
         }
         for (vector, lane) in vectors.iter().zip(lanes.chunks_exact_mut(n)) {
             let Some(to) = lane.get_mut(done..).and_then(|lane| lane.first_chunk_mut()) else {
@@ -112,7 +112,7 @@ fn part_groups<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize) -> usiz
 /// One step: bytes of the first half of the vectors, each followed by one of the second half.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn between<const W: usize>(vectors: [__m256i; W]) -> [__m256i; W] {
+fn interleave<const W: usize>(vectors: [__m256i; W]) -> [__m256i; W] {
     let mut out = vectors;
     let (first, second) = vectors.split_at(W / 2);
     let halves = first.iter().zip(second);

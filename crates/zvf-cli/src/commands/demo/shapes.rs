@@ -43,7 +43,7 @@ impl Shape {
         let mut at = random.point();
         for _ in 0..length {
             self.points.push(at);
-            at = random.near(at);
+            at = random.random_near(at);
         }
         self.ends.push(self.points.len());
     }
@@ -56,8 +56,8 @@ impl Shape {
             self.walk(random, length);
             for row in start.saturating_add(1)..self.points.len() {
                 self.rows.extend([row.saturating_sub(1), row]);
-                if random.below(4) == 0 {
-                    let far = start.saturating_add(random.below(row.saturating_sub(start)));
+                if random.random_below(4) == 0 {
+                    let far = start.saturating_add(random.random_below(row.saturating_sub(start)));
                     self.rows.extend([far, row]);
                 }
             }
@@ -72,10 +72,10 @@ impl Shape {
             self.points.push(random.point());
             for row in start.saturating_add(1)..start.saturating_add(length) {
                 let grown = row.saturating_sub(start);
-                let back = if random.below(8) == 0 { random.below(grown) } else { 0 };
+                let back = if random.random_below(8) == 0 { random.random_below(grown) } else { 0 };
                 let parent = row.saturating_sub(1).saturating_sub(back);
                 let from = self.points.get(parent).copied().unwrap_or_default();
-                self.points.push(random.near(from));
+                self.points.push(random.random_near(from));
                 self.rows.extend([row, parent]);
             }
             self.ends.push(self.points.len());
@@ -150,7 +150,7 @@ impl Random {
     }
 
     /// Below `n`, or 0.
-    fn below(&mut self, n: usize) -> usize {
+    fn random_below(&mut self, n: usize) -> usize {
         usize::from(self.next()).checked_rem(n).unwrap_or(0)
     }
 
@@ -159,7 +159,7 @@ impl Random {
     }
 
     /// A step from `at`, within the cube.
-    fn near(&mut self, at: [f32; 3]) -> [f32; 3] {
+    fn random_near(&mut self, at: [f32; 3]) -> [f32; 3] {
         at.map(|x| (x + self.unit() * 8.0 - 4.0).clamp(0.0, 100.0))
     }
 }

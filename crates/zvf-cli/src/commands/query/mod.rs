@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use zvf::export::Export;
 use zvf::inspect::advise;
 use zvf::metadata::GeometryType;
 use zvf::{
-    Answer, Columns, Kind, LevelId, LevelRule, Missing, Mode, ObjectId, Order, Plan, QueryError,
-    QueryStats, Reader, Store, UnknownIds,
+    Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
+    Plan, QueryError, QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::lacking::Wanted;
@@ -25,6 +26,7 @@ use self::region::Where;
 use self::write::{Format, Sink};
 use crate::cli::size;
 use crate::commands::group;
+use crate::commands::job::{Job, Source};
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
 use crate::table;
@@ -118,6 +120,9 @@ impl Query {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        if let Some(format) = self.other_format() {
+            return self.export(session, format, out).await;
+        }
         let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
         let axes: Vec<String> =
@@ -143,11 +148,10 @@ impl Query {
         }
         let progress = session.progress("reading");
         if self.count {
-            let streams = !self.allow_missing;
-            let (counts, answer) = count::count(&reader, query, (kind, streams), &progress).await?;
+            let counts = advised(&reader, reader.count(&query).await).await?;
             drop(progress);
-            counts.print(session.json(), out)?;
-            print_notices(session, out, reader.store(), answer.as_ref())?;
+            count::print(&counts, session.json(), out)?;
+            print_notices(session, out, reader.store(), Some(Remarks::of_counts(&counts)))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -164,7 +168,7 @@ impl Query {
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            print_notices(session, out, reader.store(), Some(&answer))?;
+            print_notices(session, out, reader.store(), Some(Remarks::of_answer(&answer)))?;
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
@@ -180,10 +184,61 @@ impl Query {
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        print_notices(session, out, reader.store(), answer.as_ref())?;
+        print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::of_answer))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session.print_notices(out, output.file.as_ref().map(|path| wrote(written, path)))?;
         Ok(Outcome::Clean)
+    }
+
+    /// The format that the name of the output stands for, where it is no table of vertices.
+    fn other_format(&self) -> Option<zvf::convert::Format> {
+        let path = self.output.as_deref().filter(|_| self.format.is_none())?;
+        let format = zvf::convert::Format::from_extension(path);
+        format.filter(|format| Format::from_extension(path).is_none() && format.is_written())
+    }
+
+    /// Writes the answer with all that is said of its objects, as `zvf convert` does.
+    async fn export(
+        &self,
+        session: &Session,
+        format: zvf::convert::Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        for (option, given) in [
+            ("--elements", self.elements.is_some()),
+            ("--no-elements", self.no_elements),
+            ("--stream", self.stream),
+            ("--explain", self.explain),
+            ("--count", self.count),
+        ] {
+            if given {
+                let usage = Usage::new(format!("{option} is not for {format}"));
+                return Err(usage.with_hint("write npy, csv, jsonl, ply or parquet").into());
+            }
+        }
+        let reader = session.reader(&self.store).await?;
+        let axes: Vec<String> =
+            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+        let mut query = self.query(&axes)?;
+        if !self.groups.is_empty() {
+            query = query.in_groups(self.group_numbers(session, &reader).await?);
+        }
+        let kind = match self.kind {
+            Some(kind) => Some(kind),
+            None => self.kind_of_objects(&reader).await?,
+        };
+        let export = Export::read(&reader, query, kind).await?;
+        let notes = export.notes.clone();
+        let output = self.output.as_ref().map(|path| path.display().to_string());
+        let job = Job {
+            inputs: self.store.clone(),
+            output: output.unwrap_or_default(),
+            strict: false,
+            dry_run: false,
+            overwrite: self.overwrite,
+            scratch: None,
+        };
+        job.write(session, format, vec![Source::from(export)], notes, out)
     }
 
     /// The files to write; whatever makes them impossible is found before any work.
@@ -391,16 +446,47 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
     })
 }
 
-/// What the answer says besides its geometry.
+/// What an answer, or the count of one, says besides its geometry.
+struct Remarks<'a> {
+    notices: &'a [Notice],
+    missing: &'a [Missing],
+    unknown_objects: &'a [ObjectId],
+    is_empty: bool,
+    truncated: bool,
+}
+
+impl<'a> Remarks<'a> {
+    fn of_answer(answer: &'a Answer) -> Self {
+        Self {
+            notices: &answer.notices,
+            missing: &answer.missing,
+            unknown_objects: &answer.unknown_objects,
+            is_empty: answer.batch.is_empty(),
+            truncated: answer.truncated,
+        }
+    }
+
+    fn of_counts(counts: &'a Counts) -> Self {
+        Self {
+            notices: &[],
+            missing: &counts.missing,
+            unknown_objects: &counts.unknown_objects,
+            is_empty: counts.vertices == 0,
+            truncated: counts.truncated,
+        }
+    }
+}
+
+/// Prints what the store and the answer say besides the geometry.
 fn print_notices(
     session: &Session,
     out: &mut dyn Write,
     store: &Store,
-    answer: Option<&Answer>,
+    answer: Option<Remarks<'_>>,
 ) -> anyhow::Result<()> {
     let mut words = sentences(&store.notices());
     if let Some(answer) = answer {
-        words.extend(sentences(&answer.notices));
+        words.extend(sentences(answer.notices));
         words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
             format!("{array} has no chunk {chunk} although it is recorded: left out")
         }));
@@ -408,7 +494,7 @@ fn print_notices(
         if !unknown.is_empty() {
             words.push(format!("there is no object {}", unknown.join(", ")));
         }
-        if answer.truncated && answer.batch.is_empty() {
+        if answer.truncated && answer.is_empty {
             words.push(
                 "the limit is below the first object, which is not cut: raise --limit".to_owned(),
             );
@@ -471,7 +557,7 @@ fn answer_json(answer: &Answer) -> Value {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeWord {
+pub(crate) enum ModeWord {
     /// With all vertices inside.
     Inside,
     /// With a point in the region, whole.
@@ -497,7 +583,7 @@ impl From<ModeWord> for Mode {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum OrderWord {
+pub(crate) enum OrderWord {
     /// Chunk by chunk, every stored row once.
     Storage,
     /// Object by object.
@@ -514,7 +600,7 @@ impl From<OrderWord> for Order {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Unknown {
+pub(crate) enum Unknown {
     /// Fail.
     Error,
     /// Leave it out and report it.

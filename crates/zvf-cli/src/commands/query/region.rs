@@ -39,6 +39,14 @@ pub(crate) struct Where {
 }
 
 impl Where {
+    /// Whether any of it was asked for.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.bbox.is_some()
+            || self.ball.is_some()
+            || !self.half_space.is_empty()
+            || self.prism.is_some()
+    }
+
     /// The region, in a store with `axes`.
     pub(crate) fn region(&self, axes: &[String]) -> anyhow::Result<Option<Region>> {
         if let Some(text) = &self.ball {

@@ -111,6 +111,7 @@ impl How {
             dataset,
             replace: self.overwrite,
             memory,
+            gate: session.interrupt().gate().clone(),
         })
     }
 }

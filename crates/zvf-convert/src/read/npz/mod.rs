@@ -14,8 +14,6 @@
 //! Other names are given by [`ColumnRoles`](super::ColumnRoles). The arrays are read side by side, so
 //! that memory does not depend on their length.
 
-mod zip;
-
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Kind, ObjectId, Value};
@@ -27,10 +25,10 @@ use super::roles::{
     AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, numeric_positions, owner,
 };
 use super::values::{NamedValues, Values, column};
-use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
+use super::zip::Archive;
+use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use zip::Archive;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let Some(path) = bytes.path() else {
@@ -38,7 +36,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let bad = bad(Class::Unsupported, "the archive", "a file", "a stream");
         return Err(bad.with_hint(hint).into());
     };
-    let archive = Archive::open(path)?;
+    let archive = Archive::open(path, Format::Npz)?;
     let set = Set::new(&archive);
     let roles = set.roles(options)?;
     let opened = |name: &String| set.array(name).map(|array| Named { name: name.clone(), array });

@@ -157,25 +157,25 @@ fn archives_that_cannot_be_read() {
     for (file, message) in [
         (
             b"PK\x03\x04 and no more".to_vec(),
-            "BadMagic in npz, an archive: expected end of central directory, found none",
+            "BadMagic in zip, an archive: expected end of central directory, found none",
         ),
-        (cut, "BadMagic in npz, an archive: expected end of central directory, found none"),
+        (cut, "BadMagic in zip, an archive: expected end of central directory, found none"),
         (
             encrypted,
-            "Unsupported in npz, label.npy: expected a member in the clear, found an encrypted one",
+            "Unsupported in zip, label.npy: expected a member in the clear, found an encrypted one",
         ),
-        (other, "Unsupported in npz, label.npy: expected method 0 or 8, found 12"),
-        (counted, "CountMismatch in npz, an archive: expected 9 members, found 4"),
+        (other, "Unsupported in zip, label.npy: expected method 0 or 8, found 12"),
+        (counted, "CountMismatch in zip, an archive: expected 9 members, found 4"),
         (
             far,
-            "OutOfBounds in npz, an archive: expected a directory within the file, of at most 4 MiB, found",
+            "OutOfBounds in zip, an archive: expected a directory within the file, of at most 4 MiB, found",
         ),
         (
             archive(nothing, false, false),
             "InvalidArgument in npz, the archive: expected an array \"positions\", or \"x\", \"y\", \"z\", \
              found ; say which arrays are positions",
         ),
-        (damaged, "cannot read: the checksum is another"),
+        (damaged, "cannot read: the checksum of label.npy is another"),
         (
             with("label.npy", array("|u1", "(3,)", &[0; 3])),
             "CountMismatch in npz, label: expected 4 rows, as many as there are positions, found 3; say \

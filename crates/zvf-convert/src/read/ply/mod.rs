@@ -177,8 +177,8 @@ impl Joined {
         match (self.corners, options.polygons, path) {
             (Ends::Pair(_), ..) => Ok(Some(2)),
             (Ends::List(_), Polygons::Triangles, _) => Ok(Some(3)),
-            (Ends::List(_), Polygons::Same, None) => Ok(None),
-            (Ends::List(_), Polygons::Same, Some(path)) => {
+            (Ends::List(_), Polygons::Same | Polygons::Rings, None) => Ok(None),
+            (Ends::List(_), Polygons::Same | Polygons::Rings, Some(path)) => {
                 let mut stream = Bytes::open(path)?;
                 stream.is(super::Format::Ply);
                 // A stream has no path, so this does not come here again.

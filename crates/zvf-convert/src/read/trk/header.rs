@@ -19,6 +19,7 @@
 //! A name may be followed by a zero and the number of values it stands for, in digits or as one byte at
 //! the end; otherwise it stands for one.
 
+use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::ConvertError;
@@ -111,6 +112,22 @@ impl TrkHeader {
             vox_to_ras: recorded.then_some(matrix),
             order,
             count: Some(count).filter(|count| *count > 0),
+        })
+    }
+}
+
+impl TrkHeader {
+    /// What the way back needs.
+    pub(super) fn record(&self) -> Json {
+        let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
+        let letter = |(axis, forwards): &(usize, bool)| {
+            letters.get(*axis).map_or("", |both| both[usize::from(*forwards)])
+        };
+        json!({
+            "dimensions": self.dim,
+            "voxel_sizes": self.voxel_size,
+            "voxel_order": self.order.iter().map(letter).collect::<String>(),
+            "voxel_to_rasmm": self.vox_to_ras,
         })
     }
 }

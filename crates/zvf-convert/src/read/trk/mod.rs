@@ -11,7 +11,7 @@
 //! come in several parts.
 
 mod header;
-mod world;
+pub(crate) mod world;
 
 use zvf_format::Class;
 use zvf_metadata::Dtype;
@@ -59,6 +59,8 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         left_out,
         ..vertices.header(axes(3))?.with_unit("millimeter")
     };
+    let mut header = header;
+    header.records.push(("trk".to_owned(), said.record()));
     let widths = |names: &[(String, u32)]| {
         let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));
         usize::try_from(sum).unwrap_or(usize::MAX).saturating_mul(4)

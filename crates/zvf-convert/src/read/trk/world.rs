@@ -8,7 +8,7 @@ use super::header::TrkHeader;
 
 /// An affine map of three coordinates.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct World([[f64; 4]; 3]);
+pub(crate) struct World([[f64; 4]; 3]);
 
 impl World {
     /// The map of a file; nothing where its matrix does not tell which axis is which.
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Where a point is in the world.
-    pub(super) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
+    pub(crate) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
         self.0.map(|[a, b, c, d]| to_f32(a * x + b * y + c * z + d))
     }
@@ -55,7 +55,7 @@ const fn to_f32(x: f64) -> f32 {
 
 /// For each column of the matrix, the axis of the world it runs along most, and whether forwards: each
 /// axis once. Stretching and shearing are taken out first.
-fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
+pub(crate) fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
     let mut turn = matrix.map(|[a, b, c, _]| [a, b, c]);
     for column in 0..3 {
         let length =
@@ -88,7 +88,7 @@ fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
     Some(found)
 }
 
-fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
+pub(crate) fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
     let cross = |u: [f64; 3], v: [f64; 3]| {
         [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
     };

@@ -78,7 +78,7 @@ fn family(width: usize, rank: usize) -> LinkPolicy {
 fn up(rank: usize) -> Anchor {
     let root = ChunkShape::new(&[10.0]).unwrap();
     let coarse = ChunkShape::new(&[20.0]).unwrap().ratio_to(&root).unwrap();
-    Anchor::between(&root.ratio_to(&root).unwrap(), &coarse, rank).unwrap()
+    Anchor::between_levels(&root.ratio_to(&root).unwrap(), &coarse, rank).unwrap()
 }
 
 #[rustfmt::skip]
@@ -115,15 +115,15 @@ fn records_in_their_places() {
             copies: &[("0", "+2_0_+1", Some(18), &[3, 5, 9, 6]),
                       ("1", "+1_-1_-1", Some(12), &[6, 5, 9, 3]),
                       ("2", "-2_-1_-2", Some(0), &[5, 9, 6, 3])] },
-        Case { name: "up one level", family: family(2, 1).across(Delta(1), up(1)).unwrap(), chunks: &["-1", "0"], rows: &[4, 2],
+        Case { name: "up one level", family: family(2, 1).with_delta(Delta(1), up(1)).unwrap(), chunks: &["-1", "0"], rows: &[4, 2],
             copies: &[("-1", "+1", None, &[4, 2])] },
-        Case { name: "up one level, same place", family: family(2, 1).across(Delta(1), up(1)).unwrap(), chunks: &["3", "1"], rows: &[4, 2],
+        Case { name: "up one level, same place", family: family(2, 1).with_delta(Delta(1), up(1)).unwrap(), chunks: &["3", "1"], rows: &[4, 2],
             copies: &[("3", "0", None, &[4, 2])] },
-        Case { name: "between levels even duplicates are one", family: duplicate(2, 1).across(Delta(-1), up(1)).unwrap(), chunks: &["3", "3"], rows: &[4, 2],
+        Case { name: "between levels even duplicates are one", family: duplicate(2, 1).with_delta(Delta(-1), up(1)).unwrap(), chunks: &["3", "3"], rows: &[4, 2],
             copies: &[("3", "+2", None, &[4, 2])] },
-        Case { name: "attribute bins in front", family: family(2, 2).across(Delta(1), up(2)).unwrap(), chunks: &["3.5", "3.2"], rows: &[4, 2],
+        Case { name: "attribute bins in front", family: family(2, 2).with_delta(Delta(1), up(2)).unwrap(), chunks: &["3.5", "3.2"], rows: &[4, 2],
             copies: &[("3.5", "0.0", None, &[4, 2])] },
-        Case { name: "one endpoint", family: family(1, 2).across(Delta(-1), Anchor::same(2).unwrap()).unwrap(), chunks: &["0.0"], rows: &[2],
+        Case { name: "one endpoint", family: family(1, 2).with_delta(Delta(-1), Anchor::same_chunks(2).unwrap()).unwrap(), chunks: &["0.0"], rows: &[2],
             copies: &[("0.0", "self", None, &[2])] },
     ] {
         let chunks: Vec<_> = chunks.iter().map(|text| key(text)).collect();
@@ -145,11 +145,11 @@ fn records_in_their_places() {
 #[test]
 fn records_without_a_place() {
     let duplicate = family(2, 1).stored(Store::Duplicate);
-    let far = family(2, 1).across(Delta(1), Anchor::same(1).unwrap()).unwrap();
+    let far = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
-    let anchor = Anchor::between(&ratio(2.0), &ratio(1.0), 1).unwrap();
-    let down = family(2, 1).across(Delta(-1), anchor).unwrap();
+    let anchor = Anchor::between_levels(&ratio(2.0), &ratio(1.0), 1).unwrap();
+    let down = family(2, 1).with_delta(Delta(-1), anchor).unwrap();
     let (min, max) = ("-9223372036854775808", "9223372036854775807");
     for (family, chunks, message) in [
         (family(2, 1), &["0"][..], "CountMismatch in link record, link_width at byte 0: expected 2, found 1"),
@@ -182,9 +182,9 @@ fn families_refused() {
         assert_eq!(LinkPolicy::new(width, rank).unwrap_err().to_string(), message);
     }
     let two = family(2, 2);
-    assert_eq!(two.across(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
-    assert_eq!(two.across(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
-    assert!(two.across(Delta(0), Anchor::same(2).unwrap()).is_ok());
+    assert_eq!(two.with_delta(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
+    assert_eq!(two.with_delta(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
+    assert!(two.with_delta(Delta(0), Anchor::same_chunks(2).unwrap()).is_ok());
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_policy_decides_the_row() {
         (true, Store::Duplicate, -1, false, false, Body::Inline),
     ] {
         let mut family = family(3, 2).stored(store);
-        family = family.across(Delta(delta), Anchor::same(2).unwrap()).unwrap();
+        family = family.with_delta(Delta(delta), Anchor::same_chunks(2).unwrap()).unwrap();
         if directed {
             family = family.directed();
         }
@@ -230,20 +230,20 @@ fn anchors_round_down() {
         (ratio(2.0, 3.0), ratio(3.0, 2.0), "-1.-1", "-1.-2"),
         (ratio(2.0, 3.0), ratio(4.0, 6.0), "9223372036854775807.-9223372036854775808", "4611686018427387903.-4611686018427387904"),
     ] {
-        let between = Anchor::between(&source, &target, 2).unwrap();
+        let between = Anchor::between_levels(&source, &target, 2).unwrap();
         assert_eq!(between.map_chunk(&key(chunk)).unwrap().to_string(), anchor);
         // The bin of an attribute in front is the same on both levels.
-        let binned = Anchor::between(&source, &target, 3).unwrap();
+        let binned = Anchor::between_levels(&source, &target, 3).unwrap();
         assert_eq!(binned.map_chunk(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
     }
-    let down = Anchor::between(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
+    let down = Anchor::between_levels(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
     assert_eq!(down.map_chunk(&key("0.5000000000000000000")).unwrap_err().to_string(), "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000");
     assert_eq!(down.map_chunk(&key("0")).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
     let line = ChunkShape::new(&[1.0]).unwrap();
     let line = line.ratio_to(&line).unwrap();
-    assert_eq!(Anchor::between(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
-    assert_eq!(Anchor::between(&ratio(1.0, 1.0), &ratio(1.0, 1.0), 1).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected at most 1, found 2");
-    assert_eq!(Anchor::same(0).unwrap_err().to_string(), "BadShape in link record, rank at byte 0: expected 1 to 16, found 0");
+    assert_eq!(Anchor::between_levels(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
+    assert_eq!(Anchor::between_levels(&ratio(1.0, 1.0), &ratio(1.0, 1.0), 1).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected at most 1, found 2");
+    assert_eq!(Anchor::same_chunks(0).unwrap_err().to_string(), "BadShape in link record, rank at byte 0: expected 1 to 16, found 0");
 }
 
 #[rustfmt::skip]
@@ -252,7 +252,7 @@ fn endpoints_of_a_cell() {
     let faces = family(3, 2);
     let offsets = Offsets::parse("0.0_+1.-1", 2, 3).unwrap();
     assert_eq!(faces.endpoint_chunks(&key("4.-2"), &offsets).unwrap().to_string(), "4.-2.4.-2.5.-3");
-    let up = family(2, 1).across(Delta(1), up(1)).unwrap();
+    let up = family(2, 1).with_delta(Delta(1), up(1)).unwrap();
     let offsets = Offsets::parse("+1", 1, 2).unwrap();
     assert_eq!(up.endpoint_chunks(&key("-3"), &offsets).unwrap().to_string(), "-3.-1");
     for (family, source, offsets, message) in [
@@ -279,10 +279,10 @@ fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> L
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: i8| ChunkShape::new(&[f64::from(n)]).unwrap().ratio_to(&root).unwrap();
     let anchor = match delta {
-        0 => Anchor::same(rank),
-        _ => Anchor::between(&ratio(source), &ratio(target), rank),
+        0 => Anchor::same_chunks(rank),
+        _ => Anchor::between_levels(&ratio(source), &ratio(target), rank),
     };
-    let mut family = family(width, rank).across(Delta(delta), anchor.unwrap()).unwrap();
+    let mut family = family(width, rank).with_delta(Delta(delta), anchor.unwrap()).unwrap();
     if directed {
         family = family.directed();
     }

@@ -2,10 +2,10 @@
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::LinkFamily;
 
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::run::Context;
 
 impl Context {

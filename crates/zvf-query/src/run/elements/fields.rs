@@ -1,12 +1,12 @@
 //! Values of edges and faces, conditions on them, and values at cuts.
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, LinkAttribute, LinkRecords};
 use zvf_store::Caching;
 
 use super::Part;
 use super::kept::Kept;
 use crate::error::{BadQuery, QueryError};
-use crate::num::usize_from_u32;
 use crate::run::Context;
 use crate::run::joined_columns::null;
 use crate::select::faces::blended;

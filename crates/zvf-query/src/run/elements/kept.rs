@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
 use super::marks::Marks;
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, usize_from_u32};
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
@@ -31,6 +31,16 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// Room for so many elements of so many ends each.
+    fn with_capacity(elements: usize, width: usize) -> Self {
+        Self {
+            ends: Vec::with_capacity(elements.saturating_mul(width)), // of records that are in memory
+            stops: Vec::with_capacity(elements),
+            from: Vec::with_capacity(elements),
+            cuts: Vec::new(),
+        }
+    }
+
     fn push(&mut self, ends: impl IntoIterator<Item = Place>, from: Option<(u32, u32)>) {
         self.ends.extend(ends);
         self.stops.push(self.ends.len());
@@ -65,7 +75,7 @@ impl Kept {
     }
 
     /// Without the elements that touch the chunks that are `lost`.
-    pub(super) fn without(&self, lost: &[bool]) -> Self {
+    pub(super) fn without_lost(&self, lost: &[bool]) -> Self {
         let is_lost = |place: &Place| lost.get(usize_from_u32(place.cell)) == Some(&true);
         let cut = |place: &Place| {
             if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }
@@ -114,7 +124,11 @@ impl Context {
         let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
         marks.inside(chunks, positions, region);
         let axes = self.warm.level.axes();
-        let kept = Kept::default();
+        let kept = match region {
+            // About all of them are kept: growing by doubling would take three times their bytes.
+            None => Kept::with_capacity(self.elements_of(parts, chunks), self.element_width),
+            Some(_) => Kept::default(),
+        };
         let mut test =
             Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
         let directed = family.is_some_and(|family| family.policy().is_directed());
@@ -153,6 +167,17 @@ impl Context {
             implied(chunks, &children, &mut test)?;
         }
         Ok(test.kept)
+    }
+
+    /// How many elements there are at most: records that lead, and the edges that the order of rows implies.
+    fn elements_of(&self, parts: &[Part], chunks: &[Chunk]) -> usize {
+        let records: usize = parts.iter().map(|part| part.records.len()).sum();
+        if !self.implies_parents() {
+            return records;
+        }
+        // Rows that were read: what fragments say of others is only a claim.
+        let own = chunks.iter().filter(|chunk| chunk.own && !chunk.absent);
+        records + saturating_usize(own.map(|chunk| chunk.rows).sum())
     }
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
@@ -205,7 +230,8 @@ fn implied(
     children: &HashSet<Place>,
     test: &mut Test<'_>,
 ) -> Result<(), QueryError> {
-    for (cell, chunk) in (0_u32..).zip(chunks).filter(|(_, chunk)| chunk.own) {
+    let known = |(_, chunk): &(u32, &Chunk)| chunk.own && !chunk.absent;
+    for (cell, chunk) in (0_u32..).zip(chunks).filter(known) {
         let mut before: Option<(Place, u32)> = None;
         for run in &chunk.runs.list {
             for row in run.start..run.end() {

@@ -1,8 +1,9 @@
 //! Which rows of which chunks are in the answer, and their numbers there.
 
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+
 use super::kept::Kept;
 use super::{CUT, Chunk};
-use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::region::Region;
 use crate::select::chain::Place;
 use crate::select::held::Held;
@@ -33,7 +34,7 @@ impl Marks {
         let rows = |(chunk, held): (&Chunk, &Held)| {
             let rows = match held {
                 Held::Whole(column) => column.len(),
-                Held::Nothing | Held::Parts(_) => to_usize(chunk.rows),
+                Held::Nothing | Held::Parts(_) => saturating_usize(chunk.rows),
             };
             vec![false; rows]
         };

@@ -17,6 +17,7 @@ mod kept;
 mod marks;
 
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError};
 use zvf_store::Caching;
@@ -25,7 +26,6 @@ use super::Context;
 use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
-use crate::num::{saturating_u32, to_u64, to_usize, usize_from_u32};
 use crate::select::held::{Held, ranges};
 use crate::select::pieces::{Piece, Pieces, not_held};
 use crate::select::runs::{Runs, runs};
@@ -118,11 +118,11 @@ impl Context {
         Ok(self.elements_keyed(work, false).await?.batch)
     }
 
-    /// The same, with what tells its elements, and its vertices where `with_places` asks for it.
+    /// The same, with what tells its elements and its vertices where `with_keys` asks for it.
     pub(super) async fn elements_keyed(
         &self,
         work: &Work,
-        with_places: bool,
+        with_keys: bool,
     ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len().saturating_add(work.cells.len());
@@ -168,35 +168,32 @@ impl Context {
             let mut read = pieces.clone();
             kept.sources().for_each(|source| read.push_apart(source));
             let columns = self.columns(&keys, &extents, &read, caching).await?;
-            let lost = lost(&read, &columns, keys.len());
+            let lost = find_lost(&read, &columns, keys.len());
             if !lost.contains(&true) {
                 break (pieces, numbers, columns);
             }
             // Without a value there is no vertex: what is left is numbered anew.
-            kept = kept.without(&lost);
+            kept = kept.without_lost(&lost);
             marks.forget(&lost);
         };
         let batch = self.gathered(&pieces, &positions, &columns)?;
         let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
-        let places = if with_places { self.places_of(&keys, &pieces)? } else { Vec::new() };
+        drop((positions, columns));
+        let places = if with_keys { self.places_of(&keys, &pieces)? } else { Vec::new() };
+        let rows = pieces.rows;
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
         let batch = self.join_columns(batch, &keys, &all, None).await?;
+        drop(all);
 
         let width = self.element_width;
-        let (rows, from) = numbered(&kept, width, &numbers, pieces.rows);
+        let (rows, from) = numbered(kept, width, &numbers, rows);
+        drop(numbers);
         let (rows, from) =
             if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
         let elements = Elements::new(width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
-        let keys = from.iter().map(|source| {
-            let record = source.and_then(|(part, record)| {
-                let part = parts.get(usize_from_u32(part))?;
-                Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
-            });
-            record.unwrap_or((u64::MAX, 0, 0))
-        });
-        let keys = keys.collect();
+        let keys = if with_keys { element_keys(&parts, &from) } else { Vec::new() };
         Ok(Keyed { batch: batch.with_elements(elements)?, places, elements: keys })
     }
 
@@ -294,7 +291,7 @@ impl Context {
         let Some(asked) = self.owners_asked(keys).await? else { return Ok(None) };
         let each = chunks.iter().enumerate().map(|(at, chunk)| {
             let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-            let mut allowed = vec![false; to_usize(chunk.rows)];
+            let mut allowed = vec![false; saturating_usize(chunk.rows)];
             for run in &chunk.runs.list {
                 let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
                 let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
@@ -324,7 +321,7 @@ impl Context {
         let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
-        let empty = |rows: &u64| vec![false; to_usize(*rows)];
+        let empty = |rows: &u64| vec![false; saturating_usize(*rows)];
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
         for piece in test.of_pieces(&all)?.list {
             let rows = passing.get_mut(usize_from_u32(piece.cell));
@@ -344,13 +341,14 @@ impl Context {
 /// All rows of chunks whose vertices count, and of the others those that records end at.
 fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     let mut ends: Vec<Vec<bool>> =
-        chunks.iter().map(|chunk| vec![chunk.own; to_usize(chunk.rows)]).collect();
+        chunks.iter().map(|chunk| vec![chunk.own; saturating_usize(chunk.rows)]).collect();
     for part in parts {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let end =
-                    ends.get_mut(usize_from_u32(cell)).and_then(|rows| rows.get_mut(to_usize(row)));
+                let end = ends
+                    .get_mut(usize_from_u32(cell))
+                    .and_then(|rows| rows.get_mut(saturating_usize(row)));
                 if let Some(end) = end {
                     *end = true;
                 }
@@ -376,7 +374,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
 }
 
 /// The chunks of which a column that was read is missing.
-fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
+fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
         let cell = usize_from_u32(piece.cell);
@@ -388,9 +386,19 @@ fn lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     lost
 }
 
+/// What tells the elements that came `from` these records of `parts`.
+fn element_keys(parts: &[Part], from: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
+    let key = |source: &Option<(u32, u32)>| {
+        let (part, record) = (*source)?;
+        let part = parts.get(usize_from_u32(part))?;
+        Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
+    };
+    from.iter().map(|source| key(source).unwrap_or((u64::MAX, 0, 0))).collect()
+}
+
 /// The elements as rows of the answer, and the records they are.
 fn numbered(
-    kept: &Kept,
+    kept: Kept,
     width: usize,
     numbers: &[Vec<u32>],
     stored: usize,
@@ -402,14 +410,18 @@ fn numbered(
         let number = numbers.get(usize_from_u32(end.cell))?.get(usize_from_u32(end.row)).copied();
         number.filter(|n| *n != NONE).map(usize_from_u32)
     };
-    let (mut rows, mut from) = (Vec::with_capacity(kept.ends.len()), Vec::new());
-    for (ends, source) in kept.ends.chunks(width.max(1)).zip(&kept.from) {
+    let mut rows = Vec::with_capacity(kept.ends.len());
+    let mut from = kept.from;
+    let mut elements = kept.ends.chunks(width.max(1));
+    from.retain(|_| {
+        let ends = elements.next().unwrap_or_default();
         // An element of a row that no fragment names is not part of the geometry.
-        if ends.iter().all(|end| number(end).is_some()) {
+        let is_numbered = !ends.is_empty() && ends.iter().all(|end| number(end).is_some());
+        if is_numbered {
             rows.extend(ends.iter().filter_map(number));
-            from.push(*source);
         }
-    }
+        is_numbered
+    });
     (rows, from)
 }
 

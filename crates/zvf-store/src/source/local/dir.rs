@@ -47,7 +47,7 @@ impl File {
 
     /// The same open file once more.
     #[cfg(all(unix, feature = "map"))]
-    pub(super) fn again(&self) -> Result<StdFile, StoreError> {
+    pub(super) fn reopen(&self) -> Result<StdFile, StoreError> {
         self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))
     }
 }

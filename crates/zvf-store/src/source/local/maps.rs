@@ -54,7 +54,7 @@ impl Maps {
             return Ok(None);
         }
         // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
-        let Ok(again) = file.again() else { return Ok(None) };
+        let Ok(again) = file.reopen() else { return Ok(None) };
         let Some(mapped) = self.promise.map(again)? else { return Ok(None) };
         let mapped = Mapped { file: mapped, version: file.version() };
         Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))

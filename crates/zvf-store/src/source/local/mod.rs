@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use self::dir::{Dir, File};
@@ -42,9 +43,8 @@ use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::Promise;
-use crate::num::to_u64;
 #[cfg(unix)]
-use crate::num::to_usize;
+use zvf_format::num::saturating_usize;
 
 /// A directory held open; cheap to clone.
 #[derive(Clone, Debug)]
@@ -392,9 +392,10 @@ impl Shared {
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
     fn bytes(&self, file: &File, start: u64, len: u64) -> io::Result<Bytes> {
         #[cfg(unix)]
-        if let Some(mut spare) = self.spares.as_ref().and_then(|spares| spares.take(to_usize(len)))
+        if let Some(mut spare) =
+            self.spares.as_ref().and_then(|spares| spares.take(saturating_usize(len)))
         {
-            let read = file.read_into(start, spare.front(to_usize(len)))?;
+            let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }
         Ok(Bytes::from(file.read(start, len)?))

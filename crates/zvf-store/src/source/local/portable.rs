@@ -88,7 +88,7 @@ impl File {
 pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes
-        .try_reserve_exact(crate::num::to_usize(len))
+        .try_reserve_exact(zvf_format::num::saturating_usize(len))
         .map_err(|_full| io::ErrorKind::OutOfMemory)?;
     file.seek(SeekFrom::Start(start))?;
     file.take(len).read_to_end(&mut bytes)?;

@@ -47,7 +47,7 @@ impl BufferPool {
 
 impl Spare {
     /// Its first bytes, to be read into.
-    pub(super) fn front(&mut self, len: usize) -> &mut [u8] {
+    pub(super) fn first_bytes(&mut self, len: usize) -> &mut [u8] {
         self.bytes.get_mut(..len).unwrap_or_default()
     }
 
@@ -96,7 +96,7 @@ mod tests {
             assert!(spares.take(small_or_large).is_none());
         }
         let mut one = spares.take(20_000).unwrap();
-        one.front(3).copy_from_slice(b"abc");
+        one.first_bytes(3).copy_from_slice(b"abc");
         let bytes = one.into_bytes(3);
         assert_eq!(bytes, b"abc"[..]);
         // While somebody reads it, it is not given away.

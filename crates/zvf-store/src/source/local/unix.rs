@@ -12,11 +12,11 @@ use std::path::Path;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, stat, statat};
 use rustix::io::{Errno, pread};
+use zvf_format::num::{saturating_usize, to_u64};
 
 use super::dir::{Entry, File, Listing, is_absent};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::{to_u64, to_usize};
 
 /// A directory, open.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Dir {
 impl File {
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
     pub(super) fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {
-        let (wanted, mut at) = (to_usize(len), start);
+        let (wanted, mut at) = (saturating_usize(len), start);
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(wanted).map_err(|_full| io::ErrorKind::OutOfMemory)?;
         while bytes.len() < wanted {

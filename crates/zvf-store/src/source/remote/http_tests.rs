@@ -42,7 +42,7 @@ fn part(range: &str, length: usize, body: &str) -> String {
     reply("206 Partial Content", &headers, body)
 }
 
-fn whole(body: &str) -> String {
+fn full_reply(body: &str) -> String {
     reply("200 OK", "Content-Length: 10\r\n", body)
 }
 
@@ -61,19 +61,19 @@ fn a_server_is_read_as_it_answers() {
     );
     #[rustfmt::skip]
     let table: Vec<Row> = vec![
-        ("whole", vec![whole("0123456789")], all.clone(), Ok(Some("0123456789")), vec!["GET /data/store/a%20b/c;"]),
+        ("whole", vec![full_reply("0123456789")], all.clone(), Ok(Some("0123456789")), vec!["GET /data/store/a%20b/c;"]),
         ("range", vec![part("2-4", 3, "234")], at.clone(), Ok(Some("234")), vec!["GET /data/store/a%20b/c;range: bytes=2-4;"]),
         ("absent", vec![refused("404 Not Found", "")], all.clone(), Ok(None), vec!["GET /data/store/a%20b/c;"]),
-        ("no ranges", vec![whole("0123456789"), whole("0123456789")], at.clone(), Ok(Some("234")),
+        ("no ranges", vec![full_reply("0123456789"), full_reply("0123456789")], at.clone(), Ok(Some("234")),
             vec!["GET /data/store/a%20b/c;range: bytes=2-4;", "GET /data/store/a%20b/c;"]),
-        ("a cut body goes on", vec![whole("0123"), part("4-9", 6, "456789")], all.clone(), Ok(Some("0123456789")),
+        ("a cut body goes on", vec![full_reply("0123"), part("4-9", 6, "456789")], all.clone(), Ok(Some("0123456789")),
             vec!["GET /data/store/a%20b/c;", "GET /data/store/a%20b/c;if-match: \"v1\";range: bytes=4-9;"]),
-        ("an error passes", vec![refused("503 Busy", ""), whole("0123456789")], all.clone(), Ok(Some("0123456789")),
+        ("an error passes", vec![refused("503 Busy", ""), full_reply("0123456789")], all.clone(), Ok(Some("0123456789")),
             vec!["GET /data/store/a%20b/c;", "GET /data/store/a%20b/c;"]),
         // An hour is longer than anyone here waits, and the store is not asked again.
         ("a pause that is too long", vec![refused("429 Slow", "Retry-After: 3600\r\n")], all.clone(),
             Err((Class::Throttled, "Throttled in a b/c, the store answered 429")), vec!["GET /data/store/a%20b/c;"]),
-        ("past the end", vec![refused("416 Range", ""), whole("")], Get::at(at.key.clone(), 20, 3),
+        ("past the end", vec![refused("416 Range", ""), full_reply("")], Get::at(at.key.clone(), 20, 3),
             Err((Class::Truncated, "Truncated in a b/c at 20..23, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
             vec!["GET /data/store/a%20b/c;range: bytes=20-22;", "HEAD /data/store/a%20b/c;"]),
         ("refused", vec![refused("403 No", "")], all.clone(), Err((Class::PermissionDenied, "PermissionDenied in a b/c, the store refuses")), vec!["GET /data/store/a%20b/c;"]),

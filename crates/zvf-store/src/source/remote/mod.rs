@@ -32,6 +32,7 @@ use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use self::part::Part;
@@ -43,7 +44,6 @@ use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::error::{Change, Op, Said, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 use crate::options::OpenOptions;
 
 /// A backend and the place of the store in it; cheap to clone.
@@ -196,7 +196,7 @@ impl Shared {
         loop {
             match self.attempt(&path, range, &mut part, &mut tries).await {
                 Ok(answer) => return Ok(answer),
-                Err(miss) => tries.again(self, miss).await?,
+                Err(miss) => tries.retry_or_fail(self, miss).await?,
             }
         }
     }
@@ -316,7 +316,7 @@ impl Shared {
     ) -> Result<GetResult, Miss> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let reply = self.store.get_opts(path, options);
-        tries.within(self, "first byte", tries.first_byte, reply).await
+        tries.run_within(self, "first byte", tries.first_byte, reply).await
     }
 
     /// Makes room for a reply that begins, when it is the one that was asked for.
@@ -357,7 +357,7 @@ impl Shared {
         let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
         let len = begun.range.end.saturating_sub(begun.range.start);
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole = match tries.within(self, "body", self.retry.policy.body(len), body).await {
+        let whole = match tries.run_within(self, "body", self.retry.policy.body(len), body).await {
             Ok(Ok(whole)) => whole,
             Ok(Err(miss)) => {
                 *part = part.take().filter(|begun| begun.tag.is_some());
@@ -392,9 +392,9 @@ impl Shared {
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match tries.within(self, "list", self.retry.policy.first_byte, listed).await {
+            match tries.run_within(self, "list", self.retry.policy.first_byte, listed).await {
                 Ok(listed) => return Ok(listed),
-                Err(miss) => tries.again(self, miss).await?,
+                Err(miss) => tries.retry_or_fail(self, miss).await?,
             }
         }
     }
@@ -407,7 +407,7 @@ impl Shared {
             self.requests.fetch_add(1, Ordering::Relaxed);
             match self.list_once(path, &mut tries).await {
                 Ok(listed) => return Ok(listed),
-                Err(miss) => tries.again(self, miss).await?,
+                Err(miss) => tries.retry_or_fail(self, miss).await?,
             }
         }
     }
@@ -418,7 +418,7 @@ impl Shared {
         let mut listed = self.store.list(below);
         let limit = self.retry.policy.first_byte;
         while let Some(meta) =
-            tries.within(self, "list", limit, listed.next().map(Option::transpose)).await?
+            tries.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {
             // A list may be as long as it is, as long as it goes on.
             tries.restart(self);

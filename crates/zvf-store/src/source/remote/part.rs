@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{BoxStream, StreamExt as _};
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
+use zvf_format::num::{saturating_usize, to_u64};
 
 use super::super::Version;
 use super::tries::Miss;
 use crate::budget::Reservation;
 use crate::error::{Change, StoreError};
-use crate::num::{to_u64, to_usize};
 
 /// A body that is coming in, perhaps over several tries.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Part {
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);
             } else {
-                self.bytes.reserve(to_usize(expected).saturating_sub(self.bytes.len()));
+                self.bytes.reserve(saturating_usize(expected).saturating_sub(self.bytes.len()));
                 self.bytes.extend_from_slice(&chunk);
             }
         }

@@ -19,6 +19,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::{
     GetOptions, ObjectMeta, ObjectStore as _, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use super::super::{Get, LISTED};
@@ -27,7 +28,6 @@ use super::verdict::Verdict;
 use super::{Remote, Shared};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::num::to_u64;
 
 /// How surely an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Remote {
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if is_taken { RACE } else { miss };
-            tries.again(&self.0, miss).await?;
+            tries.retry_or_fail(&self.0, miss).await?;
         }
     }
 
@@ -82,7 +82,7 @@ impl Remote {
             match self.0.send(key, parts, PutMode::Overwrite, &tries).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
-                    let again = tries.again(&self.0, miss).await;
+                    let again = tries.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
                 }
             }
@@ -113,7 +113,7 @@ impl Remote {
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return Ok(());
             }
-            let again = tries.again(&self.0, miss).await;
+            let again = tries.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| error.with_key(key))?;
         }
     }
@@ -141,7 +141,7 @@ impl Remote {
                     return Ok(None);
                 }
                 Err(miss) => {
-                    let again = tries.again(&self.0, miss).await;
+                    let again = tries.retry_or_fail(&self.0, miss).await;
                     again.map_err(|error| error.with_key(key))?;
                 }
             }
@@ -180,7 +180,7 @@ impl Remote {
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if there { RACE } else { miss };
-            let again = tries.again(&self.0, miss).await;
+            let again = tries.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
         }
         if self.read(key).await?.is_some() {
@@ -206,7 +206,7 @@ impl Remote {
                         return Created::Guarded;
                     }
                     // What cannot be found out is not relied on.
-                    if tries.again(&self.0, miss).await.is_err() {
+                    if tries.retry_or_fail(&self.0, miss).await.is_err() {
                         return Created::Looked;
                     }
                 }
@@ -249,9 +249,9 @@ impl Remote {
             let removed = removed.try_for_each(|_path| std::future::ready(Ok(())));
             // The time that as many bytes take.
             let limit = self.0.retry.policy.body(to_u64(paths.len()) << 10);
-            match tries.within(&self.0, "answer", limit, removed).await {
+            match tries.run_within(&self.0, "answer", limit, removed).await {
                 Ok(()) => return Ok(()),
-                Err(miss) => tries.again(&self.0, miss).await?,
+                Err(miss) => tries.retry_or_fail(&self.0, miss).await?,
             }
         }
     }
@@ -273,7 +273,7 @@ impl Shared {
         let payload: PutPayload = parts.iter().cloned().collect();
         let options = PutOptions::from(mode);
         let sent = self.store.put_opts(&path, payload, options);
-        tries.within(self, "answer", self.retry.policy.body(len), sent).await.map(drop)
+        tries.run_within(self, "answer", self.retry.policy.body(len), sent).await.map(drop)
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
         Retry::new(Policy::for_timeouts(timeouts), 7)
     }
 
-    fn late() -> Instant {
+    fn deadline() -> Instant {
         Instant::now() + Duration::from_secs(1000)
     }
 
@@ -223,13 +223,13 @@ mod tests {
     async fn jitter_is_full_and_obeys_the_store() {
         let retry = retry(Timeouts::Batch);
         (0..2000).for_each(|_| retry.sends());
-        let pauses: Vec<_> = (0..100).filter_map(|_| retry.next(4, late(), None)).collect();
+        let pauses: Vec<_> = (0..100).filter_map(|_| retry.next(4, deadline(), None)).collect();
         assert_eq!(pauses.len(), 100);
         assert!(pauses.iter().all(|pause| pause.as_millis() <= 800));
         assert!(pauses.iter().any(|pause| pause.as_millis() < 100));
         assert!(pauses.iter().any(|pause| pause.as_millis() > 700));
         let asked = Duration::from_secs(9);
-        assert_eq!(retry.next(1, late(), Some(asked)), Some(asked));
+        assert_eq!(retry.next(1, deadline(), Some(asked)), Some(asked));
         let soon = Instant::now() + asked;
         assert_eq!(retry.next(1, soon, Some(asked)), None);
     }
@@ -237,8 +237,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn tries_end() {
         let retry = retry(Timeouts::Interactive);
-        assert!(retry.next(3, late(), None).is_some());
-        assert!(retry.next(4, late(), None).is_none());
+        assert!(retry.next(3, deadline(), None).is_some());
+        assert!(retry.next(4, deadline(), None).is_none());
         assert!(retry.next(1, Instant::now(), None).is_none());
     }
 
@@ -247,12 +247,12 @@ mod tests {
         for (requests, retries) in [(0, 10), (100, 10), (109, 10), (110, 11), (1000, 100)] {
             let retry = retry(Timeouts::Batch);
             (0..requests).for_each(|_| retry.sends());
-            let granted = (0..200).filter(|_| retry.next(1, late(), None).is_some()).count();
+            let granted = (0..200).filter(|_| retry.next(1, deadline(), None).is_some()).count();
             assert_eq!(granted, retries, "{requests}");
             tokio::time::advance(Duration::from_secs(59)).await;
-            assert!(retry.next(1, late(), None).is_none(), "{requests}");
+            assert!(retry.next(1, deadline(), None).is_none(), "{requests}");
             tokio::time::advance(Duration::from_secs(1)).await;
-            assert!(retry.next(1, late(), None).is_some(), "{requests}");
+            assert!(retry.next(1, deadline(), None).is_some(), "{requests}");
         }
     }
 }

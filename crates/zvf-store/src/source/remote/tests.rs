@@ -204,11 +204,11 @@ fn a_runtime_without_timers_waits_as_long_as_it_takes() {
             tokio::task::yield_now().await;
             Ok(7)
         };
-        let answer = tries.within(&remote.0, "answer", Duration::from_secs(1), slow).await;
+        let answer = tries.run_within(&remote.0, "answer", Duration::from_secs(1), slow).await;
         assert_eq!(answer.ok(), Some(7));
         // Without a clock there is no pause after which to try again.
         let miss = Miss::Late { what: "answer", after: Duration::ZERO };
-        assert_eq!(tries.again(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
+        assert_eq!(tries.retry_or_fail(&remote.0, miss).await.unwrap_err().class(), Class::Timeout);
     });
 }
 

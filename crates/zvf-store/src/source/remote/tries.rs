@@ -62,7 +62,11 @@ impl Tries {
     }
 
     /// Waits for the next try, or gives up with what `miss` means.
-    pub(super) async fn again(&mut self, shared: &Shared, miss: Miss) -> Result<(), StoreError> {
+    pub(super) async fn retry_or_fail(
+        &mut self,
+        shared: &Shared,
+        miss: Miss,
+    ) -> Result<(), StoreError> {
         self.tried = self.tried.saturating_add(1);
         let (error, again, after) = miss.judge(self.op);
         self.last = Some(error.class());
@@ -77,7 +81,7 @@ impl Tries {
     }
 
     /// What `work` gives, if it does so in time.
-    pub(super) async fn within<T>(
+    pub(super) async fn run_within<T>(
         &self,
         shared: &Shared,
         what: &'static str,
@@ -185,13 +189,13 @@ impl Batch {
 
     /// Since when the batch waits without an answer, once a request of it was given up.
     pub(super) fn waiting(&self) -> Option<Instant> {
-        let fare = self.fare();
+        let fare = self.lock_fare();
         fare.gave_up.then_some(fare.last)
     }
 
     /// Takes note of what came of a request.
     pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
-        let mut fare = self.fare();
+        let mut fare = self.lock_fare();
         match answer {
             Ok(_) => fare.last = Instant::now(),
             Err(error) => {
@@ -200,7 +204,7 @@ impl Batch {
         }
     }
 
-    fn fare(&self) -> MutexGuard<'_, Fare> {
+    fn lock_fare(&self) -> MutexGuard<'_, Fare> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

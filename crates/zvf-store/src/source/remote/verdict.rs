@@ -150,7 +150,10 @@ impl Verdict {
 
 /// Whether the bucket or container itself is not there, in the words of the services.
 pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
-    let StoreFault::NotFound { source, .. } = error else { return false };
+    // A list has no path that could be missing, so its backend does not say what sort of error that is.
+    let (StoreFault::NotFound { source, .. } | StoreFault::Generic { source, .. }) = error else {
+        return false;
+    };
     let text = source.to_string();
     MISSING_BUCKET.iter().any(|words| text.contains(words))
 }
@@ -219,6 +222,10 @@ mod tests {
             assert_eq!((verdict.class, verdict.again), (Class::NotFound, false), "{body}");
             assert_eq!(verdict.said.to_string(), said, "{body}");
         }
+        let listed = "status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>";
+        let verdict = Verdict::classify(&generic(listed));
+        assert_eq!(verdict.class, Class::NotFound);
+        assert_eq!(verdict.said.to_string(), "the bucket or container does not exist");
     }
 
     #[test]

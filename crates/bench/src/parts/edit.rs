@@ -1,0 +1,89 @@
+//! Edits: one vertex moved in a store of ten thousand objects, and a hundred thousand random edits as one commit.
+//!
+//! The bytes are those that the process read and wrote, journal included; the work of one edit should follow what it
+//! touches, not what the store holds. Nobody else does the same: the reference is measured in its own words.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use zvf_edit::{CommitOptions, Editor};
+
+use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{walks, write};
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let objects = ((1e4 * bench.scale) as u64).max(10);
+    let many = ((1e5 * bench.scale) as u64).max(100);
+    let folder = bench.below("edit")?;
+    let store = folder.join(format!("walks-{objects}.zarrvectors"));
+    for path in [store.clone(), store.with_extension("zarrvectors.zvf")] {
+        if path.exists() {
+            std::fs::remove_dir_all(path)?; // a history of earlier runs
+        }
+    }
+    write(&walks(objects, LENGTH)?, CHUNKS, &store)?;
+    let moved = format!("move one of {} vertices", objects * LENGTH as u64);
+    let random = format!("{many} random edits in one commit");
+    let mut seed = 1_u64;
+    let mut choose = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    let mut lines = |count: u64| -> Vec<Value> {
+        (0..count).map(|_| line(choose(objects), choose(LENGTH as u64), choose(100))).collect()
+    };
+    let (one, all) = (lines(64), lines(many));
+    for (work, count, batch) in [(moved, 1, &one), (random, all.len(), &all)] {
+        if !bench.wants(&work) {
+            continue;
+        }
+        let mut next = batch.chunks(count).cycle();
+        let next = std::cell::RefCell::new(&mut next);
+        let run = || match next.borrow_mut().next() {
+            Some(lines) => edit(&store, lines),
+            None => Ok(Turn::from_seconds(0.0)),
+        };
+        let zvf = Contender::new("zvf", Role::Zvf, run);
+        page.row(contest(bench, "edit", work, vec![zvf])?);
+    }
+    Ok(())
+}
+
+/// One edit: a vertex that moves by a little.
+fn line(object: u64, index: u64, amount: u64) -> Value {
+    let vertices = json!({"object": object, "index": index});
+    json!({"op": "vertex.move", "vertices": vertices, "by": [amount as f64 / 1000.0, 0.001, -0.001]})
+}
+
+/// Commits these lines as one transaction.
+fn edit(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
+    let texts: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let before = io()?;
+    let begun = Instant::now();
+    let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
+    for (number, text) in (1..).zip(&texts) {
+        editor.line(number, text)?;
+    }
+    editor.finish()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let cost = Cost { bytes: Some(io()? - before), ..Cost::default() };
+    Ok(Turn { cost, ..Turn::from_seconds(seconds).counting(lines.len() as u64) })
+}
+
+/// Bytes that this process read and wrote so far.
+fn io() -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/io")?;
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    Ok(number("rchar:") + number("wchar:"))
+}
+
+/// Vertices of an object.
+const LENGTH: usize = 100;
+/// Chunks on an axis.
+const CHUNKS: u32 = 10;

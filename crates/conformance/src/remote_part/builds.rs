@@ -1,0 +1,125 @@
+//! Stores that are built on a server: one builder of a prefix wins, its store is whole, and nothing else is left.
+//!
+//! ```text
+//! race       builders of one prefix at the same time: at most one is told that it is done, and its store is there
+//! taken      who comes later is refused
+//! abandoned  what is given up is removed, and the prefix can be built on again
+//! ```
+//!
+//! What holds where requests fail or are late is asked of a backend of our own (`torture race-remote`, `faults`).
+
+use futures_util::TryStreamExt as _;
+use futures_util::future::join_all;
+use tokio::runtime::Runtime;
+use zvf_format::Class;
+use zvf_format::key::ChunkKey;
+use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
+use zvf_store::{Build, BuildOptions, Caching, CellPlan, Store, StoreError};
+
+use super::options;
+use super::services::Service;
+use crate::report::Report;
+
+/// Builds on `service`, by the address that a user would type.
+pub(super) fn check(name: &str, service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
+    let mut report = Report::new(format!("{name}/builds"));
+    runtime.block_on(async {
+        for round in 0..ROUNDS {
+            race(&mut report, service, round).await?;
+        }
+        abandoned(&mut report, service).await?;
+        Ok(report)
+    })
+}
+
+/// Builders of one prefix at the same time.
+async fn race(report: &mut Report, service: &Service, round: usize) -> anyhow::Result<()> {
+    let prefix = format!("built/{round}.zv");
+    let what = |what: &str| format!("race {round}/{what}");
+    let outcomes = join_all((1..=BUILDERS).map(|g| build(service, &prefix, g))).await;
+    let won: Vec<u8> =
+        (1..).zip(&outcomes).filter(|(_, one)| one.is_ok()).map(|(g, _)| g).collect();
+    report.holds(&what("one wins"), won.len() == 1, format!("{outcomes:?}"));
+    let found = generation(service, &prefix).await;
+    let is_right = found.as_ref().is_ok_and(|found| Some(found) == won.first());
+    report.holds(&what("its store is there"), is_right, format!("{won:?} won, {found:?} is there"));
+    let later = build(service, &prefix, 9).await.map_err(|error| error.class());
+    report.holds(&what("taken"), later == Err(Class::AlreadyExists), format!("{later:?}"));
+    let still = generation(service, &prefix).await;
+    let is_same = still.as_ref().ok() == won.first();
+    report.holds(&what("still there"), is_same, format!("{still:?} is there"));
+    let left: Vec<String> = names(service, &prefix).await?;
+    let left: Vec<&String> = left.iter().filter(|name| name.contains(".tmp-")).collect();
+    report.holds(&what("nothing left"), left.is_empty(), format!("{left:?}"));
+    Ok(())
+}
+
+/// A build that is given up, and one after it.
+async fn abandoned(report: &mut Report, service: &Service) -> anyhow::Result<()> {
+    let prefix = "built/abandoned.zv";
+    let begun = begin(service, prefix).await?;
+    write(&begun, 1).await?;
+    begun.flush().await?;
+    begun.abandon().await?;
+    let left = names(service, prefix).await?;
+    report.holds("abandoned/nothing left", left.is_empty(), format!("{left:?}"));
+    let again = build(service, prefix, 2).await;
+    report.holds("abandoned/built again", again.is_ok(), format!("{again:?}"));
+    let found = generation(service, prefix).await;
+    report.holds("abandoned/there", found.as_ref().ok() == Some(&2), format!("{found:?}"));
+    Ok(())
+}
+
+async fn begin(service: &Service, prefix: &str) -> Result<Build, StoreError> {
+    let options = BuildOptions { store: options(service), ..BuildOptions::default() };
+    Build::begin(&service.address(prefix), options).await
+}
+
+/// Builds generation `g`.
+async fn build(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError> {
+    let build = begin(service, prefix).await?;
+    write(&build, g).await?;
+    let mut block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]);
+    block.reduction_factor = Some(g.into());
+    let mut root = Root::new(block, Axis::spatial(1).unwrap_or_default());
+    for scale in &mut root.multiscales {
+        scale.datasets.push(Dataset::new("0", vec![1.0], vec![0.5]));
+    }
+    build.publish(&root).await
+}
+
+/// All but the root document.
+async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
+    let level = serde_json::json!({"zarr_vectors_level":
+        {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
+    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
+    let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![CELLS - 1]))?;
+    for cell in 0..CELLS {
+        cells.put(&ChunkKey::new(&[cell])?, vec![g; 32].into())?;
+    }
+    cells.finish(|_| ()).await.map(drop)
+}
+
+/// The generation of the store that is there, read whole.
+async fn generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
+    let store = Store::open(&service.address(prefix), options(service)).await?;
+    let g = store.root().zarr_vectors.reduction_factor.unwrap_or_default().try_into()?;
+    let cells = store.level(0).await?.required_cells("vertices").await?;
+    for cell in 0..CELLS {
+        let found = cells.read(&ChunkKey::new(&[cell])?, Caching::Once).await?;
+        anyhow::ensure!(found.as_deref() == Some(&[g; 32][..]), "cell {cell} is not of {g}");
+    }
+    Ok(g)
+}
+
+/// The names of all objects below `prefix`.
+async fn names(service: &Service, prefix: &str) -> anyhow::Result<Vec<String>> {
+    let url = service.address(prefix).parse()?;
+    let (backend, top) = object_store::parse_url_opts(&url, service.options.clone())?;
+    let listed = backend.list(Some(&top)).map_ok(|meta| meta.location.to_string());
+    Ok(listed.try_collect().await?)
+}
+
+const ROUNDS: usize = 3;
+const BUILDERS: u8 = 4;
+const CELLS: i64 = 12;

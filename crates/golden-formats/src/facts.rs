@@ -1,0 +1,201 @@
+//! What is compared of some geometry, with the hashes of the corpus.
+
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
+use zvf_convert::write::Collected;
+use zvf_convert::{ConvertError, Format};
+use zvf_metadata::DtypeKind;
+use zvf_model::{Batch, Field, Kind, ObjectId, Value};
+
+/// All that was read of a file, of one kind.
+#[derive(Debug)]
+pub struct Facts {
+    /// What was promised.
+    pub header: Header,
+    /// All vertices and elements.
+    pub batch: Batch,
+    /// Objects in the order in which something was said of them, and that.
+    pub objects: Vec<ObjectId>,
+    /// The attributes of objects.
+    pub object_fields: Vec<Field>,
+    /// Groups with their members.
+    pub groups: Vec<read::Group>,
+    /// The attributes of groups.
+    pub group_fields: Vec<Field>,
+}
+
+impl Facts {
+    /// Reads a file or a folder to its end.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub fn read(
+        path: &Path,
+        format: Option<Format>,
+        (kind, polygons): (Option<Kind>, Polygons),
+    ) -> Result<Self, ConvertError> {
+        Self::read_as(path, format, &ReadOptions { polygons, ..options(path, format, kind) })
+    }
+
+    fn read_as(
+        path: &Path,
+        format: Option<Format>,
+        options: &ReadOptions,
+    ) -> Result<Self, ConvertError> {
+        let reader = read::open(Input::path(path), format, options)?;
+        let header = reader.header().clone();
+        let mut all = Collected::new(&header, u64::MAX, "the test");
+        for piece in reader {
+            all.push(piece?)?;
+        }
+        let (object_fields, group_fields) = (all.take_object_fields(), all.take_group_fields());
+        let batch = all.take_batch()?;
+        let (objects, groups) = (all.objects, all.groups);
+        Ok(Self { header, batch, objects, object_fields, groups, group_fields })
+    }
+
+    /// Positions as float64, row by row.
+    #[must_use]
+    pub fn positions(&self) -> Vec<f64> {
+        let positions = self.batch.positions();
+        let width = positions.width() as usize;
+        let all = (0..positions.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
+        all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
+    }
+
+    /// How many vertices each object has: those of parts in their order, empty ones too.
+    #[must_use]
+    pub fn lengths(&self) -> Vec<i64> {
+        let mut known: Vec<(ObjectId, i64)> = Vec::new();
+        let mut place = std::collections::HashMap::new();
+        let mut count = |object: ObjectId, rows: usize| {
+            let at = *place.entry(object).or_insert_with(|| {
+                known.push((object, 0));
+                known.len() - 1
+            });
+            known[at].1 += rows as i64;
+        };
+        for part in self.batch.parts().iter() {
+            count(part.object, part.rows.len());
+        }
+        for object in self.batch.vertex_objects().into_iter().flatten().flatten() {
+            count(*object, 1);
+        }
+        for object in &self.objects {
+            count(*object, 0);
+        }
+        known.sort_by_key(|(object, _)| *object);
+        known.into_iter().map(|(_, rows)| rows).collect()
+    }
+
+    /// All edges or faces as numbers of vertices, and how many each has.
+    #[must_use]
+    pub fn links(&self) -> (Vec<i64>, usize) {
+        let elements = self.batch.elements();
+        let rows =
+            elements.map_or_else(Vec::new, |e| e.rows().iter().map(|row| *row as i64).collect());
+        (rows, elements.map_or(0, zvf_model::Elements::width))
+    }
+}
+
+/// How to read a file: faces of different numbers of corners, as VTK has them, become triangles.
+pub(crate) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
+    let format = format.or_else(|| Format::from_path(path));
+    let polygons = match format {
+        Some(Format::Vtk | Format::Vtp) => Polygons::Triangles,
+        _ => Polygons::Same,
+    };
+    ReadOptions { kind, polygons, ..ReadOptions::default() }
+}
+
+/// The hash of whole numbers.
+pub(crate) fn hash_numbers(numbers: &[i64]) -> String {
+    hash(numbers.iter().flat_map(|n| n.to_le_bytes()))
+}
+
+/// The hash of positions.
+pub(crate) fn hash_positions(positions: &[f64]) -> String {
+    hash(positions.iter().flat_map(|x| quiet(*x).to_le_bytes()))
+}
+
+/// The hash of a column in the type named; `None` when values do not fit it.
+pub(crate) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
+    let column = &field.column;
+    let width = column.width() as usize;
+    let mut bytes = Vec::new();
+    for row in 0..column.len() {
+        for at in 0..width {
+            push(&field.value(row, at).ok()?, dtype, &mut bytes)?;
+        }
+    }
+    Some(hash(bytes))
+}
+
+fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
+    let whole = || match value {
+        Value::Int(n) => Some(i128::from(*n)),
+        Value::UInt(n) => Some(i128::from(*n)),
+        Value::Bool(flag) => Some(i128::from(*flag)),
+        Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e15 => Some(*x as i128),
+        Value::Float(_) | Value::Null | Value::Text(_) => None,
+    };
+    let real = || match value {
+        Value::Float(x) => Some(*x),
+        Value::Null => Some(f64::NAN),
+        Value::Text(_) => None,
+        Value::Int(_) | Value::UInt(_) | Value::Bool(_) => Some(whole()? as f64),
+    };
+    match dtype {
+        "float64" => to.extend(quiet(real()?).to_le_bytes()),
+        "float32" => {
+            let x = real()?;
+            let x = if x.is_nan() { f32::from_bits(0x7fc0_0000) } else { x as f32 };
+            to.extend(x.to_le_bytes());
+        }
+        "float16" => return None, // compared as it is stored
+        "string" => match value {
+            Value::Null => to.extend(u32::MAX.to_le_bytes()),
+            value => {
+                let text = value.to_string();
+                to.extend((text.len() as u32).to_le_bytes());
+                to.extend(text.as_bytes());
+            }
+        },
+        "bool" => to.push(u8::try_from(whole()?).ok()?),
+        "int8" => to.extend(i8::try_from(whole()?).ok()?.to_le_bytes()),
+        "uint8" => to.extend(u8::try_from(whole()?).ok()?.to_le_bytes()),
+        "int16" => to.extend(i16::try_from(whole()?).ok()?.to_le_bytes()),
+        "uint16" => to.extend(u16::try_from(whole()?).ok()?.to_le_bytes()),
+        "int32" => to.extend(i32::try_from(whole()?).ok()?.to_le_bytes()),
+        "uint32" => to.extend(u32::try_from(whole()?).ok()?.to_le_bytes()),
+        "int64" => to.extend(i64::try_from(whole()?).ok()?.to_le_bytes()),
+        "uint64" => to.extend(u64::try_from(whole()?).ok()?.to_le_bytes()),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The hash of the bytes of a column of float16, every NaN the quiet one.
+pub(crate) fn hash_half(field: &Field) -> Option<String> {
+    let dtype = field.column.dtype();
+    if (dtype.kind, dtype.size) != (DtypeKind::Float, 2) {
+        return None;
+    }
+    let halves = field.column.bytes().as_chunks::<2>().0.iter().map(|half| {
+        let bits = u16::from_le_bytes(*half);
+        if bits & 0x7fff > 0x7c00 { 0x7e00_u16 } else { bits }
+    });
+    Some(hash(halves.flat_map(u16::to_le_bytes)))
+}
+
+fn quiet(x: f64) -> f64 {
+    if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { x }
+}
+
+fn hash(bytes: impl IntoIterator<Item = u8>) -> String {
+    let bytes: Vec<u8> = bytes.into_iter().collect();
+    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

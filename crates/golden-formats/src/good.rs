@@ -1,0 +1,347 @@
+//! Files that are right: what is read of them, and what is left of it when it is written back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use serde_json::Value as Json;
+use zvf_convert::Format;
+use zvf_convert::read::{self, Input, Polygons, ReadOptions};
+use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_model::{Field, Kind};
+
+use crate::facts::{Facts, hash_field, hash_half, hash_numbers, hash_positions, options};
+use crate::{Outcome, read_format};
+
+pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
+    let mut outcome = Outcome::default();
+    let kind = kind(entry);
+    // Faces of several lengths are described as they are, and read as triangles.
+    let is_mixed = entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
+    let polygons = if is_mixed { Polygons::Triangles } else { Polygons::Same };
+    let asked = (kind, polygons);
+    let format = read_format(path, folder);
+    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, asked)));
+    let facts = match read {
+        Err(_) => {
+            outcome.failures.push(format!("{name}: reading it panics"));
+            return outcome;
+        }
+        Ok(Err(error)) if matches!(error, zvf_convert::ConvertError::NoFormat { .. }) => {
+            outcome.skipped.push(format!("{name}: the format is not known"));
+            return outcome;
+        }
+        Ok(Err(error)) if has_no_places(entry, &error) => {
+            outcome.passed += 1; // refused with the advice to give places
+            return outcome;
+        }
+        Ok(Err(error)) => {
+            outcome.failures.push(format!("{name}: refused: {error}"));
+            return outcome;
+        }
+        Ok(Ok(facts)) => facts,
+    };
+    if facts.header.other_kinds.is_empty() {
+        check_vertices(name, &facts, entry, &mut outcome);
+        check_objects(name, &facts, entry, &mut outcome);
+    } else {
+        check_all_kinds(name, path, format, &facts, entry, &mut outcome);
+    }
+    check_links(name, &facts, entry, &mut outcome);
+    let elements = facts.batch.elements().map_or(&[][..], zvf_model::Elements::fields);
+    for (key, fields) in [
+        ("vertex_attributes", facts.batch.fields()),
+        ("object_attributes", &facts.object_fields),
+        ("link_attributes", elements),
+        ("face_attributes", elements),
+    ] {
+        let columns = entry.get(key).and_then(Json::as_array);
+        // Normals of STL follow from the corners, and are left out.
+        let is_kept = |column: &&Json| !(folder == "stl" && column["name"] == "normal");
+        for column in columns.into_iter().flatten().filter(is_kept) {
+            check_column(&format!("{name}, {key}"), fields, column, &mut outcome);
+        }
+    }
+    check_groups(name, &facts, entry, &mut outcome);
+    check_again(name, path, format, asked, &facts, &mut outcome);
+    outcome
+}
+
+/// Whether a graph was refused because nothing says where its nodes are.
+fn has_no_places(entry: &Json, error: &zvf_convert::ConvertError) -> bool {
+    entry.get("vertices").is_none()
+        && entry.get("kind").and_then(Json::as_str) == Some("graph")
+        && error.class().to_string() == "InvalidArgument"
+}
+
+/// A file of several kinds: each of them is read. Vertices of VTK are those of all kinds, those of glTF each of one.
+fn check_all_kinds(
+    name: &str,
+    path: &Path,
+    format: Option<Format>,
+    facts: &Facts,
+    entry: &Json,
+    outcome: &mut Outcome,
+) {
+    let (mut vertices, mut objects) = (facts.batch.len(), facts.lengths().len());
+    for kind in &facts.header.other_kinds {
+        match Facts::read(path, format, (Some(*kind), Polygons::Triangles)) {
+            Ok(other) => {
+                vertices += other.batch.len();
+                objects += other.lengths().len();
+            }
+            Err(error) => outcome.failures.push(format!("{name}: as {kind}: refused: {error}")),
+        }
+    }
+    if entry.get("primitives").is_none() {
+        check_vertices(name, facts, entry, outcome);
+        return;
+    }
+    let count = |key: &str| entry[key]["count"].as_u64().unwrap_or(0);
+    for (key, found) in [("vertices", vertices), ("objects", objects)] {
+        let wanted = count(key);
+        outcome.check(found as u64 == wanted, || {
+            format!("{name}: {wanted} {key} of all kinds expected, {found} found")
+        });
+    }
+}
+
+/// The kind to ask for, where the corpus names one that a file may be taken for.
+fn kind(entry: &Json) -> Option<Kind> {
+    match entry.get("kind").and_then(Json::as_str) {
+        Some("graph") => Some(Kind::Graph),
+        // Edges as they are stored, not turned towards a root.
+        Some("skeleton") if entry.get("layer").is_some() => Some(Kind::Graph),
+        _ => None,
+    }
+}
+
+fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
+    let Some(said) = entry.get("vertices") else { return };
+    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let found = facts.batch.len() as u64;
+    outcome.check(found == count, || format!("{name}: {count} vertices expected, {found} found"));
+    if found != count || count == 0 {
+        return;
+    }
+    let (positions, said_rows) = in_stored_units(facts, entry);
+    let axes = facts.header.axes.len();
+    let is_exact = said.get("exact").and_then(Json::as_bool) != Some(false) && said_rows.is_none();
+    let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    if is_exact && hash_positions(&positions) == wanted {
+        outcome.passed += 1;
+        return;
+    }
+    let tolerance = said
+        .get("tolerance")
+        .and_then(Json::as_f64)
+        .unwrap_or(if said_rows.is_some() { 0.01 } else { 0.0 });
+    let rows = said_rows.or_else(|| said.get("rows")).and_then(Json::as_object);
+    let mut wrong = Vec::new();
+    for (row, place) in rows.into_iter().flatten() {
+        let row: usize = row.parse().unwrap_or(usize::MAX);
+        let place = place.as_array().map_or(&[][..], Vec::as_slice);
+        for (at, wanted) in place.iter().enumerate() {
+            let wanted = wanted.as_f64().unwrap_or(f64::NAN);
+            let found = row.checked_mul(axes).and_then(|start| positions.get(start + at));
+            let found = found.copied().unwrap_or(f64::NAN);
+            let same = (found - wanted).abs() <= tolerance || found.is_nan() && wanted.is_nan();
+            if !same {
+                wrong.push(format!("row {row} axis {at} is {found}, not {wanted}"));
+            }
+        }
+    }
+    let told = wrong.first().map_or("the hash is another", String::as_str);
+    outcome.check(!is_exact && wrong.is_empty(), || format!("{name}: positions: {told}"));
+}
+
+/// Positions as the corpus describes them, and the rows to compare where that is after a transform.
+fn in_stored_units<'a>(facts: &Facts, entry: &'a Json) -> (Vec<f64>, Option<&'a Json>) {
+    let mut positions = facts.positions();
+    if let Some(rows) = entry.get("model_rows") {
+        let affine = facts.header.space.as_ref().and_then(|space| space.affine);
+        let is_identity = affine.is_none_or(|rows| {
+            rows.iter().enumerate().all(|(at, row)| {
+                row.iter().enumerate().all(|(n, x)| *x == f64::from(u8::from(at == n)))
+            })
+        });
+        if !is_identity {
+            return (positions, Some(rows));
+        }
+    }
+    let dimensions = entry.get("dimensions").and_then(Json::as_object);
+    let scales: Vec<f64> = dimensions.map_or_else(Vec::new, |all| {
+        let scale = |said: &Json| match said.get(1).and_then(Json::as_str) {
+            Some("m") => said.get(0).and_then(Json::as_f64).map(|scale| (scale * 1e9).round()),
+            _ => said.get(0).and_then(Json::as_f64),
+        };
+        all.values().filter_map(scale).collect()
+    });
+    if scales.len() == facts.header.axes.len() {
+        for (at, x) in positions.iter_mut().enumerate() {
+            *x /= scales[at % scales.len()]; // powers of two and small numbers: exact
+        }
+    }
+    (positions, None)
+}
+
+fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
+    let Some(said) = entry.get("objects") else { return };
+    let lengths = facts.lengths();
+    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let found = lengths.len();
+    outcome.check(found as u64 == count, || {
+        format!("{name}: {count} objects expected, {found} found")
+    });
+    if let Some(wanted) = said.get("lengths_sha256").and_then(Json::as_str) {
+        let shown: Vec<_> = lengths.iter().take(12).collect();
+        outcome.check(hash_numbers(&lengths) == wanted, || {
+            format!("{name}: lengths of objects are others: {shown:?}…")
+        });
+    }
+    let ids = said.get("ids").and_then(Json::as_array);
+    if let (Some(ids), Some(field)) = (ids, &facts.header.id_field) {
+        let column = facts.object_fields.iter().find(|known| *known.name == **field);
+        let found: Vec<String> = column.map_or_else(Vec::new, |field| {
+            (0..field.column.len()).map(|row| field.column.value(row, 0).to_string()).collect()
+        });
+        let wanted: Vec<String> = ids
+            .iter()
+            .map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            .collect();
+        outcome.check(found == wanted, || format!("{name}: ids are {found:?}, not {wanted:?}"));
+    }
+}
+
+fn check_links(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
+    let Some(said) = entry.get("links") else { return };
+    let (links, width) = facts.links();
+    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let found = links.len().checked_div(width).unwrap_or(0) as u64;
+    outcome.check(found == count, || format!("{name}: {count} links expected, {found} found"));
+    if let Some(wanted) = said.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
+        outcome.check(hash_numbers(&links) == wanted, || format!("{name}: links are others"));
+    }
+}
+
+fn check_column(name: &str, fields: &[Field], said: &Json, outcome: &mut Outcome) {
+    let column = said.get("name").and_then(Json::as_str).unwrap_or_default();
+    let dtype = said.get("dtype").and_then(Json::as_str).unwrap_or_default();
+    let Some(field) = fields.iter().find(|field| *field.name == *column) else {
+        let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+        outcome.failures.push(format!("{name}: no {column:?} among {known:?}"));
+        return;
+    };
+    let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let found = if dtype == "float16" { hash_half(field) } else { hash_field(field, dtype) };
+    let own = field.column.dtype();
+    outcome.check(found.as_deref() == Some(wanted), || {
+        format!("{name}: {column:?} of {dtype} has other values (read as {own})")
+    });
+}
+
+fn check_groups(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
+    let groups = entry.get("groups").and_then(Json::as_object);
+    for (group, said) in groups.into_iter().flatten() {
+        let known = facts.groups.iter().find(|known| known.name.as_deref() == Some(group));
+        let mut members: Vec<i64> =
+            known.map_or_else(Vec::new, |known| known.members.iter().map(|id| id.0).collect());
+        let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
+        let in_order = hash_numbers(&members) == wanted;
+        members.sort_unstable();
+        outcome.check(known.is_some() && (in_order || hash_numbers(&members) == wanted), || {
+            format!("{name}: the members of group {group:?} are {members:?}")
+        });
+    }
+}
+
+/// Writes the file in its own format and reads that.
+fn check_again(
+    name: &str,
+    path: &Path,
+    format: Option<Format>,
+    (kind, polygons): (Option<Kind>, Polygons),
+    facts: &Facts,
+    outcome: &mut Outcome,
+) {
+    let own = format.or_else(|| detect(path));
+    let Some(format) = own.filter(|format| format.is_written()) else { return };
+    if format == Format::Edgelist {
+        return; // a list of edges has no places, and is not read without a table of nodes
+    }
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let end = format.extensions().first().copied().unwrap_or("out");
+    let place = folder.path().join(format!("again.{end}"));
+    let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
+        let losses = write::find_losses(&facts.header, format)?;
+        let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
+        let reader = read::open(Input::path(path), Some(format), &options)?;
+        let report = if format.capabilities().is_folder {
+            std::fs::create_dir(&place)?;
+            let target = Target::folder(&place);
+            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+        } else {
+            let target = Target::file(std::fs::File::create(&place)?);
+            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+        };
+        Ok(losses.iter().chain(&report.losses).map(ToString::to_string).collect())
+    }));
+    let losses = match written {
+        Err(_) => {
+            outcome.failures.push(format!("{name}: writing it as {format} panics"));
+            return;
+        }
+        Ok(Err(error)) => {
+            outcome.failures.push(format!("{name}: cannot be written as {format}: {error}"));
+            return;
+        }
+        Ok(Ok(losses)) => losses,
+    };
+    let again = match Facts::read(&place, Some(format), (kind, polygons)) {
+        Ok(again) => again,
+        Err(error) => {
+            outcome
+                .failures
+                .push(format!("{name}: what was written as {format} is refused: {error}"));
+            return;
+        }
+    };
+    let lost =
+        if losses.is_empty() { String::new() } else { format!(" (losses: {})", losses.join("; ")) };
+    let (before, after) = (facts.positions(), again.positions());
+    let close = before.len() == after.len()
+        && before.iter().zip(&after).all(|(a, b)| {
+            a == b
+                || a.is_nan() && b.is_nan()
+                || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
+        });
+    outcome.check(close, || format!("{name}: positions differ after writing{lost}"));
+    outcome.check(facts.lengths() == again.lengths() || !losses.is_empty(), || {
+        format!("{name}: objects differ after writing")
+    });
+    outcome.check(facts.links() == again.links() || !losses.is_empty(), || {
+        format!("{name}: links differ after writing")
+    });
+    outcome.check(facts.groups == again.groups || !losses.is_empty(), || {
+        format!("{name}: groups differ after writing")
+    });
+    if losses.is_empty() {
+        let same = same_fields(facts.batch.fields(), again.batch.fields())
+            && same_fields(&facts.object_fields, &again.object_fields)
+            && same_fields(&facts.group_fields, &again.group_fields);
+        outcome.check(same, || format!("{name}: attributes differ after writing"));
+    }
+}
+
+fn same_fields(one: &[Field], other: &[Field]) -> bool {
+    one.len() == other.len()
+        && one.iter().all(|field| {
+            other.iter().any(|known| {
+                known.name == field.name && known.column.bytes() == field.column.bytes()
+            })
+        })
+}
+
+/// What reading the file says it is.
+fn detect(path: &Path) -> Option<Format> {
+    Format::from_path(path)
+}

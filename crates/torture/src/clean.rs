@@ -1,0 +1,104 @@
+//! `clean`: each command that writes is killed at a random moment, then `zvf clean` takes away what it left.
+//!
+//! After that nothing lies beside the target but what lay there before, the target is the old or the new one, and
+//! the same command makes what it makes in peace.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Report;
+use crate::commands::{Case, cases, run};
+use crate::random::Random;
+use crate::rerun::{Peace, names, restore, tree};
+
+/// Each command that writes, killed and cleaned up after.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Clean {
+    /// Kills of each command.
+    #[arg(long, default_value_t = 50)]
+    loops: u64,
+    /// The commands with this in their names; all of them without it.
+    #[arg(long)]
+    what: Option<String>,
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
+    /// The same seed waits the same times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Clean {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let scratch = tempfile::tempdir()?;
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let mut random = Random::new(self.seed);
+        let mut report = Report { name: "clean", seed: self.seed, ..Report::default() };
+        let place = scratch.path().join("place");
+        let mut left = 0_u64;
+        for case in &cases(&zvf, scratch.path(), &place, SIZE)? {
+            // What an ingest goes on with is an unfinished build itself, which goes.
+            let is_asked = self.what.as_ref().is_none_or(|what| case.name.contains(what));
+            if !is_asked || case.name == "ingest-finish" {
+                continue;
+            }
+            let peace = Peace::prepare(&zvf, case, &place)?;
+            for round in 0..self.loops {
+                let checked = one(&zvf, case, &peace, &place, &mut random, &mut left)?;
+                report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
+            }
+        }
+        report.say(&format!("{left} of {} left something behind", report.n));
+        Ok(report)
+    }
+}
+
+fn one(
+    zvf: &Path,
+    case: &Case,
+    peace: &Peace,
+    place: &Path,
+    random: &mut Random,
+    left: &mut u64,
+) -> anyhow::Result<Result<(), String>> {
+    restore(case, place)?;
+    let before = names(place)?;
+    let target = place.join(case.target);
+    let mut child = run(zvf, &case.words)?;
+    let most = u64::try_from(peace.published.as_micros())? + AFTER_MICROS;
+    std::thread::sleep(Duration::from_micros(random.next() % most));
+    child.kill()?;
+    child.wait()?;
+    *left += u64::from(names(place)?.iter().any(|name| !peace.names_allowed(&before, name)));
+    let words = ["clean", "-q", "--all"];
+    let cleaned = Command::new(zvf).args(words).arg(&target).output()?;
+    if !cleaned.status.success() {
+        let words = String::from_utf8_lossy(&cleaned.stderr).into_owned();
+        return Ok(Err(format!("clean ended with {}: {}", cleaned.status, words.trim())));
+    }
+    let found = names(place)?;
+    if let Some(name) = found.iter().find(|name| !peace.names_allowed(&before, name)) {
+        return Ok(Err(format!("{name} is left after clean")));
+    }
+    let is_there = tree(&target);
+    let is_whole = is_there == peace.before || is_there.as_ref() == Some(&peace.after);
+    if !is_whole && !case.is_stepwise {
+        return Ok(Err("after clean neither the old nor the new is there".to_owned()));
+    }
+    let again = Command::new(zvf).args(&case.words).output()?;
+    let code = again.status.code();
+    let is_done = is_there.as_ref() == Some(&peace.after) && code == case.done_code;
+    if code != Some(0) && !is_done {
+        let words = String::from_utf8_lossy(&again.stderr).into_owned();
+        return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
+    }
+    let same = tree(&target).as_ref() == Some(&peace.after);
+    Ok(if same { Ok(()) } else { Err("run again, it made something else".to_owned()) })
+}
+
+/// How long after publication a command is still killed.
+const AFTER_MICROS: u64 = 10_000;
+/// Points of the stores.
+const SIZE: u64 = 20_000;

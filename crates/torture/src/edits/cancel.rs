@@ -1,0 +1,54 @@
+//! `cancel`: an edit on an object store ends after so many requests, as when its process dies or is dropped there.
+
+use fault_store::Fault;
+
+use super::{STORES, Subject, backend, found, place, settle};
+use crate::Report;
+
+/// Ends an edit of each store after every `every`th number of requests; the next one on the way and lost, or not sent.
+pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
+    for id in STORES {
+        let subject = Subject::new(id)?;
+        for last in [Fault::Reset, Fault::AnswerLost] {
+            let mut requests = 0_usize;
+            loop {
+                let (ended, checked) = one(&subject, requests, &last);
+                report.count(checked);
+                if ended {
+                    break;
+                }
+                requests += usize::try_from(every.max(1))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the edit ended before, and what must hold.
+fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
+    let backend = backend(&subject.before);
+    // All later ones: as many as an edit could ever send.
+    for nth in requests..requests + MANY {
+        let fault = if nth == requests { last.clone() } else { Fault::Reset };
+        backend.plan(nth, fault);
+    }
+    let place = place(&backend);
+    let ended = subject.edit(&place);
+    let is_over = backend.asked().len() <= requests;
+    backend.forget();
+    // Nobody hears what a dead process says, but for a success.
+    let heard = match &ended {
+        Ok(report) => Ok(report.clone()),
+        Err(_) => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "dead")),
+    };
+    let checked = || -> Result<(), String> {
+        settle(&place)?;
+        let tree = found(&backend)?;
+        subject.judge(&heard, &tree)?;
+        subject.go_on(&place, &tree)
+    };
+    (is_over, checked().map_err(|error| format!("{requests} requests, then {last:?}: {error}")))
+}
+
+/// Requests that are planned to fail.
+const MANY: usize = 2000;

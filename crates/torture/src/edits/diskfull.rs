@@ -1,0 +1,58 @@
+//! `diskfull` of edits: a disk of every size, on which a store is edited until it is full.
+//!
+//! Each edit is done or refused with `NoSpace`; one that was refused is not there, one that was acknowledged is.
+
+use std::path::Path;
+
+use serde_json::json;
+use zvf_edit::{Place, log};
+use zvf_format::Class;
+
+use super::{NAME, edit, settle, tree, unpack};
+
+/// Edits a store on the disk at `dir` until it is full; how many edits were refused and done.
+pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
+    let store = dir.join(NAME);
+    if unpack("pl2_negative", &store).is_err() {
+        return Ok((0, 0)); // not even the store has room
+    }
+    let place = Place::from(store.as_path());
+    let (mut done, mut refused) = (0_u64, 0_u64);
+    for round in 0..MANY {
+        let old = tree(&store);
+        let head = log(&place, None)
+            .map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?
+            .len();
+        let positions: Vec<[f64; 2]> = (0..200).map(|i| [f64::from(i), f64::from(round)]).collect();
+        let ended = edit(&place, &[json!({"op": "object.add", "positions": positions})]);
+        match &ended {
+            Ok(_) => done += 1,
+            Err(error) if error.class == Class::NoSpace => {
+                refused += 1;
+                // What was refused left nothing in the store, and can be settled without room.
+                settle(&place).map_err(|error| format!("{size} KiB: {error}"))?;
+                if tree(&store) != old {
+                    return Err(format!("{size} KiB: refused, and the store is another"));
+                }
+                if log(&place, None).map_or(0, |list| list.len()) != head {
+                    return Err(format!("{size} KiB: refused, and in the log"));
+                }
+                return Ok((refused, done));
+            }
+            Err(error) => return Err(format!("{size} KiB: {error}")),
+        }
+        if log(&place, None).map_or(0, |list| list.len()) != head + 1 {
+            return Err(format!("{size} KiB: acknowledged, and not in the log"));
+        }
+        let committed =
+            ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
+        if committed.iter().any(|notice| notice["code"] == "not_applied_yet") {
+            // It stands; with room it is applied.
+            return Ok((refused + 1, done));
+        }
+    }
+    Ok((refused, done))
+}
+
+/// Edits after which a disk counts as too large to be filled.
+const MANY: i32 = 400;

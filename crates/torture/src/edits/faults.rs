@@ -1,0 +1,93 @@
+//! `faults`: each request of an edit on an object store fails once, in each way; then several at random.
+//!
+//! Without a clock nothing is tried again, so that the journal sees every fault as it is.
+
+use fault_store::Fault;
+
+use super::{STORES, Subject, backend, found, place, settle};
+use crate::Report;
+use crate::random::Random;
+
+/// Sweeps over every `every`th pair of a request and a fault, then `random` runs with several faults.
+pub(crate) fn run(
+    every: usize,
+    then_random: u64,
+    random: &mut Random,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let kinds = faults();
+    let mut taken = 0_usize;
+    for id in STORES {
+        let subject = Subject::new(id)?;
+        let requests = count(&subject)?;
+        for nth in 0..requests {
+            for kind in &kinds {
+                taken += 1;
+                if taken.is_multiple_of(every.max(1)) {
+                    report.count(one(&subject, &[(nth, kind.clone())]));
+                }
+            }
+        }
+        for _ in 0..then_random / STORES.len() as u64 {
+            let planned: Vec<_> = (0..1 + random.below(4))
+                .map(|_| (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone()))
+                .collect();
+            report.count(one(&subject, &planned));
+        }
+    }
+    Ok(())
+}
+
+/// Requests of an edit that nothing happens to.
+fn count(subject: &Subject) -> anyhow::Result<usize> {
+    let backend = backend(&subject.before);
+    let ended = subject.edit(&place(&backend));
+    anyhow::ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
+    let requests = backend.asked().len();
+    let tree = found(&backend).map_err(anyhow::Error::msg)?;
+    subject.judge(&ended, &tree).map_err(anyhow::Error::msg)?;
+    Ok(requests)
+}
+
+/// One edit with these faults, and what the next writer finds.
+fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
+    let backend = backend(&subject.before);
+    for (nth, fault) in planned {
+        backend.plan(*nth, fault.clone());
+    }
+    let place = place(&backend);
+    let ended = subject.edit(&place);
+    let at: Vec<String> = planned
+        .iter()
+        .filter_map(|(nth, _)| {
+            backend.asked().get(*nth).map(|one| format!("{} {}", one.what, one.path))
+        })
+        .collect();
+    backend.forget();
+    let checked = || -> Result<(), String> {
+        settle(&place)?;
+        let tree = found(&backend)?;
+        subject.judge(&ended, &tree)?;
+        subject.go_on(&place, &tree)
+    };
+    checked().map_err(|error| format!("{planned:?} at {at:?}: {error}"))
+}
+
+fn faults() -> Vec<Fault> {
+    vec![
+        Fault::Status(503),
+        Fault::Status(403),
+        Fault::Status(409),
+        Fault::Status(412),
+        Fault::Status(404),
+        Fault::Status(507),
+        Fault::Reset,
+        Fault::AnswerLost,
+        Fault::NotSupported,
+        Fault::OldList(1),
+        Fault::OldList(5),
+        Fault::ShortBody(3),
+        Fault::BrokenBody(3),
+        Fault::LongBody,
+    ]
+}

@@ -1,0 +1,231 @@
+//! Edits that are broken off, raced and refused: what they are, and what must hold after them.
+//!
+//! ```text
+//! faults       each request of an edit on an object store fails once, in each way
+//! cancel       everything ends after so many requests, as when the process dies
+//! powerloss    every state that a loss of power may leave of an edit in a folder
+//! kill         `zvf edit`, `gc`, `undo` and `pyramid --refresh`, killed at any moment
+//! diskfull     a disk of every size
+//! race         writers that commit at the same time, and the control without conditions
+//! model        random operations against an in-memory model
+//! script       a folder of scenarios with their answers
+//! ```
+//!
+//! The oracle is the tree of files: after what broke off, the next writer must find the store before the edit or after
+//! it, byte for byte; after it when the edit was acknowledged, before it when it was refused.
+
+pub(crate) mod cancel;
+pub(crate) mod diskfull;
+pub(crate) mod faults;
+pub(crate) mod kill;
+pub(crate) mod model;
+pub(crate) mod powerloss;
+pub(crate) mod race;
+pub(crate) mod script;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use fault_store::FaultStore;
+use futures_util::StreamExt as _;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use serde_json::{Value, json};
+use zvf_edit::{CommitOptions, EditError, Editor, Place};
+use zvf_format::Class;
+use zvf_store::OpenOptions;
+
+/// The files of a store.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// One store, one edit and what it makes of it.
+pub(crate) struct Subject {
+    pub(crate) id: &'static str,
+    /// The store, and what it is after the edit and after one more.
+    pub(crate) before: Files,
+    pub(crate) after: Files,
+    lines: Vec<Value>,
+    more: Vec<Value>,
+}
+
+/// Archived stores of several kinds.
+pub(crate) const STORES: [&str; 5] =
+    ["pl2_negative", "gr3_links", "sk3_trees", "pc3_objects", "pc2_bins"];
+
+impl Subject {
+    /// The subject of an archived store.
+    pub(crate) fn new(id: &'static str) -> anyhow::Result<Self> {
+        let scratch = archives::scratch();
+        let store = scratch.path().join(NAME);
+        unpack(id, &store)?;
+        let before = tree(&store);
+        let axes = axes(&before)?;
+        // Far away, so that the grid grows in both directions; and a column, so that documents come and go.
+        let all = json!({"all": true});
+        let lines = vec![
+            json!({"op": "vertex.move", "vertices": all, "by": vec![-137.5; axes]}),
+            json!({"op": "column.add", "name": "torture", "dtype": "int32", "fill": 7}),
+        ];
+        let more = vec![json!({"op": "vertex.set", "vertices": all, "values": {"torture": 8}})];
+        let place = Place::from(store.as_path());
+        edit(&place, &lines).map_err(|error| anyhow::anyhow!("{id}: {error}"))?;
+        let after = tree(&store);
+        anyhow::ensure!(before != after, "{id}: the edit changes nothing");
+        Ok(Self { id, before, after, lines, more })
+    }
+
+    /// Edits the store at a place.
+    pub(crate) fn edit(&self, place: &Place) -> Result<Value, EditError> {
+        edit(place, &self.lines)
+    }
+
+    /// What must hold of what is found after an edit ended so; `settled` is what the next writer finds.
+    pub(crate) fn judge(
+        &self,
+        ended: &Result<Value, EditError>,
+        settled: &Files,
+    ) -> Result<(), String> {
+        let is_new = *settled == self.after;
+        if !is_new && *settled != self.before {
+            return Err(format!(
+                "{}: neither the old store nor the new one: {}",
+                self.id,
+                self.differing(settled)
+            ));
+        }
+        match ended {
+            Ok(_) if !is_new => Err(format!("{}: acknowledged, and not there", self.id)),
+            Err(error) if error.class == Class::CommitUnknown || !is_new => Ok(()),
+            Err(error) => Err(format!("{}: refused with {error}, and there", self.id)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// A store that is settled takes one more edit.
+    pub(crate) fn go_on(&self, place: &Place, settled: &Files) -> Result<(), String> {
+        if *settled == self.before {
+            self.edit(place).map_err(|error| format!("{}: afterwards: {error}", self.id))?;
+        }
+        edit(place, &self.more).map_err(|error| format!("{}: one more edit: {error}", self.id))?;
+        Ok(())
+    }
+
+    fn differing(&self, found: &Files) -> String {
+        let odd = |key: &&String| {
+            found.get(*key) != self.before.get(*key) && found.get(*key) != self.after.get(*key)
+        };
+        let keys: std::collections::BTreeSet<&String> =
+            found.keys().chain(self.before.keys()).chain(self.after.keys()).collect();
+        let odd: Vec<&String> = keys.iter().copied().filter(odd).take(4).collect();
+        if odd.is_empty() { "keys of both".to_owned() } else { format!("{odd:?}") }
+    }
+}
+
+fn axes(files: &Files) -> anyhow::Result<usize> {
+    let root: Value = serde_json::from_slice(&files["zarr.json"])?;
+    let sizes = root["attributes"]["zarr_vectors"]["chunk_shape"].as_array().map(Vec::len);
+    sizes.ok_or_else(|| anyhow::anyhow!("zarr.json: no chunk_shape"))
+}
+
+/// Does these lines as one transaction.
+pub(crate) fn edit(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
+    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
+    for (number, line) in (1..).zip(lines) {
+        editor.line(number, &line.to_string())?;
+    }
+    editor.finish()?;
+    Ok(editor.report(None))
+}
+
+/// Opens a store for writing, which applies what is committed.
+pub(crate) fn settle(place: &Place) -> Result<(), String> {
+    edit(place, &[]).map(drop).map_err(|error| format!("it cannot be opened: {error}"))
+}
+
+/// Puts an archived store into a folder.
+pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
+    for (name, bytes) in archives::files(id) {
+        let path = store.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(store))?;
+        std::fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// An object store with these files.
+pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
+    let backend = Arc::new(FaultStore::new());
+    inline(async {
+        for (name, bytes) in files {
+            backend.insert(&format!("{PREFIX}/{name}"), bytes).await;
+        }
+    });
+    backend
+}
+
+/// The place of the store in it.
+pub(crate) fn place(backend: &Arc<FaultStore>) -> Place {
+    let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
+    Place::in_object_store(backend, PREFIX.into(), &OpenOptions::default())
+}
+
+/// The files of the store in it.
+pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
+    inline(async {
+        let mut files = Files::new();
+        let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;
+        for meta in listed {
+            let location = meta.map_err(|error| error.to_string())?.location;
+            let got = backend.get(&location).await.map_err(|error| error.to_string())?;
+            let bytes = got.bytes().await.map_err(|error| error.to_string())?;
+            let name = location.as_ref().strip_prefix(PREFIX).unwrap_or_default();
+            files.insert(name.trim_start_matches('/').to_owned(), bytes.to_vec());
+        }
+        Ok(files)
+    })
+}
+
+/// Waits for what may take several turns, on this thread.
+///
+/// # Panics
+///
+/// When the system gives no runtime.
+pub(crate) fn inline<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+/// The files of the store in a folder, but for those of writers that are dead, which no reader sees.
+pub(crate) fn tree(store: &Path) -> Files {
+    let mut files = archives::tree(store);
+    files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
+    files
+}
+
+/// The store in a folder.
+pub(crate) const NAME: &str = "a.zv";
+/// The store in an object store.
+pub(crate) const PREFIX: &str = "data/a.zv";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_neither_is_seen() {
+        let subject = Subject::new("pl2_negative").unwrap();
+        let ok = Ok(Value::Null);
+        let refused = Err(EditError::new(Class::Io, "no"));
+        let unknown = Err(EditError::new(Class::CommitUnknown, "perhaps"));
+        assert!(subject.judge(&ok, &subject.after).is_ok());
+        assert!(subject.judge(&ok, &subject.before).is_err());
+        assert!(subject.judge(&refused, &subject.before).is_ok());
+        assert!(subject.judge(&refused, &subject.after).is_err());
+        assert!(subject.judge(&unknown, &subject.after).is_ok());
+        let mut mixed = subject.after.clone();
+        let key = mixed.keys().find(|key| subject.before.get(*key) != subject.after.get(*key));
+        let key = key.unwrap().clone();
+        mixed.insert(key, b"x".to_vec());
+        assert!(subject.judge(&unknown, &mixed).is_err());
+    }
+}

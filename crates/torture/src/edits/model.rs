@@ -1,0 +1,229 @@
+//! `edit-model`: random operations on stores of every kind, and on a plain model in memory.
+//!
+//! Every vertex has a position that no other has, so that a ball around it selects it and both sides can be compared
+//! by positions. After each transaction the store is read and compared; now and then it is validated, transactions are
+//! dropped, and commits are taken back. A failure is made smaller by leaving out transactions while it still fails.
+//!
+//! Not here: the model itself (`state`), reading a store (`observe`).
+
+mod observe;
+mod state;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
+use zvf_model::Kind;
+
+use self::observe::{create, observe, validate};
+use self::state::State;
+use super::NAME;
+use crate::Report;
+use crate::random::Random;
+
+/// Random operations against an in-memory model.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EditModel {
+    /// Operations, of all kinds together.
+    #[arg(long, default_value_t = 20_000)]
+    n: u64,
+    /// Only this kind.
+    #[arg(long)]
+    kind: Option<String>,
+    /// The same seed does the same operations.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// One operation: what, and the numbers that choose on what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) code: u64,
+    pub(crate) choices: [u64; 4],
+}
+
+/// Operations that are committed together, dropped, or followed by an undo.
+#[derive(Clone, Debug)]
+struct Transaction {
+    steps: Vec<Step>,
+    drops: bool,
+    undoes: u64,
+    validates: bool,
+}
+
+/// A kind, and whether its vertices belong to objects.
+type Subject = (Kind, bool);
+
+impl EditModel {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "edit-model", seed: self.seed, ..Report::default() };
+        let mut random = Random::new(self.seed);
+        let wanted = |subject: &&Subject| {
+            self.kind.as_ref().is_none_or(|kind| subject.0.token() == kind.as_str())
+        };
+        let subjects: Vec<&Subject> = SUBJECTS.iter().filter(wanted).collect();
+        anyhow::ensure!(!subjects.is_empty(), "there is no such kind");
+        let mut operations = 0;
+        while operations < self.n {
+            for subject in &subjects {
+                let run = transactions(&mut random);
+                operations += run.iter().map(|one| one.steps.len() as u64).sum::<u64>();
+                let done = perform(**subject, &run)?;
+                report.count(match done {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(format!("{subject:?}: {}", shrink(**subject, run, error)?)),
+                });
+            }
+        }
+        report.say(&format!("{operations} operations"));
+        Ok(report)
+    }
+}
+
+fn transactions(random: &mut Random) -> Vec<Transaction> {
+    let count = 4 + random.below(10);
+    (0..count)
+        .map(|_| {
+            let steps = 1 + random.below(8);
+            let step = |random: &mut Random| Step {
+                code: random.next(),
+                choices: std::array::from_fn(|_| random.next() >> 16),
+            };
+            Transaction {
+                steps: (0..steps).map(|_| step(random)).collect(),
+                drops: random.below(12) == 0,
+                undoes: if random.below(6) == 0 { 1 + random.next() % 2 } else { 0 },
+                validates: random.below(4) == 0,
+            }
+        })
+        .collect()
+}
+
+/// Leaves out transactions and operations as long as it still fails; what is left, in words.
+fn shrink(
+    subject: Subject,
+    mut run: Vec<Transaction>,
+    mut error: String,
+) -> anyhow::Result<String> {
+    let mut size = run.len();
+    while size > 0 {
+        let mut at = 0;
+        while at < run.len() {
+            let mut fewer = run.clone();
+            fewer.drain(at..(at + size).min(run.len()));
+            match perform(subject, &fewer)? {
+                Err(other) => (run, error) = (fewer, other),
+                Ok(()) => at += size,
+            }
+        }
+        size /= 2;
+    }
+    for at in 0..run.len() {
+        let mut step = 0;
+        while step < run[at].steps.len() {
+            let mut fewer = run.clone();
+            fewer[at].steps.remove(step);
+            match perform(subject, &fewer)? {
+                Err(other) => (run, error) = (fewer, other),
+                Ok(()) => step += 1,
+            }
+        }
+    }
+    let steps: usize = run.iter().map(|one| one.steps.len()).sum();
+    Ok(format!("{error} (after {} transactions with {steps} operations)", run.len()))
+}
+
+/// Does the transactions on a new store and a new model.
+fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
+    let here = archives::scratch();
+    let store = here.path().join(NAME);
+    let mut state = State::new(subject.0, subject.1);
+    create(&store, &mut state)?;
+    let place = Place::from(store.as_path());
+    let mut history: BTreeMap<u64, State> = BTreeMap::from([(0, state.clone())]);
+    let mut head = 0;
+    for (number, transaction) in run.iter().enumerate() {
+        let mut lines = Vec::new();
+        let done = commit(&place, transaction, &mut state, &mut lines);
+        let told = |error: String| format!("transaction {number}, {}: {error}", json!(lines));
+        match done {
+            Ok(Some(new)) => head = new,
+            // What was not committed gave no ids.
+            Ok(None) => state.forget_ids_since(&history[&head]),
+            Err(error) => return Ok(Err(told(error))),
+        }
+        if transaction.drops {
+            state = history[&head].clone().after(&state);
+        }
+        history.insert(head, state.clone());
+        if transaction.undoes > 0 && head >= transaction.undoes {
+            let undone = undo(&place, Undo::Last(transaction.undoes), &CommitOptions::default());
+            let report = match undone {
+                Ok(report) => report,
+                Err(error) => return Ok(Err(told(format!("undo: {error}")))),
+            };
+            let then = history[&(head - transaction.undoes)].clone();
+            state = then.after(&state);
+            head = report["head"].as_u64().unwrap_or(head);
+            history.insert(head, state.clone());
+        }
+        let compared = observe(&store, &state).and_then(|found| state.compare(&found));
+        if let Err(error) = compared.and_then(|()| groups(&place, &state)) {
+            return Ok(Err(told(error)));
+        }
+        if transaction.validates
+            && let Err(error) = validate(&store)
+        {
+            return Ok(Err(told(error)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Does one transaction; the new head where it changed something.
+fn commit(
+    place: &Place,
+    transaction: &Transaction,
+    state: &mut State,
+    lines: &mut Vec<Value>,
+) -> Result<Option<u64>, String> {
+    let told = |error: EditError| error.to_string();
+    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default()).map_err(told)?;
+    editor.line(1, r#"{"op":"begin"}"#).map_err(told)?;
+    for step in &transaction.steps {
+        if let Some(line) = state.plan(*step) {
+            lines.push(line.clone());
+            let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(told)?;
+            let ids: Vec<i64> = reply
+                .iter()
+                .flat_map(|reply| reply.fields["ids"].as_array().cloned().unwrap_or_default())
+                .filter_map(|id| id.as_i64())
+                .collect();
+            state.done(&line, &ids)?;
+        }
+    }
+    if transaction.drops {
+        return Ok(None);
+    }
+    let reply = editor.line(10_000, r#"{"op":"commit"}"#).map_err(told)?;
+    let fields = reply.map(|reply| reply.fields).unwrap_or_default();
+    Ok(fields["head"].as_u64().filter(|_| fields["changed"] == true))
+}
+
+/// Whether groups have the members of the model.
+fn groups(place: &Place, state: &State) -> Result<(), String> {
+    let lines: Vec<Value> = state.group_checks().collect();
+    super::edit(place, &lines).map(drop).map_err(|error| error.to_string())
+}
+
+const SUBJECTS: [Subject; 8] = [
+    (Kind::PointCloud, false),
+    (Kind::PointCloud, true),
+    (Kind::Line, true),
+    (Kind::Polyline, true),
+    (Kind::Streamline, true),
+    (Kind::Graph, true),
+    (Kind::Mesh, true),
+    (Kind::Skeleton, true),
+];

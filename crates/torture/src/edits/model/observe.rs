@@ -1,0 +1,115 @@
+//! Stores of the model: made from it, read back, and validated.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+use zvf_validate::{Observer, Options};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use super::super::inline;
+use super::state::{Point, State};
+
+/// What a store holds: the vertices of each object in order, and links as lists of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
+    pub(crate) links: Vec<Vec<Point>>,
+}
+
+/// Makes the store of a model.
+pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {
+    state.seed();
+    let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
+    let schema = Schema::new(state.kind, axes, ChunkShape::new(&[16.0; 2])?)?;
+    let address = store.to_string_lossy().into_owned();
+    inline(async {
+        let mut writer = Writer::create(&address, schema, WriteOptions::default()).await?;
+        writer.push(&batch(state)?)?;
+        writer.finish().await?;
+        Ok(())
+    })
+}
+
+fn batch(state: &State) -> anyhow::Result<Batch> {
+    let (mut bytes, mut tags) = (Vec::new(), Vec::new());
+    let (mut offsets, mut ids) = (vec![0], Vec::new());
+    let mut rows: BTreeMap<Point, usize> = BTreeMap::new();
+    for (id, vertices) in
+        state.objects.iter().map(|(id, list)| (Some(*id), list)).chain([(None, &state.free)])
+    {
+        for vertex in vertices {
+            rows.insert(vertex.at, rows.len());
+            bytes.extend(vertex.at.iter().flat_map(|x| (*x as f32 / 4.0).to_le_bytes()));
+            tags.extend(i32::try_from(vertex.tag)?.to_le_bytes());
+        }
+        if let Some(id) = id {
+            offsets.push(rows.len());
+            ids.push(ObjectId(id));
+        }
+    }
+    let positions = Column::new(Dtype::FLOAT32, 2, bytes.into())?;
+    let tag = Field::new("tag", Column::new(Dtype::parse("int32")?, 1, tags.into())?);
+    let mut batch = Batch::new(state.kind, positions).with_field(tag)?;
+    if !ids.is_empty() {
+        batch = batch.with_parts(Parts::new(offsets, ids)?)?;
+    }
+    let links: Vec<usize> = state.stored_links().iter().flatten().map(|at| rows[at]).collect();
+    if matches!(state.kind, Kind::Graph | Kind::Mesh | Kind::Skeleton) {
+        let width = if state.kind == Kind::Mesh { 3 } else { 2 };
+        batch = batch.with_elements(Elements::new(width, links)?)?;
+    }
+    Ok(batch)
+}
+
+/// Reads a store.
+pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
+    let address = store.to_string_lossy().into_owned();
+    inline(async {
+        let store = Store::open(&address, OpenOptions::default()).await;
+        let reader = Reader::new(store.map_err(|error| error.to_string())?);
+        let answer = reader.run(&Query::all().with_owners()).await;
+        let batch = answer.map_err(|error| error.to_string())?.batch;
+        let mut owners: Vec<Option<i64>> = vec![None; batch.len()];
+        for part in batch.parts().iter() {
+            owners[part.rows.clone()].fill(Some(part.object.0));
+        }
+        for (row, object) in batch.vertex_objects().into_iter().flatten().enumerate() {
+            owners[row] = object.map(|object| object.0);
+        }
+        let at = |row: usize| -> Point {
+            [0, 1].map(|axis| (batch.positions().float(row, axis).unwrap_or(f64::NAN) * 4.0) as i64)
+        };
+        let mut found = Found::default();
+        for (row, owner) in owners.iter().enumerate() {
+            let tag = batch.field("tag").and_then(|field| field.column.float(row, 0));
+            let tag = tag.ok_or("the column tag is gone")? as i64;
+            found.objects.entry(*owner).or_default().push((at(row), tag));
+        }
+        if matches!(state.kind, Kind::Graph | Kind::Mesh | Kind::Skeleton) {
+            let elements = batch.elements().map(|elements| {
+                elements.iter().map(|ends| ends.iter().map(|row| at(*row)).collect()).collect()
+            });
+            found.links = elements.unwrap_or_default();
+        }
+        Ok(found)
+    })
+}
+
+/// Validates a store at every depth.
+pub(crate) fn validate(store: &Path) -> Result<(), String> {
+    let address = store.to_string_lossy().into_owned();
+    inline(async {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let store = Store::open(&address, OpenOptions::default()).await;
+        let store = store.map_err(|error| told(&error))?;
+        let report =
+            zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
+        let report = report.map_err(|error| told(&error))?;
+        if report.is_clean() { Ok(()) } else { Err(format!("validation: {:?}", report.findings)) }
+    })
+}

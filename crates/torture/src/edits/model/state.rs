@@ -1,0 +1,528 @@
+//! The model: objects as lists of vertices, links as lists of positions, groups as sets of ids.
+//!
+//! Slow and plain, and written from the description of the operations: it shares nothing with the library. Positions
+//! are quarters of units, so that they are exact as float32.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use zvf_model::Kind;
+
+use super::Step;
+use super::observe::Found;
+
+/// A position in quarters of units.
+pub(crate) type Point = [i64; 2];
+
+/// A vertex; of a skeleton also the one above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vertex {
+    pub(crate) at: Point,
+    pub(crate) tag: i64,
+    parent: Option<Point>,
+}
+
+/// A store.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) kind: Kind,
+    with_objects: bool,
+    pub(crate) objects: BTreeMap<i64, Vec<Vertex>>,
+    pub(crate) free: Vec<Vertex>,
+    links: Vec<Vec<Point>>,
+    groups: Vec<BTreeSet<i64>>,
+    used: BTreeSet<i64>,    // ids that were ever given
+    taken: BTreeSet<Point>, // positions that were ever held
+    next: i64,
+    planned: Option<Planned>,
+}
+
+/// What an operation that was planned does to the model.
+#[derive(Clone, Debug)]
+enum Planned {
+    Replace(Box<State>),
+    /// The same; each of these lists becomes an object with a new id, a copy of groups included where told.
+    WithNew(Box<State>, Vec<Vec<Vertex>>, Option<i64>),
+}
+
+impl State {
+    pub(crate) fn new(kind: Kind, with_objects: bool) -> Self {
+        Self {
+            kind,
+            with_objects,
+            objects: BTreeMap::new(),
+            free: Vec::new(),
+            links: Vec::new(),
+            groups: Vec::new(),
+            used: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            next: 0,
+            planned: None,
+        }
+    }
+
+    /// A few objects to begin with.
+    pub(crate) fn seed(&mut self) {
+        if !self.with_objects {
+            self.free = self.fresh(12, 40);
+            return;
+        }
+        for id in 0..4 {
+            let count = if self.kind == Kind::Line { 2 } else { 6 };
+            let mut vertices = self.fresh(count, 60);
+            self.chain(&mut vertices);
+            self.link(&vertices);
+            self.objects.insert(id, vertices);
+            self.used.insert(id);
+        }
+    }
+
+    /// Takes back the ids that were given since.
+    pub(crate) fn forget_ids_since(&mut self, earlier: &Self) {
+        self.used.clone_from(&earlier.used);
+    }
+
+    /// The model as it was, with what was ever used: ids and positions are not used again.
+    pub(crate) fn after(mut self, later: &Self) -> Self {
+        self.used.extend(&later.used);
+        self.taken.extend(&later.taken);
+        self.next = later.next;
+        self
+    }
+
+    fn has_links(&self) -> bool {
+        matches!(self.kind, Kind::Graph | Kind::Mesh)
+    }
+
+    fn is_chain(&self) -> bool {
+        matches!(self.kind, Kind::Polyline | Kind::Streamline)
+    }
+
+    fn width(&self) -> usize {
+        if self.kind == Kind::Mesh { 3 } else { 2 }
+    }
+
+    /// New vertices at positions that nothing ever had, within so many units.
+    fn fresh(&mut self, count: usize, range: i64) -> Vec<Vertex> {
+        let mut made = Vec::new();
+        while made.len() < count {
+            self.next = self
+                .next
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let number = |shift: u32| ((self.next >> shift) & 0xffff) % (range * 8) - range * 4;
+            let at = [number(33), number(17)];
+            if self.taken.insert(at) {
+                made.push(Vertex { at, tag: 0, parent: None });
+            }
+        }
+        made
+    }
+
+    /// Of a skeleton: each below the one before.
+    fn chain(&self, vertices: &mut [Vertex]) {
+        if self.kind == Kind::Skeleton {
+            for i in 1..vertices.len() {
+                vertices[i].parent = Some(vertices[i - 1].at);
+            }
+        }
+    }
+
+    /// Of a graph or mesh: links along the list.
+    fn link(&mut self, vertices: &[Vertex]) {
+        if self.has_links() {
+            let width = self.width();
+            self.links
+                .extend(vertices.windows(width).map(|ends| ends.iter().map(|v| v.at).collect()));
+        }
+    }
+
+    /// Links that are stored as records: those of graphs and meshes, and of skeletons child and parent.
+    pub(crate) fn stored_links(&self) -> Vec<Vec<Point>> {
+        if self.kind != Kind::Skeleton {
+            return self.links.clone();
+        }
+        let vertices = self.objects.values().flatten();
+        vertices.filter_map(|v| Some(vec![v.at, v.parent?])).collect()
+    }
+
+    fn pick<T: Copy>(list: &[T], choice: u64) -> Option<T> {
+        let n = u64::try_from(list.len()).ok().filter(|n| *n > 0)?;
+        list.get(usize::try_from(choice % n).ok()?).copied()
+    }
+
+    fn pick_object(&self, choice: u64) -> Option<i64> {
+        Self::pick(&self.objects.keys().copied().collect::<Vec<_>>(), choice)
+    }
+
+    fn pick_vertex(&self, choice: u64) -> Option<Vertex> {
+        let all: Vec<Vertex> = self.objects.values().flatten().chain(&self.free).copied().collect();
+        Self::pick(&all, choice)
+    }
+
+    /// What an operation comes to as lines of a script; none where it makes no sense of this store.
+    pub(crate) fn plan(&mut self, step: Step) -> Option<Value> {
+        let mut new = self.clone();
+        new.planned = None;
+        let mut made = Vec::new();
+        let [a, b, c, d] = step.choices;
+        let mut groups_of = None;
+        let line = match step.code % 16 {
+            0 | 1 => {
+                let v = self.pick_vertex(a)?;
+                let to = new.fresh(1, if b % 4 == 0 { 300 } else { 60 })[0].at;
+                new.rename(v.at, to);
+                json!({"op": "vertex.move", "vertices": ball(v.at), "to": units(to)})
+            }
+            2 => {
+                let v = self.pick_vertex(a)?;
+                let tag = i64::try_from(b % 1000).unwrap_or(0);
+                new.each_mut().filter(|one| one.at == v.at).for_each(|one| one.tag = tag);
+                json!({"op": "vertex.set", "vertices": ball(v.at), "values": {"tag": tag}})
+            }
+            3 | 4 => self.plan_add(&mut new, step.choices)?,
+            5 | 6 => self.plan_remove(&mut new, a)?,
+            7 if self.with_objects => {
+                let count = if self.kind == Kind::Line {
+                    2
+                } else {
+                    1 + usize::try_from(a % 6).unwrap_or(0)
+                };
+                let mut vertices = new.fresh(count, 120);
+                self.chain(&mut vertices);
+                new.link(&vertices);
+                let mut line = json!({
+                    "op": "object.add", "positions": positions(&vertices), "attributes": {"tag": vec![0; count]},
+                });
+                if self.has_links() {
+                    let links: Vec<Vec<usize>> = (0..(count + 1).saturating_sub(self.width()))
+                        .map(|i| (i..i + self.width()).collect())
+                        .collect();
+                    line["links"] = json!(links);
+                }
+                if self.kind == Kind::Skeleton {
+                    let parents =
+                        (0..count).map(|i| i.checked_sub(1).map_or(Value::Null, |p| json!(p)));
+                    line["parents"] = parents.collect();
+                }
+                made.push(vertices);
+                line
+            }
+            8 if self.objects.len() > 1 => {
+                let id = self.pick_object(a)?;
+                new.remove_object(id);
+                json!({"op": "object.remove", "objects": [id]})
+            }
+            9 if self.with_objects => {
+                let id = self.pick_object(a)?;
+                let by =
+                    [i64::try_from(b % 4000).ok()? - 2000, i64::try_from(c % 4000).ok()? - 2000];
+                let shift = |at: Point| [at[0] + by[0], at[1] + by[1]];
+                let copies: Vec<Vertex> = self.objects[&id]
+                    .iter()
+                    .map(|v| Vertex { at: shift(v.at), parent: v.parent.map(shift), ..*v })
+                    .collect();
+                if copies.iter().any(|v| self.taken.contains(&v.at)) {
+                    return None;
+                }
+                new.taken.extend(copies.iter().map(|v| v.at));
+                let own: BTreeSet<Point> = self.objects[&id].iter().map(|v| v.at).collect();
+                let inner = self.links.iter().filter(|ends| ends.iter().all(|at| own.contains(at)));
+                new.links
+                    .extend(inner.map(|ends| ends.iter().map(|at| shift(*at)).collect::<Vec<_>>()));
+                made.push(copies);
+                json!({"op": "object.copy", "object": id, "by": units(by)})
+            }
+            10 if self.objects.len() > 2 && self.kind != Kind::Line => {
+                let (into, other) = (self.pick_object(a)?, self.pick_object(b)?);
+                if into == other {
+                    return None;
+                }
+                let mut line = json!({"op": "object.merge", "objects": [into, other]});
+                let mut taken = self.objects[&other].clone();
+                if self.kind == Kind::Skeleton {
+                    let root = taken.iter_mut().find(|v| v.parent.is_none())?;
+                    let parent = Self::pick(&self.objects[&into], c)?.at;
+                    root.parent = Some(parent);
+                    line["child"] = ball(root.at);
+                    line["parent"] = ball(parent);
+                }
+                for group in new.groups.iter_mut().filter(|group| group.contains(&other)) {
+                    group.insert(into);
+                }
+                new.forget(other);
+                new.objects.entry(into).or_default().extend(taken);
+                line
+            }
+            11 if self.is_chain() => {
+                let id = self.pick_object(a)?;
+                let count = self.objects[&id].len();
+                if count < 2 {
+                    return None;
+                }
+                let at = 1 + usize::try_from(b).ok()? % (count - 1);
+                made.push(new.objects.get_mut(&id)?.split_off(at));
+                groups_of = Some(id);
+                json!({"op": "object.split", "object": id, "at": at})
+            }
+            11 if matches!(self.kind, Kind::Graph | Kind::Mesh | Kind::PointCloud)
+                && self.with_objects =>
+            {
+                let id = self.pick_object(a)?;
+                let v = Self::pick(&self.objects[&id], b)?;
+                if self.objects[&id].len() < 2 {
+                    return None;
+                }
+                new.objects.get_mut(&id)?.retain(|one| one.at != v.at);
+                made.push(vec![v]);
+                groups_of = Some(id);
+                json!({"op": "object.split", "object": id, "take": ball(v.at)})
+            }
+            12 if self.is_chain() || self.kind == Kind::Line => {
+                let id = self.pick_object(a)?;
+                new.objects.get_mut(&id)?.reverse();
+                json!({"op": "object.reverse", "objects": [id]})
+            }
+            12 | 13 if self.has_links() => {
+                let ends: Vec<Point> = [a, b, c]
+                    .into_iter()
+                    .take(self.width())
+                    .filter_map(|n| Some(self.pick_vertex(n)?.at))
+                    .collect();
+                let different: BTreeSet<&Point> = ends.iter().collect();
+                if ends.len() < self.width() || self.kind == Kind::Mesh && different.len() < 3 {
+                    return None;
+                }
+                new.links.push(ends.clone());
+                let ends: Vec<Value> = ends.iter().map(|at| ball(*at)).collect();
+                json!({"op": "link.add", "links": [ends]})
+            }
+            14 if self.has_links() => {
+                let n = u64::try_from(self.links.len()).ok().filter(|n| *n > 0)?;
+                let ends = self.links[usize::try_from(a % n).ok()?].clone();
+                let sorted = |ends: &[Point]| {
+                    let mut ends = ends.to_vec();
+                    ends.sort_unstable();
+                    ends
+                };
+                new.links.retain(|other| sorted(other) != sorted(&ends));
+                let ends: Vec<Value> = ends.iter().map(|at| ball(*at)).collect();
+                json!({"op": "link.remove", "links": [ends]})
+            }
+            15 if self.with_objects => {
+                let id = self.pick_object(a)?;
+                if self.groups.len() < 3 {
+                    new.groups.push(BTreeSet::from([id]));
+                    json!({"op": "group.add", "members": [id]})
+                } else {
+                    let group = usize::try_from(b).ok()? % self.groups.len();
+                    let (verb, joins) = if d % 2 == 0 { ("add", true) } else { ("remove", false) };
+                    match joins {
+                        true => new.groups[group].insert(id),
+                        false => new.groups[group].remove(&id),
+                    };
+                    json!({"op": "group.members", "group": group, verb: [id]})
+                }
+            }
+            _ => return None,
+        };
+        self.planned = Some(match made.is_empty() {
+            true => Planned::Replace(Box::new(new)),
+            false => Planned::WithNew(Box::new(new), made, groups_of),
+        });
+        Some(line)
+    }
+
+    fn plan_add(&self, new: &mut Self, [a, b, c, _]: [u64; 4]) -> Option<Value> {
+        if self.kind == Kind::Line {
+            return None;
+        }
+        let mut vertex = new.fresh(1, if c % 5 == 0 { 300 } else { 60 })[0];
+        let mut line = json!({"op": "vertex.add", "positions": [units(vertex.at)], "attributes": {"tag": [0]}});
+        if !self.with_objects {
+            new.free.push(vertex);
+            return Some(line);
+        }
+        let id = self.pick_object(a)?;
+        line["object"] = json!(id);
+        let list = new.objects.get_mut(&id)?;
+        let mut place = list.len();
+        match self.kind {
+            Kind::Polyline | Kind::Streamline => {
+                place = usize::try_from(b).ok()? % (list.len() + 1);
+                line["at"] = if place == list.len() { json!("end") } else { json!(place) };
+            }
+            Kind::Skeleton => {
+                let parent = Self::pick(list, b)?.at;
+                vertex.parent = Some(parent);
+                line["parents"] = json!([ball(parent)]);
+            }
+            _ => {}
+        }
+        list.insert(place, vertex);
+        Some(line)
+    }
+
+    fn plan_remove(&self, new: &mut Self, choice: u64) -> Option<Value> {
+        let v = self.pick_vertex(choice)?;
+        if self.kind == Kind::Line || self.objects.len() < 2 && self.with_objects {
+            return None;
+        }
+        if !self.with_objects && self.free.len() < 2 {
+            return None;
+        }
+        let below = self.objects.values().flatten().filter(|one| one.parent == Some(v.at)).count();
+        if v.parent.is_none() && below > 1 {
+            return None; // it would leave several roots
+        }
+        new.free.retain(|one| one.at != v.at);
+        for one in new.each_mut().filter(|one| one.parent == Some(v.at)) {
+            one.parent = v.parent;
+        }
+        new.links.retain(|ends| !ends.contains(&v.at));
+        for list in new.objects.values_mut() {
+            list.retain(|one| one.at != v.at);
+        }
+        let empty: Vec<i64> =
+            new.objects.iter().filter(|(_, list)| list.is_empty()).map(|(id, _)| *id).collect();
+        empty.into_iter().for_each(|id| new.forget(id));
+        Some(json!({"op": "vertex.remove", "vertices": ball(v.at)}))
+    }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut Vertex> {
+        self.objects.values_mut().flatten().chain(&mut self.free)
+    }
+
+    /// Gives a vertex another position, wherever it is named.
+    fn rename(&mut self, from: Point, to: Point) {
+        for one in self.each_mut() {
+            one.at = if one.at == from { to } else { one.at };
+            one.parent = one.parent.map(|at| if at == from { to } else { at });
+        }
+        for at in self.links.iter_mut().flatten().filter(|at| **at == from) {
+            *at = to;
+        }
+    }
+
+    fn remove_object(&mut self, id: i64) {
+        let gone: BTreeSet<Point> =
+            self.objects.get(&id).into_iter().flatten().map(|v| v.at).collect();
+        self.links.retain(|ends| !ends.iter().any(|at| gone.contains(at)));
+        self.forget(id);
+    }
+
+    /// Takes an id away; its vertices are somewhere else.
+    fn forget(&mut self, id: i64) {
+        self.objects.remove(&id);
+        for group in &mut self.groups {
+            group.remove(&id);
+        }
+    }
+
+    /// Takes in what the operation that was planned did; `ids` are those that it gave.
+    pub(crate) fn done(&mut self, line: &Value, ids: &[i64]) -> Result<(), String> {
+        match self.planned.take() {
+            None => Err(format!("{line} was not planned")),
+            Some(Planned::Replace(new)) => {
+                *self = *new;
+                Ok(())
+            }
+            Some(Planned::WithNew(new, made, like)) => {
+                *self = *new;
+                if ids.len() != made.len() {
+                    return Err(format!("{line} gave the ids {ids:?}, expected {}", made.len()));
+                }
+                for (id, vertices) in ids.iter().zip(made) {
+                    if !self.used.insert(*id) {
+                        return Err(format!("{line} gave the id {id}, which was used before"));
+                    }
+                    self.objects.insert(*id, vertices);
+                    if let Some(like) = like {
+                        let groups = self.groups.iter_mut().filter(|group| group.contains(&like));
+                        for group in groups {
+                            group.insert(*id);
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Lines that hold while groups have the members of the model.
+    pub(crate) fn group_checks(&self) -> impl Iterator<Item = Value> {
+        self.groups
+            .iter()
+            .enumerate()
+            .map(|(number, members)| json!({"op": "expect", "group": number, "members": members}))
+    }
+
+    /// Compares with what was read.
+    pub(crate) fn compare(&self, found: &Found) -> Result<(), String> {
+        let ordered = self.is_chain() || self.kind == Kind::Line;
+        let list = |vertices: &[Vertex]| -> Vec<(Point, i64)> {
+            let mut list: Vec<_> = vertices.iter().map(|v| (v.at, v.tag)).collect();
+            if !ordered {
+                list.sort_unstable();
+            }
+            list
+        };
+        let mut wanted: BTreeMap<Option<i64>, Vec<(Point, i64)>> =
+            self.objects.iter().map(|(id, vertices)| (Some(*id), list(vertices))).collect();
+        if !self.free.is_empty() {
+            wanted.insert(None, list(&self.free));
+        }
+        let mut read = found.objects.clone();
+        if !ordered {
+            read.values_mut().for_each(|list| list.sort_unstable());
+        }
+        if wanted != read {
+            let odd = wanted.keys().chain(read.keys()).find(|id| wanted.get(id) != read.get(id));
+            let id = odd.copied().flatten();
+            return Err(format!(
+                "object {id:?} is {:?}, expected {:?}",
+                read.get(&id),
+                wanted.get(&id)
+            ));
+        }
+        let sorted = |links: &[Vec<Point>]| {
+            let mut links: Vec<Vec<Point>> = links.iter().map(|ends| self.turned(ends)).collect();
+            links.sort_unstable();
+            links
+        };
+        let (wanted, read) = (sorted(&self.stored_links()), sorted(&found.links));
+        if wanted != read {
+            let missing: Vec<_> = wanted.iter().filter(|ends| !read.contains(ends)).collect();
+            let extra: Vec<_> = read.iter().filter(|ends| !wanted.contains(ends)).collect();
+            return Err(format!("links: {missing:?} are missing, {extra:?} are too many"));
+        }
+        Ok(())
+    }
+
+    /// The ends of a link in the order in which they are compared.
+    fn turned(&self, ends: &[Point]) -> Vec<Point> {
+        let mut ends = ends.to_vec();
+        match self.kind {
+            Kind::Mesh => {
+                let first = (0..ends.len()).min_by_key(|i| ends[*i]).unwrap_or(0);
+                ends.rotate_left(first);
+            }
+            Kind::Graph => ends.sort_unstable(),
+            _ => {}
+        }
+        ends
+    }
+}
+
+fn units(at: Point) -> [f64; 2] {
+    at.map(|x| x as f64 / 4.0)
+}
+
+fn positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
+    vertices.iter().map(|v| units(v.at)).collect()
+}
+
+/// The vertex at a position.
+fn ball(at: Point) -> Value {
+    json!({"ball": {"center": units(at), "radius": 0.05}, "count": 1})
+}

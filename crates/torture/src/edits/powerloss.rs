@@ -1,0 +1,147 @@
+//! `powerloss` of edits: every state that a loss of power may leave of a commit in a folder.
+//!
+//! The next writer opens each state; it must find the old store or the new one, and the new one once the commit was
+//! acknowledged. The controls leave out the syncs of bytes, or those of names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zvf_edit::Place;
+use zvf_publish::{Call, Disk};
+
+use super::{NAME, STORES, Subject, settle, tree, unpack};
+use crate::Report;
+use crate::powerloss::model::{Change, Inode, Model, Op, ROOT};
+use crate::random::Random;
+
+/// Looks at `states` disks of each store, and at the controls.
+pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyhow::Result<()> {
+    for id in STORES {
+        let script = Script::record(Subject::new(id)?)?;
+        for _ in 0..states {
+            report.count(script.check(None, random));
+        }
+        for control in [Left::Bytes, Left::Names] {
+            let seen = (0..CONTROL_STATES).any(|_| script.check(Some(control), random).is_err());
+            let missed = || Err(format!("{id}: without syncs of {control:?} nothing was missed"));
+            report.count(if seen { Ok(()) } else { missed() });
+        }
+    }
+    Ok(())
+}
+
+/// Which syncs are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Bytes,
+    Names,
+}
+
+/// What one edit did to the disk.
+struct Script {
+    subject: Subject,
+    calls: Vec<Call>,
+    ops: Vec<Op>,
+    synced: Vec<Option<Inode>>, // of each call, the file or directory that it syncs
+    model: Model,               // before the first call
+    returned: usize,            // calls after which the edit is acknowledged
+}
+
+impl Script {
+    fn record(subject: Subject) -> anyhow::Result<Self> {
+        let here = archives::scratch();
+        let parent = here.path().canonicalize()?;
+        let target = parent.join(NAME);
+        unpack(subject.id, &target)?;
+        let (mut model, mut next) = (Model::default(), ROOT + 1);
+        model.dirs.insert(ROOT, BTreeMap::new());
+        model.take(&parent, ROOT, &mut next)?;
+        let disk = Disk::recording();
+        let place = Place::from(target.as_path()).on_disk(disk.clone());
+        let edited = subject.edit(&place);
+        anyhow::ensure!(edited.is_ok(), "{}: {edited:?}", subject.id);
+        let calls = disk.calls();
+        let (mut ideal, mut ops, mut synced) = (model.clone(), Vec::new(), Vec::new());
+        for (number, call) in calls.iter().enumerate() {
+            synced.push(match call {
+                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find(path, &parent)),
+                _ => None,
+            });
+            for change in ideal.changes(call, &parent, &mut next) {
+                ideal.apply(&change);
+                ops.push(Op { call: number, change });
+            }
+        }
+        let made = ideal.tree().unwrap_or_default();
+        let same = made.len() == subject.after.len()
+            && made.iter().all(|(path, bytes)| {
+                subject.after.get(&*path.to_string_lossy()).is_some_and(|one| one == bytes)
+            });
+        anyhow::ensure!(same, "{}: the model is not what happened", subject.id);
+        let returned = calls.len();
+        Ok(Self { subject, calls, ops, synced, model, returned })
+    }
+
+    /// One disk after the power went.
+    fn check(&self, control: Option<Left>, random: &mut Random) -> Result<(), String> {
+        let crash = random.below(self.calls.len() + 1);
+        let likely = random.below(4); // disks of which much is lost, and of which little is
+        let mut disk = self.model.clone();
+        for op in self.ops.iter().filter(|op| op.call < crash) {
+            if self.is_synced(op, crash, control) || random.below(4) > likely {
+                disk.apply(&op.change);
+            } else if let Change::Bytes(file, bytes) = &op.change {
+                let cut = random.below(bytes.len() / SECTOR + 1) * SECTOR;
+                disk.files.insert(*file, bytes.slice(..cut));
+            }
+        }
+        let told = |error: String| format!("power lost before call {crash}: {error}");
+        let here = archives::scratch();
+        write(&disk, here.path()).map_err(|error| told(error.to_string()))?;
+        let target = here.path().join(NAME);
+        let place = Place::from(target.as_path()).on_disk(Disk::recording());
+        settle(&place).map_err(told)?;
+        let found = tree(&target);
+        let acknowledged = crash >= self.returned;
+        let heard = match acknowledged {
+            true => Ok(serde_json::Value::Null),
+            false => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "no power")),
+        };
+        self.subject.judge(&heard, &found).map_err(told)?;
+        if random.below(8) == 0 {
+            self.subject.go_on(&place, &found).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what `op` did outlives a crash before call `crash`.
+    fn is_synced(&self, op: &Op, crash: usize, control: Option<Left>) -> bool {
+        (op.call..crash).any(|number| match (&self.calls[number], &op.change) {
+            (Call::SyncFile(_), Change::Bytes(file, _)) => {
+                control != Some(Left::Bytes) && self.synced[number] == Some(*file)
+            }
+            (Call::SyncDir(_), Change::Names(names)) => {
+                control != Some(Left::Names)
+                    && names.last().is_some_and(|(dir, ..)| self.synced[number] == Some(*dir))
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Makes what the model has, below `parent`.
+fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
+    let mut made: Vec<(PathBuf, bytes::Bytes)> = Vec::new();
+    model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
+    for (path, bytes) in made {
+        fs::create_dir_all(path.parent().unwrap_or(parent))?;
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Disks that are made until a control must have shown something.
+const CONTROL_STATES: u64 = 4000;
+/// What a disk writes at once.
+const SECTOR: usize = 512;

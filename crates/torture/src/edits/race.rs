@@ -1,0 +1,202 @@
+//! `race --commits`: writers that commit to one store at the same time, in a folder and on an object store.
+//!
+//! Half of the commits add an object, which collides with nobody; half count up a column of one object, which collides
+//! with every other of that sort: read with `expect`, then set. Afterwards every acknowledged commit is in the log, the
+//! chain of records is whole, and both counts are exact. Then one writer overtakes another while one of its requests is
+//! answered as if nothing were there. The control is the same on a backend that takes conditions and ignores them, with
+//! writers that trust it: it must lose some.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fault_store::{Fault, FaultStore};
+use serde_json::{Value, json};
+use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, diff, log};
+use zvf_format::Class;
+
+use super::{Files, NAME, backend, edit, place, tree, unpack};
+use crate::Report;
+
+/// Races `writers` writers until `commits` were acknowledged.
+pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
+    let here = archives::scratch();
+    let store = here.path().join(NAME);
+    unpack(STORE, &store)?;
+    let files = tree(&store);
+    let before = here.path().join("before.zv");
+    unpack(STORE, &before)?;
+    let local = Place::from(store.as_path());
+    let begin = std::time::Instant::now();
+    report.count(race(&local, &before, writers, commits));
+    let rate = commits as f64 / begin.elapsed().as_secs_f64();
+    report.say(&format!("folder: {commits} commits of {writers} writers, {rate:.0} a second"));
+    report.count(chain(&store));
+    let (remote, fewer) = (backend(&files), commits.min(REMOTE_COMMITS));
+    report.count(race(&place(&remote), &before, writers, fewer));
+    let [kept, lost] = [lose(&files, false), lose(&files, true)];
+    report.count(match kept? {
+        0 => Ok(()),
+        lost => Err(format!("{lost} acknowledged commits were lost")),
+    });
+    // The control: without conditions some must be.
+    let missed = || Err("without conditions nothing was lost".to_owned());
+    report.count(if lost? > 0 { Ok(()) } else { missed() });
+    let blind: Arc<FaultStore> = backend(&files);
+    blind.ignore_conditions(true);
+    // Nobody has to trust it: it is found out.
+    let refused = edit(&place(&blind), &[json!({"op": "group.add"})]);
+    let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
+    report.count(if is_refused { Ok(()) } else { Err(format!("a blind backend: {refused:?}")) });
+    Ok(())
+}
+
+/// A writer whose commit overtakes another one, while one of its requests is answered as if nothing were there: how many
+/// commits of the other one, which were acknowledged, are gone.
+fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
+    let mut lost = 0;
+    for nth in 0..OVERTAKEN_REQUESTS {
+        let backend = backend(files);
+        backend.ignore_conditions(is_blind);
+        let at = place(&backend).trusting_conditions();
+        let mut slow = Editor::open(&at, Path::new("."), CommitOptions::default())?;
+        slow.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
+        let report = edit(&at, &[json!({"op": "group.add", "name": "fast"})])?;
+        backend.plan(nth, Fault::Missing);
+        let _ended = slow.finish(); // refused or done: the other one was acknowledged
+        backend.forget();
+        let head = report["head"].as_u64().unwrap_or(0);
+        let txid = &report["commits"][0]["txid"];
+        let is_there =
+            log(&at, None)?.iter().any(|entry| entry["head"] == head && entry["txid"] == *txid);
+        lost += u64::from(!is_there);
+    }
+    Ok(lost)
+}
+
+/// What was acknowledged.
+#[derive(Default)]
+struct Counts {
+    added: AtomicU64,
+    counted: AtomicU64,
+}
+
+fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<(), String> {
+    let told = |error: EditError| error.to_string();
+    let begin = [
+        json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
+        json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": 0}}),
+    ];
+    edit(place, &begin).map_err(told)?;
+    let counts = Counts::default();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers)
+            .map(|writer| {
+                let counts = &counts;
+                let share = commits / writers as u64
+                    + u64::from((writer as u64) < commits % writers as u64);
+                scope.spawn(move || write(place, writer, share, counts))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .filter_map(|ended| {
+                ended.map_or_else(|_| Some("a writer panicked".to_owned()), Result::err)
+            })
+            .collect()
+    });
+    if let Some(failure) = failures.first() {
+        return Err(failure.clone());
+    }
+    let list = log(place, None).map_err(told)?;
+    if list.len() as u64 != commits + 1 {
+        return Err(format!(
+            "{} commits in the log, {} were acknowledged",
+            list.len(),
+            commits + 1
+        ));
+    }
+    let counted = counts.counted.load(Ordering::SeqCst);
+    expect(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
+    let sides =
+        [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
+    let found = diff(&sides[0], &sides[1]).map_err(told)?;
+    let added = found["objects"]["added"].as_array().map_or(0, Vec::len) as u64;
+    let wanted = counts.added.load(Ordering::SeqCst);
+    if added != wanted {
+        return Err(format!("{added} objects are there, {wanted} were added"));
+    }
+    Ok(())
+}
+
+/// Commits `share` times; what a conflict refused is tried again.
+fn write(place: &Place, writer: usize, share: u64, counts: &Counts) -> Result<(), String> {
+    let mut done = 0;
+    let mut tries = 0_u64;
+    while done < share {
+        tries += 1;
+        if tries > share * 2000 + 10_000 {
+            return Err(format!("writer {writer}: {tries} tries for {done} commits"));
+        }
+        let adds = (done + writer as u64).is_multiple_of(2);
+        let seen = counts.counted.load(Ordering::SeqCst);
+        let lines: Vec<Value> = if adds {
+            let x = (writer as u64 * 100_000 + done) as f64 / 1000.0;
+            vec![json!({"op": "object.add", "positions": [[x, 0.0], [x, 1.0]], "attributes": {}})]
+        } else {
+            vec![
+                json!({"op": "expect", "object": COUNTED, "values": {"counter": seen}}),
+                json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": seen + 1}}),
+            ]
+        };
+        match edit(place, &lines) {
+            Ok(_) if adds => {
+                counts.added.fetch_add(1, Ordering::SeqCst);
+                done += 1;
+            }
+            Ok(_) => {
+                counts.counted.fetch_add(1, Ordering::SeqCst);
+                done += 1;
+            }
+            Err(error) if AGAIN.contains(&error.class) => {}
+            Err(error) => return Err(format!("writer {writer}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+fn expect(place: &Place, counted: u64) -> Result<(), EditError> {
+    let line = json!({"op": "expect", "object": COUNTED, "values": {"counter": counted}});
+    edit(place, &[line]).map(drop)
+}
+
+/// Whether each record names the one before it by its checksum.
+fn chain(store: &Path) -> Result<(), String> {
+    let told = |error: std::io::Error| error.to_string();
+    let log = store.with_file_name(format!("{NAME}.zvf")).join("log");
+    let mut names: Vec<_> =
+        std::fs::read_dir(&log).map_err(told)?.flatten().map(|entry| entry.path()).collect();
+    names.sort();
+    let mut previous = Value::Null;
+    for (number, path) in (1_u64..).zip(&names) {
+        let text = std::fs::read_to_string(path).map_err(told)?;
+        let body = text.lines().next().unwrap_or_default();
+        let record: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
+        if record["seq"] != number || record["previous"] != previous {
+            return Err(format!("{}: the chain is broken", path.display()));
+        }
+        previous = json!(format!("{:08x}", crc32c::crc32c(text.as_bytes())));
+    }
+    Ok(())
+}
+
+/// Requests of the one that overtakes, each of which is answered wrongly once.
+const OVERTAKEN_REQUESTS: usize = 30;
+/// How a try ends that is worth another one.
+const AGAIN: [Class; 3] = [Class::Conflict, Class::ExpectationFailed, Class::Unavailable];
+/// Two axes, without columns of vertices that must be given.
+const STORE: &str = "pl2_negative";
+/// The object whose column is counted up.
+const COUNTED: i64 = 0;
+/// Commits on the object store, which has no lock to wait at.
+const REMOTE_COMMITS: u64 = 200;

@@ -1,0 +1,171 @@
+//! `edit-script DIR`: a folder of scenarios, each an archive with a store, a script and its answers.
+//!
+//! The steps of each are run with the `zvf` command, and compared are the exit code, the class and line of the fault,
+//! the head, and the number of commits; then for every state the objects with their vertices, groups and values, as
+//! `zvf query` and `zvf object` give them, and validation. The program that comes with the scenarios compares more: it
+//! asks the reference as well.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use crate::Report;
+
+/// A folder of editing scenarios with their answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EditScript {
+    /// The folder: NAME.tar.gz, one for each scenario.
+    dir: PathBuf,
+    /// Those with this in their name.
+    #[arg(long)]
+    only: Option<String>,
+    /// Every so many of them.
+    #[arg(long, default_value_t = 1)]
+    every: usize,
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
+    /// Repeated in the report; nothing here is random.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl EditScript {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "edit-script", seed: self.seed, ..Report::default() };
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
+            .with_context(|| format!("cannot list {}", self.dir.display()))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.to_string_lossy().ends_with(".tar.gz"))
+            .collect();
+        archives.sort();
+        let wanted = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+        };
+        let chosen: Vec<&PathBuf> =
+            archives.iter().filter(|path| wanted(path)).step_by(self.every.max(1)).collect();
+        ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
+        for archive in chosen {
+            let done = scenario(&zvf, archive)?;
+            report.count(done.map_err(|error| format!("{}: {error}", archive.display())));
+        }
+        Ok(report)
+    }
+}
+
+/// Runs the steps of one scenario.
+fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
+    let scratch = tempfile::tempdir()?;
+    let unpacked =
+        Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(scratch.path()).status()?;
+    ensure!(unpacked.success(), "{}: tar ended with {unpacked}", archive.display());
+    let inner = fs::read_dir(scratch.path())?.next().context("the archive is empty")??.path();
+    let dir = match inner.join("expected.json").is_file() {
+        true => inner,
+        false => scratch.path().to_owned(),
+    };
+    let expected: Value = serde_json::from_slice(&fs::read(dir.join("expected.json"))?)?;
+    let store = dir.join("store.zarrvectors");
+    for (number, step) in expected["steps"].as_array().into_iter().flatten().enumerate() {
+        let told = |error: String| format!("step {number} ({}): {error}", step["cmd"]);
+        let ended = run(zvf, &dir, &store, step)?;
+        if let Err(error) = compare(&ended, step) {
+            return Ok(Err(told(error)));
+        }
+        let state = match &step["state"] {
+            Value::String(name) if name == "before" => &expected["before"],
+            Value::String(name) => &expected["states"][name],
+            _ => continue,
+        };
+        if let Err(error) = look(zvf, &store, state)? {
+            return Ok(Err(told(error)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn run(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Output> {
+    let words = step["cmd"].as_array().context("a step without cmd")?;
+    let words = words.iter().filter_map(Value::as_str).map(|word| {
+        word.replace("{store}", &store.to_string_lossy()).replace("{dir}", &dir.to_string_lossy())
+    });
+    let words: Vec<String> = words.collect();
+    let words =
+        if words.first().is_some_and(|first| first == "zvf") { &words[1..] } else { &words[..] };
+    Command::new(zvf)
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot start {}", zvf.display()))
+}
+
+/// Compares how a step ended.
+fn compare(ended: &Output, step: &Value) -> Result<(), String> {
+    let exit = ended.status.code().map_or(-1, i64::from);
+    if step["exit"].as_i64().is_some_and(|wanted| wanted != exit) {
+        return Err(format!("exit {exit}, expected {}", step["exit"]));
+    }
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let Some(report) = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok())
+    else {
+        return Ok(()); // not a command that reports
+    };
+    for (name, found) in [
+        ("class", &report["error"]["class"]),
+        ("line", &report["error"]["line"]),
+        ("head", &report["head"]),
+        ("changed", &report["changed"]),
+    ] {
+        if let Some(wanted) = step.get(name).filter(|wanted| *wanted != found) {
+            return Err(format!("{name} is {found}, expected {wanted}"));
+        }
+    }
+    let commits = report["commits"].as_array().map(Vec::len);
+    match step["commits"].as_u64() {
+        Some(wanted) if commits.is_some_and(|found| found as u64 != wanted) => {
+            Err(format!("{commits:?} commits, expected {wanted}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Compares the objects, groups and bounds of a store, and validates it.
+fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), String>> {
+    let json = |words: &[&str]| -> anyhow::Result<Value> {
+        let ended = Command::new(zvf).args(words).arg(store).arg("--json").output()?;
+        Ok(serde_json::from_slice(&ended.stdout).unwrap_or_default())
+    };
+    let info = json(&["info"])?;
+    let wanted: u64 = state["kinds"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, kind)| kind["vertices"].as_u64())
+        .sum();
+    let level = &info["levels"][0];
+    if level["vertices"].as_u64().is_some_and(|found| found != wanted) {
+        return Ok(Err(format!("{} vertices, expected {wanted}", level["vertices"])));
+    }
+    if !state["bounds"].is_null() && info["bounds"] != state["bounds"] {
+        return Ok(Err(format!("bounds {}, expected {}", info["bounds"], state["bounds"])));
+    }
+    let groups = json(&["group"])?;
+    let count = |value: &Value| value.as_array().map(Vec::len);
+    if count(&groups).is_some() && count(&groups) != count(&state["groups"]) {
+        return Ok(Err(format!(
+            "{:?} groups, expected {:?}",
+            count(&groups),
+            count(&state["groups"])
+        )));
+    }
+    let ended = Command::new(zvf).args(["validate", "-q", "--depth", "5"]).arg(store).output()?;
+    Ok(match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("validate: {}", String::from_utf8_lossy(&ended.stdout))),
+    })
+}

@@ -1,0 +1,91 @@
+//! The command as functions: the whole program, and one command line whose output is given back.
+
+use std::ffi::OsString;
+use std::io::Cursor;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use zvf::format::Class;
+
+use crate::cli::Cli;
+use crate::interrupt::Interrupt;
+use crate::outcome::{self, Outcome};
+
+/// What a command printed on standard output, and whether it found problems.
+///
+/// ```
+/// let reply = zvf_cli::call(["zvf", "completions", "bash"].map(Into::into), &zvf_cli::Stop::default())?;
+/// assert!(!reply.has_findings && !reply.output.is_empty());
+/// # Ok::<(), zvf_cli::Failure>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The bytes of standard output.
+    pub output: Vec<u8>,
+    /// Whether the command ends with the exit code for problems found.
+    pub has_findings: bool,
+}
+
+/// Why a command line did not do what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The kind of fault.
+    pub class: Class,
+    /// The line that the command prints on standard error.
+    pub message: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Stops a [`call`] from another thread; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Interrupt);
+
+impl Stop {
+    /// Does what Ctrl-C does to the program.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// Runs the command line `args`, the name of the program first, and returns what it printed on standard
+/// output. No signal handler is installed: `stop` takes their place.
+///
+/// # Errors
+///
+/// When the program would end with an exit code above 1.
+pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Reply, Failure> {
+    let cli = Cli::try_parse_from(args).map_err(|error| Failure {
+        class: Class::InvalidArgument,
+        message: crate::arguments::summarize(&error.render().to_string()),
+    })?;
+    // Tables ask a terminal for its width; here is none.
+    let mut output = Cursor::new(Vec::new());
+    match cli.run_in(&stop.0, &mut output) {
+        Ok(outcome) => {
+            let has_findings = outcome == Outcome::Findings;
+            Ok(Reply { output: output.into_inner(), has_findings })
+        }
+        Err(error) => {
+            Err(Failure { class: outcome::class(&error), message: outcome::line(&error) })
+        }
+    }
+}
+
+/// Runs the program: parses `args`, listens to signals, prints, and returns the exit code.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            let json = cli.is_json();
+            outcome::report(cli.run(), json)
+        }
+        Err(error) => crate::arguments::report(&error, crate::arguments::ask_for_json(args)),
+    }
+}

@@ -1,0 +1,255 @@
+//! `zvf convert`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use zvf::convert::Format;
+use zvf::convert::read::{self, Input, Reader};
+use zvf::export::Export;
+use zvf::{Columns, Kind};
+
+use crate::commands::create::Create;
+use crate::commands::how::How;
+use crate::commands::inputs::Inputs;
+use crate::commands::job::{Job, Source};
+use crate::commands::narrow::Narrow;
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+
+/// Convert files and stores: any format to any other.
+///
+/// What a file is, its content tells, and its name where that does not; "zvf formats" lists what there is. A store
+/// is a format like any other, on both sides. What the output cannot hold is listed before it is written, and
+/// refused with --strict. The output appears whole or not at all.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Convert {
+    /// What to read: files of one kind, or one store; - is standard input.
+    #[arg(required = true, value_name = "IN")]
+    inputs: Vec<PathBuf>,
+    /// What to write: a file, a folder or a store; - is standard output.
+    #[arg(value_name = "OUT")]
+    output: String,
+    /// The format to write, or "store" [default: by the name of the output].
+    #[arg(long, value_name = "FORMAT", value_parser = to_format)]
+    to: Option<To>,
+    /// Refuse what the output cannot hold in full.
+    #[arg(long)]
+    strict: bool,
+    /// Print what would be lost, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    narrow: Box<Narrow>,
+    #[command(flatten)]
+    how: Box<How>,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Store,
+    Format(Format),
+}
+
+impl Convert {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let to = match self.to {
+            Some(to) => to,
+            None => to_by_name(&self.output)?,
+        };
+        let store = match self.inputs.as_slice() {
+            [only] => only.to_str().filter(|address| is_store(address)).map(str::to_owned),
+            several => {
+                let store = several.iter().find(|path| path.to_str().is_some_and(is_store));
+                if let Some(store) = store {
+                    let usage = Usage::new(format!("{} is a store among files", store.display()));
+                    return Err(usage.with_hint("convert it alone").into());
+                }
+                None
+            }
+        };
+        match (to, store) {
+            (To::Store, Some(_)) => {
+                let usage = Usage::new("a store is not converted to a store");
+                let hint = "zvf migrate brings it to this version, zvf recompress and zvf shard write it again";
+                Err(usage.with_hint(hint).into())
+            }
+            (To::Store, None) => {
+                if let Some(option) = self.narrow.first_given() {
+                    return Err(needs_store(option));
+                }
+                let Self { inputs, output, dry_run, how, .. } = self;
+                Create::new(inputs, output, dry_run, *how).run(session, out).await
+            }
+            (To::Format(format), Some(store)) => {
+                self.from_store(session, &store, format, out).await
+            }
+            (To::Format(format), None) => {
+                if let Some(option) = self.narrow.first_given() {
+                    return Err(needs_store(option));
+                }
+                self.from_files(session, format, out).await
+            }
+        }
+    }
+
+    fn job(&self) -> Job {
+        let names: Vec<String> =
+            self.inputs.iter().map(|path| path.display().to_string()).collect();
+        Job {
+            inputs: names.join(", "),
+            output: self.output.clone(),
+            strict: self.strict,
+            dry_run: self.dry_run,
+            overwrite: self.how.overwrite(),
+            scratch: self.how.scratch(),
+        }
+    }
+
+    /// Writes what a store answers.
+    async fn from_store(
+        &self,
+        session: &Session,
+        store: &str,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let reader = session.reader(store).await?;
+        let columns = match self.how.attributes() {
+            None => Columns::All,
+            Some(names) if names.is_empty() => Columns::None,
+            Some(names) => Columns::Named(names),
+        };
+        let query = self.narrow.query(session, &reader, columns).await?;
+        let mut kinds = self.narrow.kinds(session, &reader, self.how.kind()).await?;
+        let mut notes = Vec::new();
+        if kinds.len() > 1 && !format.capabilities().several_kinds {
+            let others: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
+            notes.push(format!(
+                "{} of the store are left out: {format} holds one kind; ask with --kind",
+                others.join(", ")
+            ));
+        }
+        let progress = session.progress("reading");
+        let mut exports = Vec::new();
+        for kind in kinds {
+            progress.set(format!("{kind} of {store}"));
+            exports.push(Export::read(&reader, query.clone(), Some(kind)).await?);
+        }
+        drop(progress);
+        notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
+        let sources = exports.into_iter().map(Source::from).collect();
+        session.print_store_notices(out, reader.store())?;
+        self.job().write(session, format, sources, notes, out)
+    }
+
+    /// Writes what files hold.
+    async fn from_files(
+        &self,
+        session: &Session,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let (recipe, _stop) = self.how.recipe(session)?;
+        // A stream is read as it comes; beside files it is copied to one first.
+        let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
+        let held = match is_stream {
+            true => None,
+            false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
+        };
+        let open = |kind: Option<Kind>| -> anyhow::Result<Reader> {
+            let inputs: Vec<Input> = match &held {
+                Some(held) => held.files().iter().map(Input::path).collect(),
+                None => vec![Input::reader(std::io::stdin())],
+            };
+            let options =
+                read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
+            let names = || self.inputs.iter().map(|path| path.display().to_string());
+            let reader = read::open_all(inputs, recipe.format, &options).map_err(zvf::Error::from);
+            reader
+                .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
+        };
+        let first = open(None)?;
+        let mut notes: Vec<String> =
+            first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
+        let others = first.header().other_kinds.clone();
+        let mut readers = vec![first];
+        if format.capabilities().several_kinds {
+            for kind in others {
+                readers.push(open(Some(kind))?);
+            }
+        } else if !others.is_empty() {
+            let others: Vec<&str> = others.into_iter().map(Kind::token).collect();
+            let others = others.join(", ");
+            notes.push(format!(
+                "{others} of the input are left out: {format} holds one kind; ask with --kind"
+            ));
+        }
+        let sources = readers.into_iter().map(Source::from).collect();
+        self.job().write(session, format, sources, notes, out)
+    }
+}
+
+fn needs_store(option: &str) -> anyhow::Error {
+    let usage = Usage::new(format!("{option} is asked of a store, and the input is none"));
+    usage.with_hint("convert the file to a store first").into()
+}
+
+/// Whether there is a store at `address`; every URL is one.
+fn is_store(address: &str) -> bool {
+    let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
+    let is_pack = || path.extension().is_some_and(|end| end == "tet") && path.is_file();
+    let is_url = address.contains("://") && !address.starts_with("file://");
+    is_url || path.join("zarr.json").is_file() || path.join(".zgroup").is_file() || is_pack()
+}
+
+/// The format that the name of the output stands for.
+fn to_by_name(output: &str) -> Result<To, Usage> {
+    let path = Path::new(output.trim_end_matches('/'));
+    let ends = ["zarrvectors", "zarr", "zv"];
+    let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    if ends.contains(&end) || output.contains("://") {
+        return Ok(To::Store);
+    }
+    let written = Format::ALL.iter().filter(|format| format.is_written());
+    let names: Vec<&str> = written.map(|format| format.token()).collect();
+    let hint = format!("choose with --to: store, {}", names.join(", "));
+    if output == "-" {
+        return Err(Usage::new("standard output has no name to tell the format").with_hint(hint));
+    }
+    match Format::from_extension(path) {
+        Some(format) if format.is_written() => Ok(To::Format(format)),
+        Some(format) => {
+            Err(Usage::new(format!("{format} is read and not written")).with_hint(hint))
+        }
+        None => {
+            Err(Usage::new(format!("the name {output} stands for no output format"))
+                .with_hint(hint))
+        }
+    }
+}
+
+fn to_format(text: &str) -> Result<To, String> {
+    if text.eq_ignore_ascii_case("store") {
+        return Ok(To::Store);
+    }
+    Format::from_token(text).filter(|format| format.is_written()).map(To::Format).ok_or_else(|| {
+        let written = Format::ALL.iter().filter(|format| format.is_written());
+        let names: Vec<&str> = written.map(|format| format.token()).collect();
+        format!("expected store or one of {}", names.join(", "))
+    })
+}
+
+const EXAMPLES: &str = "Examples:
+  zvf convert brain.trk brain.tck
+  zvf convert tracts.zarrvectors left.trx --groups left --bbox -50,-50,-50:50,50,50
+  zvf convert a.csv b.csv all.parquet
+  zvf convert --strict tracts.trx tracts.tck
+  cat points.csv | zvf convert --format csv - - --to jsonl";

@@ -1,0 +1,86 @@
+//! A packed store that is edited: unpacked beside itself, edited there, and packed into a new file that replaces the
+//! old one in one step. It has no history.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use zvf::publish::hidden_sibling;
+use zvf::store::{Build, BuildOptions};
+use zvf::tensor::{AtomicTensorFile, PackOptions};
+use zvf::{Error, Timeouts};
+
+use crate::outcome::Usage;
+use crate::session::Session;
+
+/// A packed store and the folder in which it is edited; that goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct PackedStore {
+    file: PathBuf,
+    scratch: PathBuf,
+}
+
+impl PackedStore {
+    /// Unpacks the store, where `address` is a packed file of this machine.
+    pub(crate) async fn unpack(address: &str, session: &Session) -> anyhow::Result<Option<Self>> {
+        let file = Path::new(address.strip_prefix("file://").unwrap_or(address));
+        if file.extension().is_none_or(|extension| extension != "tet") || file.is_dir() {
+            return Ok(None);
+        }
+        if address.contains("://") && !address.starts_with("file://") {
+            let usage = Usage::new("packed stores are edited on this machine");
+            return Err(usage.with_hint("copy the file here, and the result back").into());
+        }
+        let scratch = hidden_sibling(file, &format!("edit-{}", std::process::id()));
+        let scratch = scratch.context("the path has no name")?;
+        let packed = Self { file: file.to_owned(), scratch };
+        let store = session.batch_store(address).await?;
+        let options = BuildOptions {
+            replace: true,
+            sync: false,
+            store: session.options(Timeouts::Batch),
+            ..BuildOptions::default()
+        };
+        let failed = || format!("cannot unpack {address}");
+        let build = Build::begin(&packed.folder(), options).await;
+        let build = build.map_err(Error::from).with_context(failed)?;
+        let progress = session.progress("unpacking");
+        let unpacked = zvf::tensor::unpack(&store, build, |_done| ()).await;
+        drop(progress);
+        unpacked.map_err(Error::from).with_context(failed)?;
+        session.check_maps()?;
+        Ok(Some(packed))
+    }
+
+    /// Where it is edited.
+    pub(crate) fn folder(&self) -> String {
+        self.scratch.join("store.zarrvectors").to_string_lossy().into_owned()
+    }
+
+    /// Replaces the file by the store as it is now.
+    pub(crate) async fn pack(&self, session: &Session) -> anyhow::Result<()> {
+        let failed = || format!("cannot write {}", self.file.display());
+        session.release();
+        let store = session.batch_store(&self.folder()).await?;
+        let new = AtomicTensorFile::create_gated(&self.file, true, session.interrupt().gate());
+        let mut new = new.map_err(Error::from).with_context(failed)?;
+        let progress = session.progress("packing");
+        let buffered = BufWriter::with_capacity(BUFFER, new.file());
+        let packed = zvf::tensor::pack(&store, buffered, &PackOptions::default(), |_done| ()).await;
+        let (mut buffered, _) = packed.map_err(Error::from).with_context(failed)?;
+        buffered.flush()?;
+        drop(buffered);
+        drop(progress);
+        new.publish().map_err(Error::from).with_context(failed)
+    }
+}
+
+impl Drop for PackedStore {
+    fn drop(&mut self) {
+        // What cannot be removed is scratch beside the file.
+        drop(std::fs::remove_dir_all(&self.scratch));
+    }
+}
+
+/// Bytes written at once.
+const BUFFER: usize = 1 << 20;

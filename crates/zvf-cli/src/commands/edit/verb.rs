@@ -1,0 +1,468 @@
+//! Shorthands: one operation as arguments, which becomes one line of a script.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value as Json, json};
+
+use super::select::{Select, number_or_text, position};
+use crate::outcome::Usage;
+
+/// One operation.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Set columns of vertices, or with --of object of objects.
+    Set(Set),
+    /// Move vertices.
+    Move(Move),
+    /// Remove vertices; with --objects alone, objects.
+    #[command(visible_aliases = ["delete", "remove"])]
+    Rm(Rm),
+    /// Add vertices to an object, a new object, or points without objects.
+    Add(Add),
+    /// Join objects into one.
+    Merge(Join),
+    /// Split an object.
+    Split(Cut),
+    /// Add, change and remove groups.
+    Group(Group),
+    /// Add, rename and drop columns.
+    Column(Column),
+    /// Add what is in a file.
+    Append(Append),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Set {
+    /// The store.
+    store: String,
+    /// Columns and what they get; null for absent.
+    #[arg(required = true, value_name = "COLUMN=VALUE")]
+    values: Vec<String>,
+    /// Whose columns: vertex or object.
+    #[arg(long, default_value = "vertex", value_parser = ["vertex", "object"])]
+    of: String,
+    #[command(flatten)]
+    select: Select,
+}
+
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("where-to").required(true))]
+pub(crate) struct Move {
+    /// The store.
+    store: String,
+    /// The new position.
+    #[arg(long, value_name = "X,Y,..", group = "where-to", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// What is added to each position.
+    #[arg(long, value_name = "DX,DY,..", group = "where-to", allow_hyphen_values = true)]
+    by: Option<String>,
+    #[command(flatten)]
+    select: Select,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rm {
+    /// The store.
+    store: String,
+    #[command(flatten)]
+    select: Select,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Add {
+    /// The store.
+    store: String,
+    /// Positions.
+    #[arg(required = true, value_name = "X,Y,..", allow_hyphen_values = true)]
+    positions: Vec<String>,
+    /// The object that gets them; a new one without this, where there are objects.
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    object: Option<i64>,
+    /// Before which vertex of a polyline, or start or end.
+    #[arg(long, value_name = "N|start|end", requires = "object", allow_negative_numbers = true)]
+    at: Option<String>,
+    /// The vertex of the skeleton that the first one hangs below; each next one hangs below the one before.
+    #[arg(long, value_name = "N", requires = "object")]
+    parent: Option<i64>,
+    /// Columns and what all of them get.
+    #[arg(long = "value", value_name = "COLUMN=VALUE")]
+    values: Vec<String>,
+    /// The kind, in stores of several.
+    #[arg(long)]
+    kind: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Join {
+    /// The store.
+    store: String,
+    /// The objects, in this order.
+    #[arg(required = true, num_args = 2.., value_name = "ID", allow_negative_numbers = true)]
+    objects: Vec<i64>,
+    /// The one that stays [default: the first].
+    #[arg(long, value_name = "ID")]
+    into: Option<i64>,
+    /// How chains are put together: end to start, or where the gap is smallest.
+    #[arg(long, value_parser = ["concat", "ends"])]
+    join: Option<String>,
+    /// Drop one of two joined ends at the same position.
+    #[arg(long)]
+    weld: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("how").required(true))]
+pub(crate) struct Cut {
+    /// The store.
+    store: String,
+    /// The object.
+    #[arg(value_name = "ID", allow_negative_numbers = true)]
+    object: i64,
+    /// A part begins at each of these vertices.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', group = "how")]
+    at: Vec<i64>,
+    /// Parts that no link joins.
+    #[arg(long, group = "how")]
+    components: bool,
+    /// The vertex where a chain is split belongs to both parts.
+    #[arg(long, requires = "at")]
+    share: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Group {
+    /// The store.
+    store: String,
+    #[command(subcommand)]
+    verb: GroupVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum GroupVerb {
+    /// Add a group.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its members.
+        #[arg(value_name = "ID", allow_negative_numbers = true)]
+        members: Vec<i64>,
+    },
+    /// Change who is in a group.
+    Members {
+        /// The group, by number or name.
+        group: String,
+        /// These are its members, and no others.
+        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
+        set: Option<Vec<i64>>,
+        /// These join it.
+        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
+        add: Option<Vec<i64>>,
+        /// These leave it.
+        #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
+        remove: Option<Vec<i64>>,
+    },
+    /// Give a group another name.
+    Rename {
+        /// The group, by number or name.
+        group: String,
+        /// Its new name.
+        name: String,
+    },
+    /// Set columns of a group.
+    Set {
+        /// The group, by number or name.
+        group: String,
+        /// Columns and what they get.
+        #[arg(required = true, value_name = "COLUMN=VALUE")]
+        values: Vec<String>,
+    },
+    /// Remove a group.
+    Remove {
+        /// The group, by number or name.
+        group: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Column {
+    /// The store.
+    store: String,
+    #[command(subcommand)]
+    verb: ColumnVerb,
+    /// Whose columns: vertex, object, link, group or fragment.
+    #[arg(long, default_value = "vertex", global = true)]
+    scope: String,
+    /// The kind, in stores of several.
+    #[arg(long, global = true)]
+    kind: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ColumnVerb {
+    /// Add a column.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its type, such as float32, int64, bool or <U16.
+        #[arg(long)]
+        dtype: String,
+        /// Values in one row.
+        #[arg(long)]
+        width: Option<u32>,
+        /// What rows that are there get.
+        #[arg(long, allow_hyphen_values = true)]
+        fill: Option<String>,
+        /// Its unit.
+        #[arg(long)]
+        unit: Option<String>,
+        /// What it means.
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// Drop a column.
+    Drop {
+        /// Its name.
+        name: String,
+    },
+    /// Give a column another name.
+    Rename {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        to: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Append {
+    /// The store.
+    store: String,
+    /// The file, as zvf create reads it.
+    file: PathBuf,
+    /// Its format [default: by its name].
+    #[arg(long)]
+    format: Option<String>,
+    /// The kind, in stores of several.
+    #[arg(long)]
+    kind: Option<String>,
+    /// Ids stay as they are in the file; one that was used is a fault.
+    #[arg(long)]
+    keep_ids: bool,
+}
+
+impl Verb {
+    /// The store it is about.
+    pub(crate) fn store(&self) -> &str {
+        match self {
+            Self::Set(verb) => &verb.store,
+            Self::Move(verb) => &verb.store,
+            Self::Rm(verb) => &verb.store,
+            Self::Add(verb) => &verb.store,
+            Self::Merge(verb) => &verb.store,
+            Self::Split(verb) => &verb.store,
+            Self::Group(verb) => &verb.store,
+            Self::Column(verb) => &verb.store,
+            Self::Append(verb) => &verb.store,
+        }
+    }
+
+    /// The line of a script; `has_objects` tells of a kind whether its vertices belong to objects.
+    pub(crate) fn to_line(
+        &self,
+        has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Json> {
+        Ok(match self {
+            Self::Set(set) if set.of == "object" => {
+                let mut line = set.select.to_json()?;
+                if let Some(object) = line.as_object_mut().and_then(|line| line.remove("object")) {
+                    line["objects"] = json!([object]);
+                }
+                with(json!({"op": "object.set", "values": values(&set.values)?}), line)
+            }
+            Self::Set(set) => json!({
+                "op": "vertex.set", "vertices": set.select.to_json()?, "values": values(&set.values)?,
+            }),
+            Self::Move(verb) => {
+                let mut line = json!({"op": "vertex.move", "vertices": verb.select.to_json()?});
+                for (name, text) in [("to", &verb.to), ("by", &verb.by)] {
+                    if let Some(text) = text {
+                        line[name] = position(text, name)?;
+                    }
+                }
+                line
+            }
+            Self::Rm(rm) if rm.select.is_objects_only() => {
+                json!({"op": "object.remove", "objects": rm.select.objects})
+            }
+            Self::Rm(rm) => json!({"op": "vertex.remove", "vertices": rm.select.to_json()?}),
+            Self::Add(add) => add.to_line(has_objects)?,
+            Self::Merge(verb) => with(
+                json!({"op": "object.merge", "objects": verb.objects}),
+                json!({"into": verb.into, "join": verb.join, "weld": verb.weld.then_some(true)}),
+            ),
+            Self::Split(verb) => with(
+                json!({"op": "object.split", "object": verb.object}),
+                json!({
+                    "at": (!verb.at.is_empty()).then_some(&verb.at),
+                    "components": verb.components.then_some(true), "share": verb.share.then_some(true),
+                }),
+            ),
+            Self::Group(verb) => verb.verb.to_line()?,
+            Self::Column(verb) => verb.to_line(),
+            Self::Append(verb) => with(
+                json!({"op": "append", "file": std::path::absolute(&verb.file)?}),
+                json!({"format": verb.format, "kind": verb.kind, "keep_ids": verb.keep_ids.then_some(true)}),
+            ),
+        })
+    }
+}
+
+impl Add {
+    fn to_line(
+        &self,
+        has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Json> {
+        let positions: Result<Vec<Json>, Usage> =
+            self.positions.iter().map(|text| position(text, "position")).collect();
+        let mut attributes = Map::new();
+        for (name, value) in values(&self.values)? {
+            attributes.insert(name, vec![value; self.positions.len()].into());
+        }
+        let is_new = self.object.is_none() && has_objects(self.kind.as_deref())?;
+        let op = if is_new { "object.add" } else { "vertex.add" };
+        let at = self.at.as_deref().map(value);
+        let parents = self.parent.map(|first| -> Vec<Json> {
+            let chain = (1..self.positions.len()).map(|k| json!({"new": k - 1}));
+            [json!({"index": first})].into_iter().chain(chain).collect()
+        });
+        Ok(with(
+            json!({"op": op, "positions": positions?}),
+            json!({
+                "object": self.object, "kind": self.kind, "at": at, "parents": parents,
+                "attributes": (!attributes.is_empty()).then_some(attributes),
+            }),
+        ))
+    }
+}
+
+impl GroupVerb {
+    fn to_line(&self) -> Result<Json, Usage> {
+        let group = |text: &str| number_or_text(text);
+        Ok(match self {
+            Self::Add { name, members } => with(
+                json!({"op": "group.add", "name": name}),
+                json!({"members": (!members.is_empty()).then_some(members)}),
+            ),
+            Self::Members { group: which, set, add, remove } => with(
+                json!({"op": "group.members", "group": group(which)}),
+                json!({"set": set, "add": add, "remove": remove}),
+            ),
+            Self::Rename { group: which, name } => {
+                json!({"op": "group.rename", "group": group(which), "name": name})
+            }
+            Self::Set { group: which, values: list } => {
+                json!({"op": "group.set", "group": group(which), "values": values(list)?})
+            }
+            Self::Remove { group: which } => json!({"op": "group.remove", "group": group(which)}),
+        })
+    }
+}
+
+impl Column {
+    fn to_line(&self) -> Json {
+        let own = match &self.verb {
+            ColumnVerb::Add { name, dtype, width, fill, unit, description } => json!({
+                "op": "column.add", "name": name, "dtype": dtype, "width": width,
+                "fill": fill.as_deref().map(value), "unit": unit, "description": description,
+            }),
+            ColumnVerb::Drop { name } => json!({"op": "column.drop", "name": name}),
+            ColumnVerb::Rename { name, to } => {
+                json!({"op": "column.rename", "name": name, "to": to})
+            }
+        };
+        with(with(json!({}), own), json!({"scope": self.scope, "kind": self.kind}))
+    }
+}
+
+/// Adds the fields of `more` that are not null.
+fn with(mut line: Json, more: Json) -> Json {
+    if let (Some(line), Json::Object(more)) = (line.as_object_mut(), more) {
+        line.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    line
+}
+
+/// `COLUMN=VALUE` pairs.
+fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), value(text))),
+        _ => Err(Usage::new(format!("{text}: COLUMN=VALUE is wanted"))),
+    };
+    list.iter().map(pair).collect()
+}
+
+/// A value as JSON has it; everything else is text.
+pub(crate) fn value(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|_text| Json::from(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        verb: Verb,
+    }
+
+    fn line(words: &str) -> Json {
+        let words = std::iter::once("zvf").chain(words.split_whitespace());
+        Line::try_parse_from(words).unwrap().verb.to_line(|kind| Ok(kind.is_none())).unwrap()
+    }
+
+    #[test]
+    fn verbs_become_lines() {
+        #[rustfmt::skip]
+        let table = [
+            ("set s t=1.5 name=ax null=null --object 7 --index 0:3",
+             json!({"op": "vertex.set", "vertices": {"object": 7, "index": {"from": 0, "to": 3}}, "values": {"t": 1.5, "name": "ax", "null": null}})),
+            ("set s --of object w=3 --object 7", json!({"op": "object.set", "values": {"w": 3}, "objects": [7]})),
+            ("move s --object 7 --index -1 --by=-1,2.5", json!({"op": "vertex.move", "vertices": {"object": 7, "index": -1}, "by": [-1, 2.5]})),
+            ("move s --nearest 1,2 --within 3 --to 4,5", json!({"op": "vertex.move", "vertices": {"nearest": [1, 2], "within": 3.0}, "to": [4, 5]})),
+            ("rm s --objects 7,9", json!({"op": "object.remove", "objects": [7, 9]})),
+            ("delete s --ball 1,2:3", json!({"op": "vertex.remove", "vertices": {"ball": {"center": [1, 2], "radius": 3.0}}})),
+            ("add s 1,2 3,4 --value t=5", json!({"op": "object.add", "positions": [[1, 2], [3, 4]], "attributes": {"t": [5, 5]}})),
+            ("add s 1,2 --object 7 --at start", json!({"op": "vertex.add", "positions": [[1, 2]], "object": 7, "at": "start"})),
+            ("add s 1,2 3,4 --object 7 --parent 4", json!({"op": "vertex.add", "positions": [[1, 2], [3, 4]], "object": 7, "parents": [{"index": 4}, {"new": 0}]})),
+            ("add s 1,2 --kind point_cloud", json!({"op": "vertex.add", "positions": [[1, 2]], "kind": "point_cloud"})),
+            ("merge s 1 2 3 --join ends --weld", json!({"op": "object.merge", "objects": [1, 2, 3], "join": "ends", "weld": true})),
+            ("split s 1 --at 3,5 --share", json!({"op": "object.split", "object": 1, "at": [3, 5], "share": true})),
+            ("group s add left 1 2", json!({"op": "group.add", "name": "left", "members": [1, 2]})),
+            ("group s members 0 --add 3 --remove 1,2", json!({"op": "group.members", "group": 0, "add": [3], "remove": [1, 2]})),
+            ("column s add t --dtype float32 --scope object", json!({"op": "column.add", "name": "t", "dtype": "float32", "scope": "object"})),
+            ("column s rename t u", json!({"op": "column.rename", "name": "t", "to": "u", "scope": "vertex"})),
+        ];
+        for (words, expected) in table {
+            assert_eq!(line(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_refused() {
+        for words in [
+            "move s --by 1,x --all",
+            "rm s",
+            "set s t --all",
+            "move s --index 1:2:3 --by 1",
+            "rm s --box 1,2",
+        ] {
+            let words = std::iter::once("zvf").chain(words.split_whitespace());
+            let line = Line::try_parse_from(words).unwrap().verb.to_line(|_kind| Ok(true));
+            assert!(line.unwrap_err().to_string().starts_with("InvalidArgument"));
+        }
+    }
+}

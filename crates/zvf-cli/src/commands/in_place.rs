@@ -1,0 +1,83 @@
+//! A store that a command replaces: as it is, or, when it has a journal, as a commit.
+//!
+//! With a journal the command replaces a copy, and what differs is committed, so that the history goes on and the
+//! command can be taken back.
+
+use std::io::Write;
+
+use crate::session::Session;
+
+/// The store that a command replaces.
+#[derive(Debug)]
+pub(crate) struct InPlace {
+    address: String,
+    #[cfg(feature = "edit")]
+    rewrite: Option<zvf::edit::Rewrite>,
+}
+
+impl InPlace {
+    /// The store at `address`, which the command reads and replaces at [`address`](Self::address).
+    #[cfg(feature = "edit")]
+    pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
+        let rewrite = match session.place(address)?.folder() {
+            Some(folder) if folder.join("zarr.json").is_file() => {
+                zvf::edit::Rewrite::begin(folder)?
+            }
+            _ => None,
+        };
+        let copy = rewrite.as_ref().map(|rewrite| rewrite.path().to_string_lossy().into_owned());
+        Ok(Self { address: copy.unwrap_or_else(|| address.to_owned()), rewrite })
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) fn begin(address: &str, _session: &Session) -> anyhow::Result<Self> {
+        Ok(Self { address: address.to_owned() })
+    }
+
+    /// Where the command reads and writes.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether it has a journal.
+    #[cfg(feature = "edit")]
+    pub(crate) const fn has_journal(&self) -> bool {
+        self.rewrite.is_some()
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) const fn has_journal(&self) -> bool {
+        false
+    }
+
+    /// Commits what the command did, where the store has a journal.
+    #[cfg(feature = "edit")]
+    pub(crate) fn finish(
+        self,
+        operation: &str,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let Some(rewrite) = self.rewrite else { return Ok(()) };
+        session.release();
+        let options = zvf::edit::CommitOptions {
+            message: Some(format!("zvf {operation}")),
+            ..zvf::edit::CommitOptions::default()
+        };
+        let report = rewrite.commit(operation, &options)?;
+        if !session.json() {
+            super::edit::print(&report, out)?;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) fn finish(
+        self,
+        _operation: &str,
+        _session: &Session,
+        _out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! Geometry to an output of a format: losses first, then the writer, and the name at the end.
+//!
+//! What `zvf convert` and `zvf query --output` share.
+
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::json;
+use zvf::convert::Format;
+use zvf::convert::read::{Header, Piece, Reader};
+use zvf::convert::write::{self, Loss, Report, Target, WriteOptions};
+use zvf::export::Export;
+use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+use crate::target::{self, NewFile, Out};
+
+/// What is to be written, and how.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// What is read, in words.
+    pub(crate) inputs: String,
+    /// Where it goes; `-` is standard output.
+    pub(crate) output: String,
+    /// Whether losses are refused.
+    pub(crate) strict: bool,
+    /// Whether losses are all that is wanted.
+    pub(crate) dry_run: bool,
+    /// Whether what is there is replaced.
+    pub(crate) overwrite: bool,
+    /// Where what does not fit in memory goes.
+    pub(crate) scratch: Option<PathBuf>,
+}
+
+impl Job {
+    /// Writes all `sources`, one kind each, to the output.
+    pub(crate) fn write(
+        &self,
+        session: &Session,
+        format: Format,
+        sources: Vec<Source>,
+        mut notes: Vec<String>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let mut losses: Vec<Loss> = Vec::new();
+        for source in &sources {
+            losses.extend(write::find_losses(&source.header, format).map_err(zvf::Error::from)?);
+        }
+        losses.dedup();
+        let kinds_lost = notes.iter().filter(|note| note.contains("holds one kind"));
+        let lost: Vec<String> =
+            kinds_lost.cloned().chain(losses.iter().map(ToString::to_string)).collect();
+        self.check_strict(format, &lost)?;
+        if self.dry_run {
+            return print_losses(session, format, &lost, out);
+        }
+        session.print_notices(&mut *out, losses.iter().map(ToString::to_string))?;
+        let extra = serde_json::Map::new();
+        let usual = WriteOptions::default();
+        let options = WriteOptions {
+            memory: session.memory_limit().unwrap_or(usual.memory),
+            scratch: self.scratch.clone(),
+            extra,
+            ..usual
+        };
+        let path = Path::new(&self.output);
+        let (report, found) = if self.output == "-" {
+            let mut stream = match format.capabilities().streams_out {
+                true => Out::Stream(&mut *out),
+                false => Out::Held(Cursor::new(Vec::new()), &mut *out),
+            };
+            let target = match format.capabilities().streams_out {
+                true => Target::stream(&mut stream),
+                false => Target::file(&mut stream),
+            };
+            let written = self.copy(session, format, sources, target, &options)?;
+            self.check_strict(format, &texts(&written.0.losses))?;
+            stream.finish()?;
+            written
+        } else if format.capabilities().is_folder {
+            let gate = session.interrupt().gate().clone();
+            let replace = self.overwrite;
+            let marker = format.capabilities().marker;
+            let options_of = StagingOptions { replace, gate, ..StagingOptions::new(marker) };
+            let failed = |error| zvf::Error::from(zvf::StoreError::from(error));
+            let lock = TargetLock::acquire(&Disk::default(), path).map_err(failed)?;
+            let staging = StagingDir::begin(lock, options_of).map_err(failed)?;
+            let target = Target::folder(staging.path());
+            let written = self.copy(session, format, sources, target, &options)?;
+            self.check_strict(format, &texts(&written.0.losses))?;
+            staging.publish().map_err(failed)?;
+            written
+        } else {
+            target::check_overwrite(path, self.overwrite)?;
+            let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+            let written = self.copy(session, format, sources, Target::file(&mut file), &options)?;
+            self.check_strict(format, &texts(&written.0.losses))?;
+            file.finish()?;
+            written
+        };
+        notes.extend(found);
+        self.print(session, format, &report, (&lost, notes), out)
+    }
+
+    /// Refuses losses, where that is asked for.
+    fn check_strict(&self, format: Format, lost: &[String]) -> anyhow::Result<()> {
+        if !self.strict || lost.is_empty() {
+            return Ok(());
+        }
+        let usage = Usage::new(format!("{format} does not hold everything: {}", lost.join("; ")));
+        Err(usage
+            .with_hint("leave --strict out to write without it, or choose another format")
+            .into())
+    }
+
+    fn copy(
+        &self,
+        session: &Session,
+        format: Format,
+        sources: Vec<Source>,
+        target: Target<'_>,
+        options: &WriteOptions,
+    ) -> anyhow::Result<(Report, Vec<String>)> {
+        let place = || format!("cannot write {}", self.output);
+        let writer = write::open(format, target, options).map_err(zvf::Error::from);
+        let mut writer = writer.with_context(place)?;
+        let progress = session.progress("converting");
+        let mut notes = Vec::new();
+        for source in sources {
+            let Source { header, mut pieces } = source;
+            writer.begin(&header).map_err(zvf::Error::from).with_context(place)?;
+            let mut vertices = 0_u64;
+            for piece in pieces.by_ref() {
+                let piece = piece
+                    .map_err(zvf::Error::from)
+                    .with_context(|| format!("cannot read {}", self.inputs))?;
+                if let Piece::Vertices(batch) = &piece {
+                    vertices += u64::try_from(batch.len()).unwrap_or(0);
+                }
+                writer.write(piece).map_err(zvf::Error::from).with_context(place)?;
+                match header.vertices {
+                    Some(total) => progress.advance("", vertices, total.max(vertices), "vertices"),
+                    None => progress.set(format!("{} vertices", table::count(vertices))),
+                }
+                if session.interrupt().is_stopped() {
+                    return Err(session.interrupt().reason());
+                }
+            }
+            notes.extend(pieces.notes());
+        }
+        let report = writer.finish().map_err(zvf::Error::from).with_context(place)?;
+        drop(progress);
+        Ok((report, notes))
+    }
+
+    fn print(
+        &self,
+        session: &Session,
+        format: Format,
+        report: &Report,
+        (lost, notes): (&[String], Vec<String>),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let late = texts(&report.losses);
+        if self.output != "-" {
+            if session.json() {
+                let value = json!({
+                    "output": self.output,
+                    "format": format.token(),
+                    "vertices": report.vertices,
+                    "objects": report.objects,
+                    "elements": report.elements,
+                    "losses": lost.iter().chain(&late).collect::<Vec<_>>(),
+                });
+                table::json(&value, out)?;
+            } else {
+                let mut words = vec![table::counted(report.vertices, "vertex")];
+                if report.objects > 0 {
+                    words.push(table::counted(report.objects, "object"));
+                }
+                if report.elements > 0 {
+                    words.push(table::counted(report.elements, "element"));
+                }
+                writeln!(
+                    out,
+                    "{} in {}",
+                    words.join(", ").replace("vertexs", "vertices"),
+                    self.output
+                )?;
+            }
+        }
+        session.print_notices(out, late.into_iter().chain(notes))?;
+        Ok(Outcome::Clean)
+    }
+}
+
+/// Geometry of one kind.
+pub(crate) struct Source {
+    pub(crate) header: Header,
+    pieces: Box<dyn Pieces>,
+}
+
+/// Pieces, and what was found out on the way.
+pub(crate) trait Pieces: Iterator<Item = Result<Piece, zvf::convert::ConvertError>> {
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Pieces for Reader {
+    fn notes(&self) -> Vec<String> {
+        Self::notes(self)
+    }
+}
+
+impl<I: Iterator<Item = Piece>, F> Pieces for std::iter::Map<I, F> where
+    F: FnMut(Piece) -> Result<Piece, zvf::convert::ConvertError>
+{
+}
+
+impl From<Export> for Source {
+    fn from(export: Export) -> Self {
+        let header = export.header.clone();
+        Self { header, pieces: Box::new(export.into_pieces().map(Ok)) }
+    }
+}
+
+impl From<Reader> for Source {
+    fn from(reader: Reader) -> Self {
+        Self { header: reader.header().clone(), pieces: Box::new(reader) }
+    }
+}
+
+fn texts(losses: &[Loss]) -> Vec<String> {
+    losses.iter().map(ToString::to_string).collect()
+}
+
+fn print_losses(
+    session: &Session,
+    format: Format,
+    lost: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if session.json() {
+        table::json(&json!({"format": format.token(), "losses": lost}), out)?;
+    } else if lost.is_empty() {
+        writeln!(out, "{format} holds all of it")?;
+    } else {
+        lost.iter().try_for_each(|loss| writeln!(out, "{loss}"))?;
+    }
+    Ok(Outcome::Clean)
+}

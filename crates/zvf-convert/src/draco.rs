@@ -1,0 +1,60 @@
+//! Draco streams as columns: what files, glTF and cells share.
+//!
+//! The streams themselves are read and written by [`zvf_draco`].
+
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::Column;
+
+pub(crate) use zvf_draco::{Component, DracoError, Limits, Meaning};
+
+use crate::read::dtype;
+
+/// What a stream holds.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) faces: Option<Vec<[u32; 3]>>,
+    pub(crate) attributes: Vec<StreamAttribute>,
+    pub(crate) keeps_order: bool,
+}
+
+/// An attribute of all points.
+#[derive(Debug)]
+pub(crate) struct StreamAttribute {
+    pub(crate) id: u32,
+    pub(crate) meaning: Meaning,
+    pub(crate) values: Column,
+}
+
+/// Reads a stream.
+pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<Stream, DracoError> {
+    let geometry = zvf_draco::decode(bytes, limits)?;
+    let attributes = geometry.attributes.into_iter().map(|attribute| {
+        let dtype = dtype_of(attribute.component);
+        let values = Column::new(dtype, attribute.width, attribute.values.into());
+        let values = values.map_err(|error| DracoError {
+            class: zvf_format::Class::BadShape,
+            byte: 0,
+            expected: "rows of values".to_owned(),
+            found: error.to_string(),
+        })?;
+        Ok(StreamAttribute { id: attribute.id, meaning: attribute.meaning, values })
+    });
+    let attributes = attributes.collect::<Result<_, DracoError>>()?;
+    Ok(Stream { faces: geometry.faces, attributes, keeps_order: geometry.keeps_order })
+}
+
+const fn dtype_of(component: Component) -> Dtype {
+    match component {
+        Component::Int8 => dtype(DtypeKind::Int, 1),
+        Component::UInt8 => dtype(DtypeKind::UInt, 1),
+        Component::Int16 => dtype(DtypeKind::Int, 2),
+        Component::UInt16 => dtype(DtypeKind::UInt, 2),
+        Component::Int32 => dtype(DtypeKind::Int, 4),
+        Component::UInt32 => dtype(DtypeKind::UInt, 4),
+        Component::Int64 => dtype(DtypeKind::Int, 8),
+        Component::UInt64 => dtype(DtypeKind::UInt, 8),
+        Component::Float32 => Dtype::FLOAT32,
+        Component::Float64 => dtype(DtypeKind::Float, 8),
+        Component::Bool => dtype(DtypeKind::Bool, 1),
+    }
+}

@@ -1,0 +1,25 @@
+//! Draco in the table of formats.
+
+use zvf_model::Kind;
+
+use super::{Attributes, Capabilities, NOTHING, Spec};
+use crate::{read, write};
+
+pub(super) const SPEC: Spec = Spec {
+    token: "draco",
+    name: "Draco",
+    extensions: &["drc"],
+    recognizes: |start| start.bytes.starts_with(b"DRACO"),
+    read: Some(read::drc::open),
+    write: Some(write::draco::open),
+    can: Capabilities {
+        kinds: &[Kind::Mesh, Kind::PointCloud],
+        axes: (3, 3),
+        positions: Attributes::Types(&["float32"]),
+        elements: true,
+        corners: 3,
+        streams_in: false,
+        streams_out: false,
+        ..NOTHING
+    },
+};

@@ -1,0 +1,24 @@
+//! GeoJSON in the table of formats.
+
+use super::{FEATURES, Spec, never};
+use crate::{read, write};
+
+pub(super) const SPEC: Spec = Spec {
+    token: "geojson",
+    name: "GeoJSON",
+    extensions: &["geojson"],
+    recognizes: never,
+    read: Some(read::geojson::open),
+    write: Some(write::geojson::open),
+    can: FEATURES,
+};
+
+pub(super) const LINES: Spec = Spec {
+    token: "geojsonl",
+    name: "GeoJSON lines",
+    extensions: &["geojsonl", "geojsons", "geojsonseq"],
+    recognizes: never,
+    read: Some(read::geojson::open),
+    write: Some(write::geojson::open_lines),
+    can: FEATURES,
+};

@@ -1,0 +1,32 @@
+//! Lines of numbers in the table of formats.
+
+use super::{Attributes, Capabilities, NOTHING, Spec, never};
+use crate::{read, write};
+
+const POINTS: Capabilities = Capabilities {
+    kinds: read::text_points::KINDS,
+    positions: Attributes::Numbers,
+    vertex_attributes: Attributes::Numbers,
+    streams_in: false,
+    ..NOTHING
+};
+
+pub(super) const XYZ: Spec = Spec {
+    token: "xyz",
+    name: "XYZ",
+    extensions: &["xyz", "asc"],
+    recognizes: never,
+    read: Some(read::text_points::open),
+    write: Some(write::text_points::open),
+    can: POINTS,
+};
+
+pub(super) const PTS: Spec = Spec {
+    token: "pts",
+    name: "PTS",
+    extensions: &["pts"],
+    recognizes: never,
+    read: Some(read::text_points::open_pts),
+    write: Some(write::text_points::open_pts),
+    can: Capabilities { streams_out: false, ..POINTS },
+};

@@ -1,0 +1,153 @@
+//! Values of arrays, one by one.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Date64Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, TimeUnit};
+use zvf_metadata::{Dtype, DtypeKind};
+
+use crate::read::features::Cell;
+
+/// What is stored of a type: a number or a truth of its own, or text; nothing for what has no place.
+pub(super) fn stored(data_type: &DataType) -> Option<Option<Dtype>> {
+    let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
+    match data_type {
+        DataType::Boolean => number(DtypeKind::Bool, 1),
+        DataType::Int8 => number(DtypeKind::Int, 1),
+        DataType::Int16 => number(DtypeKind::Int, 2),
+        DataType::Int32 => number(DtypeKind::Int, 4),
+        DataType::Int64 => number(DtypeKind::Int, 8),
+        DataType::UInt8 => number(DtypeKind::UInt, 1),
+        DataType::UInt16 => number(DtypeKind::UInt, 2),
+        DataType::UInt32 => number(DtypeKind::UInt, 4),
+        DataType::UInt64 => number(DtypeKind::UInt, 8),
+        DataType::Float16 => number(DtypeKind::Float, 2),
+        DataType::Float32 => number(DtypeKind::Float, 4),
+        DataType::Float64 => number(DtypeKind::Float, 8),
+        DataType::Dictionary(_, values) => stored(values),
+        DataType::Null
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..) => Some(None),
+        _ => None,
+    }
+}
+
+/// The value of a row.
+pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
+    if array.is_null(row) {
+        return Cell::Missing;
+    }
+    match array.data_type() {
+        DataType::Boolean => Cell::Bool(array.as_boolean().value(row)),
+        DataType::Int8 => Cell::Int(value::<Int8Type>(array, row).into()),
+        DataType::Int16 => Cell::Int(value::<Int16Type>(array, row).into()),
+        DataType::Int32 => Cell::Int(value::<Int32Type>(array, row).into()),
+        DataType::Int64 => Cell::Int(value::<Int64Type>(array, row)),
+        DataType::UInt8 => Cell::UInt(value::<UInt8Type>(array, row).into()),
+        DataType::UInt16 => Cell::UInt(value::<UInt16Type>(array, row).into()),
+        DataType::UInt32 => Cell::UInt(value::<UInt32Type>(array, row).into()),
+        DataType::UInt64 => Cell::UInt(value::<UInt64Type>(array, row)),
+        DataType::Float16 => Cell::Float(value::<Float16Type>(array, row).to_f64()),
+        DataType::Float32 => Cell::Float(value::<Float32Type>(array, row).into()),
+        DataType::Float64 => Cell::Float(value::<Float64Type>(array, row)),
+        DataType::Utf8 => Cell::Text(array.as_string::<i32>().value(row).into()),
+        DataType::LargeUtf8 => Cell::Text(array.as_string::<i64>().value(row).into()),
+        DataType::Utf8View => Cell::Text(array.as_string_view().value(row).into()),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
+            key.map_or(Cell::Missing, |key| cell(dictionary.values(), key))
+        }
+        DataType::Date32 => {
+            text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
+        }
+        DataType::Date64 => text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false),
+        DataType::Timestamp(unit, zone) => {
+            let (count, each) = match unit {
+                TimeUnit::Second => (value::<TimestampSecondType>(array, row), 1_000_000_000),
+                TimeUnit::Millisecond => (value::<TimestampMillisecondType>(array, row), 1_000_000),
+                TimeUnit::Microsecond => (value::<TimestampMicrosecondType>(array, row), 1_000),
+                TimeUnit::Nanosecond => (value::<TimestampNanosecondType>(array, row), 1),
+            };
+            match text(i128::from(count) * each, true) {
+                Cell::Text(text) if zone.is_some() => Cell::Text(format!("{text}Z").into()),
+                other => other,
+            }
+        }
+        _ => Cell::Missing,
+    }
+}
+
+/// The key of a row of a dictionary.
+fn key(keys: &dyn Array, row: usize) -> Option<usize> {
+    match keys.data_type() {
+        DataType::Int8 => usize::try_from(keys.as_primitive::<Int8Type>().value(row)).ok(),
+        DataType::Int16 => usize::try_from(keys.as_primitive::<Int16Type>().value(row)).ok(),
+        DataType::Int32 => usize::try_from(keys.as_primitive::<Int32Type>().value(row)).ok(),
+        DataType::Int64 => usize::try_from(keys.as_primitive::<Int64Type>().value(row)).ok(),
+        DataType::UInt8 => Some(keys.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => Some(keys.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => usize::try_from(keys.as_primitive::<UInt32Type>().value(row)).ok(),
+        DataType::UInt64 => usize::try_from(keys.as_primitive::<UInt64Type>().value(row)).ok(),
+        _ => None,
+    }
+}
+
+fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
+    array.as_primitive::<T>().value(row)
+}
+
+/// Nanoseconds since 1970 as `2024-03-10T23:59:58`.
+fn text(nanoseconds: i128, time: bool) -> Cell<'static> {
+    let (days, rest) =
+        (nanoseconds.div_euclid(DAY_NANOSECONDS), nanoseconds.rem_euclid(DAY_NANOSECONDS));
+    let (year, month, day) = date(days);
+    let mut text = format!("{year:04}-{month:02}-{day:02}");
+    if time {
+        let (seconds, fraction) = (rest / 1_000_000_000, rest % 1_000_000_000);
+        text += &format!("T{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        if fraction > 0 {
+            text += format!(".{fraction:09}").trim_end_matches('0');
+        }
+    }
+    Cell::Text(text.into())
+}
+
+/// The date so many days after the first of January 1970, by the calendar of Gregory: years of March to February
+/// in eras of 400.
+fn date(days: i128) -> (i128, i128, i128) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i128::from(month <= 2), month, day)
+}
+
+const DAY_NANOSECONDS: i128 = 86_400_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (days, wanted) in
+            [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (-1, (1969, 12, 31))]
+        {
+            assert_eq!(date(days), wanted);
+        }
+        let Cell::Text(text) = text(1_710_115_198_250_000_000, true) else { panic!() };
+        assert_eq!(text, "2024-03-10T23:59:58.25");
+    }
+}

@@ -1,0 +1,113 @@
+//! Sizes that Arrow files claim, compared with the bytes that are there before the crate believes them.
+//!
+//! ```text
+//! stream   messages: ff ff ff ff, i32 bytes of a FlatBuffer, the FlatBuffer, its body; 0 bytes at the end
+//! file     ARROW1, then at the end: a FlatBuffer with the places of all blocks, its i32 size, ARROW1
+//! ```
+
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::flatgeobuf::buffer::{Stray, Table};
+use crate::read::source::{Numbers, Source};
+
+fn bad(source: &Source, at: u64, expected: &str, found: String) -> ConvertError {
+    source.bad(Class::Truncated, Place::Byte(at), expected, found).into()
+}
+
+fn stray(source: &Source, at: u64, Stray(inner): Stray) -> ConvertError {
+    let found = format!("one beyond it, {inner} bytes in");
+    source.bad(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
+}
+
+/// The messages of a stream.
+pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
+    let (mut at, end) = (0_u64, source.len());
+    while at < end {
+        let head = source.read(at, 8.min(end - at), "a message")?;
+        let marked = head.starts_with(&[0xff; 4]);
+        let size = Numbers(&head).u32(if marked { 4 } else { 0 });
+        let start = at + if marked { 8 } else { 4 };
+        if size == 0 {
+            return Ok(());
+        }
+        at = check_message(source, start, u64::from(size))?;
+    }
+    Ok(())
+}
+
+/// A message and its body; where the next one begins.
+fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, ConvertError> {
+    let raw = source.read(at, size, "the metadata of a message")?;
+    let message = Table::root(&raw).map_err(|fault| stray(source, at, fault))?;
+    let body = message.u64(3).map_err(|fault| stray(source, at, fault))?;
+    let start = at + size;
+    let end = start.checked_add(body).filter(|end| *end <= source.len());
+    let Some(end) = end else {
+        return Err(bad(source, at, "the body of a message", format!("{body} bytes claimed")));
+    };
+    let mut batch = message.table(2).map_err(|fault| stray(source, at, fault))?;
+    let kind = message.u8(1).map_err(|fault| stray(source, at, fault))?;
+    if kind == 2 {
+        let inner = batch.map(|dictionary| dictionary.table(1)).transpose();
+        batch = inner.map_err(|fault| stray(source, at, fault))?.flatten();
+    }
+    let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else { return Ok(end) };
+    let packed = batch.table(3).map_err(|fault| stray(source, at, fault))?.is_some();
+    let buffers = batch.items(2, 16).map_err(|fault| stray(source, at, fault))?;
+    let buffers: Vec<u8> = buffers.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
+    for buffer in buffers.chunks_exact(16) {
+        let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
+        if offset.checked_add(len).is_none_or(|last| last > body) {
+            return Err(bad(
+                source,
+                at,
+                "buffers in the body of a message",
+                format!("{len} bytes from {offset}"),
+            ));
+        }
+        if packed && len >= 8 {
+            let raw = source.read(start + offset, 8, "the size of a buffer")?;
+            let claimed = Numbers(&raw).i64(0);
+            if claimed > MAX_BUFFER_BYTES {
+                let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
+                let place = Place::Byte(start + offset);
+                let fault = source.bad(Class::LimitExceeded, place, expected, claimed.to_string());
+                return Err(fault.into());
+            }
+        }
+    }
+    Ok(end)
+}
+
+/// The blocks of a file.
+pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
+    let end = source.len().saturating_sub(10);
+    let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
+    let Some(at) = end.checked_sub(size) else {
+        return Err(bad(source, end, "a footer in the file", format!("{size} bytes claimed")));
+    };
+    let raw = source.read(at, size, "the footer")?;
+    let footer = Table::root(&raw).map_err(|fault| stray(source, at, fault))?;
+    for list in [2, 3] {
+        let blocks = footer.items(list, 24).map_err(|fault| stray(source, at, fault))?;
+        for block in blocks.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(24) {
+            let n = Numbers(block);
+            let (offset, meta, body) = (n.u64(0), u64::from(n.u32(8)), n.u64(16));
+            let last = offset.checked_add(meta).and_then(|last| last.checked_add(body));
+            if meta < 8 || last.is_none_or(|last| last > source.len()) {
+                let found = format!("{meta} and {body} bytes from {offset}");
+                return Err(bad(source, at, "blocks in the file", found));
+            }
+            let head = source.read(offset, 8, "a message")?;
+            let marked = head.starts_with(&[0xff; 4]);
+            let size = u64::from(Numbers(&head).u32(if marked { 4 } else { 0 }));
+            check_message(source, offset + if marked { 8 } else { 4 }, size)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a buffer that was compressed.
+const MAX_BUFFER_BYTES: i64 = 1 << 31;

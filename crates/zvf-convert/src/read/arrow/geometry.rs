@@ -1,0 +1,252 @@
+//! The geometry of a row: which column has it, in which encoding, and its positions.
+//!
+//! ```text
+//! WKB                          binary
+//! point                        struct {x, y[, z][, m]} or a list of 2 to 4 numbers
+//! linestring, multipoint       a list of these
+//! polygon, multilinestring     a list of lists
+//! multipolygon                 a list of lists of lists
+//! ```
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, Float64Array};
+use arrow_schema::{DataType, Field};
+use serde_json::Value as Json;
+use zvf_format::Class;
+
+use super::{Batches, Form};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+use crate::read::features::{PartKind, Shape, wkb};
+
+/// The column of geometries.
+#[derive(Clone, Debug)]
+pub(super) struct GeometryColumn {
+    pub(super) column: usize,
+    pub(super) encoding: Encoding,
+    pub(super) crs: Option<Json>,
+    /// The file's own words, for the way back.
+    pub(super) record: Json,
+    /// Columns that hold geometries or boxes of them besides.
+    pub(super) others: Vec<usize>,
+    pub(super) has_z: bool,
+}
+
+/// How a geometry is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Wkb,
+    Lists(PartKind, usize),
+}
+
+impl Encoding {
+    fn by_name(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "wkb" => Self::Wkb,
+            "point" => Self::Lists(PartKind::Point, 0),
+            "multipoint" => Self::Lists(PartKind::Point, 1),
+            "linestring" => Self::Lists(PartKind::Line, 1),
+            "multilinestring" => Self::Lists(PartKind::Line, 2),
+            "polygon" => Self::Lists(PartKind::Ring, 2),
+            "multipolygon" => Self::Lists(PartKind::Ring, 3),
+            _ => return None,
+        })
+    }
+}
+
+/// The column of geometries of a file, if it has any.
+pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertError> {
+    let named = |text: &str| Place::Named(text.to_owned());
+    let fault = |class, place: &str, expected: &str, found: String| {
+        ConvertError::from(BadInput::new(class, batches.format, named(place), expected, found))
+    };
+    let fields = batches.schema.fields();
+    if let Some(text) =
+        batches.schema.metadata().get("geo").filter(|_| batches.form == Form::Parquet)
+    {
+        let geo: Json = serde_json::from_str(text)
+            .map_err(|error| fault(Class::Encoding, "metadata geo", "JSON", error.to_string()))?;
+        let primary = geo.get("primary_column").and_then(Json::as_str).unwrap_or("geometry");
+        let said = geo.get("columns").and_then(|columns| columns.get(primary));
+        let column = fields.iter().position(|field| field.name() == primary);
+        let (Some(said), Some(column)) = (said, column) else {
+            let found = format!("{primary:?}");
+            return Err(fault(
+                Class::NotFound,
+                "metadata geo",
+                "a primary column that is there",
+                found,
+            ));
+        };
+        let name = said.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
+        let Some(encoding) = Encoding::by_name(name) else {
+            let expected = "the encoding WKB, point, linestring, …";
+            return Err(fault(Class::BadTag, "metadata geo", expected, format!("{name:?}")));
+        };
+        let crs = match said.get("crs") {
+            None => Some("OGC:CRS84".into()),
+            Some(Json::Null) => None,
+            Some(crs) => Some(crs.clone()),
+        };
+        let types = said.get("geometry_types").and_then(Json::as_array);
+        let has_z = types.is_some_and(|types| {
+            types.iter().filter_map(Json::as_str).any(|one| one.ends_with(" Z"))
+        });
+        let covering = |name: &str| {
+            let columns = geo.get("columns").and_then(Json::as_object);
+            let all = columns.into_iter().flat_map(|columns| columns.values());
+            all.filter_map(|one| one.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str())
+                .any(|box_column| box_column == name)
+        };
+        let is_geometry =
+            |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());
+        let others = (0..fields.len()).filter(|at| {
+            let name = fields.get(*at).map_or("", |field| field.name());
+            *at != column && (covering(name) || is_geometry(name))
+        });
+        return Ok(Some(GeometryColumn {
+            column,
+            encoding,
+            crs,
+            others: others.collect(),
+            record: geo.clone(),
+            has_z,
+        }));
+    }
+    let extension = |field: &Field| {
+        let name = field.metadata().get("ARROW:extension:name")?;
+        name.strip_prefix("geoarrow.").or((name == "ogc.wkb").then_some("wkb")).map(str::to_owned)
+    };
+    let places: Vec<usize> = (0..fields.len())
+        .filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some())
+        .collect();
+    let Some(column) = places.first().copied() else { return Ok(None) };
+    let Some(field) = fields.get(column) else { return Ok(None) };
+    let name = extension(field).unwrap_or_default();
+    let Some(encoding) = Encoding::by_name(&name) else {
+        let place = format!("column {:?}", field.name());
+        return Err(fault(Class::BadTag, &place, "an encoding of GeoArrow", format!("{name:?}")));
+    };
+    let said = field.metadata().get("ARROW:extension:metadata");
+    let said: Json = said.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Json::Null);
+    let crs = said.get("crs").filter(|crs| !crs.is_null()).cloned();
+    let others = places.into_iter().skip(1).collect();
+    Ok(Some(GeometryColumn { column, encoding, crs, others, record: said, has_z: false }))
+}
+
+/// Takes in the geometry of a row.
+pub(super) fn read(
+    array: &ArrayRef,
+    row: usize,
+    encoding: Encoding,
+    shape: &mut Shape,
+) -> Result<(), wkb::BadWkb> {
+    shape.clear();
+    if array.is_null(row) {
+        return Ok(());
+    }
+    match encoding {
+        Encoding::Wkb => {
+            let bytes = match array.data_type() {
+                DataType::Binary => array.as_binary::<i32>().value(row),
+                DataType::LargeBinary => array.as_binary::<i64>().value(row),
+                DataType::BinaryView => array.as_binary_view().value(row),
+                other => return Err(strange("binary", other)),
+            };
+            wkb::parse(bytes, shape).map(drop)
+        }
+        Encoding::Lists(kind, depth) => lists(array, row, kind, depth, shape),
+    }
+}
+
+fn strange(expected: &str, found: &DataType) -> wkb::BadWkb {
+    let (expected, found) = (expected.to_owned(), found.to_string());
+    wkb::BadWkb { class: Class::BadShape, at: 0, expected, found }
+}
+
+/// Takes in what lies `depth` lists deep.
+fn lists(
+    array: &ArrayRef,
+    row: usize,
+    kind: PartKind,
+    depth: usize,
+    shape: &mut Shape,
+) -> Result<(), wkb::BadWkb> {
+    if depth == 0 {
+        let len = positions(array, row..row + 1, shape)?;
+        shape.end_part(kind, len);
+        return Ok(());
+    }
+    let (values, rows) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let ends = list.value_offsets().get(row..row + 2);
+            let place = |end: i32| usize::try_from(end).unwrap_or(0);
+            (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let ends = list.value_offsets().get(row..row + 2);
+            let place = |end: i64| usize::try_from(end).unwrap_or(0);
+            (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
+        }
+        other => return Err(strange("a list", other)),
+    };
+    if depth == 1 && kind != PartKind::Point {
+        let len = positions(values, rows, shape)?;
+        shape.end_part(kind, len);
+        return Ok(());
+    }
+    for row in rows {
+        lists(values, row, kind, depth - 1, shape)?;
+    }
+    Ok(())
+}
+
+/// Adds positions; how many. A position of NaNs only is an empty point.
+fn positions(
+    array: &ArrayRef,
+    rows: std::ops::Range<usize>,
+    shape: &mut Shape,
+) -> Result<usize, wkb::BadWkb> {
+    let single = rows.len() == 1;
+    let before = shape.positions.len();
+    let axes = match array.data_type() {
+        DataType::Struct(fields) => {
+            let columns: Vec<&Float64Array> = ["x", "y", "z"]
+                .into_iter()
+                .filter_map(|name| fields.iter().position(|field| field.name() == name))
+                .filter_map(|at| array.as_struct().column(at).as_primitive_opt::<Float64Type>())
+                .collect();
+            for row in rows.clone() {
+                shape.positions.extend(columns.iter().map(|column| column.value(row)));
+            }
+            columns.len()
+        }
+        DataType::FixedSizeList(item, width) => {
+            let list = array.as_fixed_size_list();
+            let width = usize::try_from(*width).unwrap_or(0);
+            let Some(values) = list.values().as_primitive_opt::<Float64Type>() else {
+                return Err(strange("numbers of float64", array.data_type()));
+            };
+            let axes = if item.name() == "xym" { 2 } else { width.min(3) };
+            for row in rows.clone() {
+                let start = usize::try_from(list.value_offset(row)).unwrap_or(0);
+                shape.positions.extend((start..start + axes).map(|at| values.value(at)));
+            }
+            axes
+        }
+        other => return Err(strange("coordinates", other)),
+    };
+    if !(2..=3).contains(&axes) || (shape.axes != 0 && shape.axes != axes) {
+        return Err(strange("positions of 2 or 3 numbers", array.data_type()));
+    }
+    let added = shape.positions.get(before..).unwrap_or_default();
+    if single && added.iter().all(|x| x.is_nan()) {
+        shape.positions.truncate(before);
+        return Ok(0);
+    }
+    shape.axes = axes;
+    Ok(rows.len())
+}

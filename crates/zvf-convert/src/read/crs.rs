@@ -1,0 +1,137 @@
+//! What a coordinate reference system says of axes, as far as geometry needs it.
+//!
+//! ```text
+//! WKT        PROJCS["...", GEOGCS[..., UNIT["degree", ...]], UNIT["metre", 1]]
+//! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
+//! ```
+//!
+//! Only the unit of the first axes is told, by the names of UDUNITS. Systems themselves are kept as they are.
+
+use serde_json::Value as Json;
+
+/// The unit of horizontal axes.
+pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
+    match crs {
+        Json::String(text) if text.contains('[') => wkt_unit(text),
+        Json::String(text) => is_wgs84(text).then_some("degree"),
+        Json::Object(_) => json_unit(crs),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) => None,
+    }
+}
+
+/// Whether a name is one of WGS 84 in degrees, longitude first or not.
+pub(crate) fn is_wgs84(text: &str) -> bool {
+    let upper = text.to_ascii_uppercase();
+    upper.ends_with("CRS84")
+        || upper.ends_with("CRS84H")
+        || upper.replace("::", ":").ends_with("EPSG:4326")
+}
+
+fn json_unit(crs: &Json) -> Option<&'static str> {
+    let inner = ["source_crs", "components"].into_iter().find_map(|name| crs.get(name));
+    let inner = inner.and_then(|inner| inner.as_array().map_or(Some(inner), |all| all.first()));
+    if let Some(inner) = inner {
+        return json_unit_once(inner);
+    }
+    json_unit_once(crs)
+}
+
+fn json_unit_once(crs: &Json) -> Option<&'static str> {
+    let axis = crs.get("coordinate_system")?.get("axis")?.as_array()?.first()?;
+    match axis.get("unit")? {
+        Json::String(name) => by_name(name),
+        unit => unit.get("conversion_factor").and_then(Json::as_f64).and_then(by_factor),
+    }
+}
+
+fn by_name(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().as_str() {
+        "metre" | "meter" | "m" => Some("meter"),
+        "degree" => Some("degree"),
+        _ => None,
+    }
+}
+
+fn by_factor(factor: f64) -> Option<&'static str> {
+    let near = |known: f64| (factor - known).abs() < 1e-9;
+    let known = [
+        (1.0, "meter"),
+        (0.3048, "foot"),
+        (1200.0 / 3937.0, "US_survey_foot"),
+        (1000.0, "kilometer"),
+    ];
+    known.into_iter().find(|(known, _)| near(*known)).map(|(_, name)| name)
+}
+
+/// The unit of the first system in the text that is projected, else degrees where one is geographic.
+fn wkt_unit(text: &str) -> Option<&'static str> {
+    let upper = text.to_ascii_uppercase();
+    let projected =
+        ["PROJCS[", "PROJCRS[", "PROJECTEDCRS["].into_iter().find_map(|key| upper.find(key));
+    let Some(start) = projected else {
+        let geographic = ["GEOGCS[", "GEOGCRS[", "GEODCRS[", "GEODETICCRS["];
+        return geographic.into_iter().any(|key| upper.contains(key)).then_some("degree");
+    };
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut found = None;
+    let rest = upper.get(start..)?;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '[' => {
+                let before = rest.get(..at)?;
+                let is_unit =
+                    before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
+                if is_unit && (depth == 1 || before.ends_with("LENGTHUNIT")) {
+                    found = found.or_else(|| factor(rest.get(at..)?));
+                }
+                depth = depth.saturating_add(1);
+            }
+            ']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.and_then(by_factor)
+}
+
+/// The number after the name in `["name",number`.
+fn factor(text: &str) -> Option<f64> {
+    let after = text.split('"').nth(2)?;
+    let number = after.trim_start_matches([',', ' ']);
+    let end = number.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'E'))?;
+    number.get(..end)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn units_of_systems() {
+        let old = r#"PROJCS["a [b]",GEOGCS["x",UNIT["degree",0.0174]],PROJECTION["p"],UNIT["US survey foot",0.3048006096012192],AXIS["X",EAST]]"#;
+        let new = r#"PROJCRS["a",BASEGEOGCRS["b",ANGLEUNIT["degree",0.017]],CS[Cartesian,2],AXIS["e",east,LENGTHUNIT["metre",1]],ID["EPSG",2154]]"#;
+        let geographic = r#"GEOGCS["WGS 84",UNIT["degree",0.017]]"#;
+        let projected = json!({"coordinate_system": {"axis": [{"unit": "metre"}]}});
+        for (crs, wanted) in [
+            (json!(old), Some("US_survey_foot")),
+            (json!(new), Some("meter")),
+            (json!(geographic), Some("degree")),
+            (json!("urn:ogc:def:crs:OGC:1.3:CRS84"), Some("degree")),
+            (json!("EPSG:2154"), None),
+            (projected.clone(), Some("meter")),
+            (json!({"components": [projected, {}]}), Some("meter")),
+            (json!("PROJCS["), None),
+        ] {
+            assert_eq!(unit(&crs), wanted, "{crs}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Draco files: a stream of a mesh or of points.
+//!
+//! Colours are `colors`, normals `normals`, texture coordinates `tex_coord`, others `attribute_ID`. Streams of the
+//! edgebreaker and the kd-tree do not keep the order of what was given, which the notes say.
+
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+use zvf_model::{Field, Kind};
+
+use super::geometry::{Geometry, WholeFile, numbers};
+use super::input::Bytes;
+use super::{Format, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::draco::{self, Limits, Meaning};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = WholeFile::read(bytes, options)?;
+    let limits = Limits::from_memory(options.memory);
+    let stream = draco::decode(&file.bytes, &limits)
+        .map_err(|fault| file.bad_at(fault.class, fault.byte, fault.expected, fault.found))?;
+    let mut positions = None;
+    let mut fields: Vec<Field> = Vec::new();
+    for attribute in stream.attributes {
+        let name = match attribute.meaning {
+            Meaning::Position if positions.is_none() => {
+                positions = Some(attribute.values);
+                continue;
+            }
+            Meaning::Color => "colors".to_owned(),
+            Meaning::Normal => "normals".to_owned(),
+            Meaning::TextureCoordinate => "tex_coord".to_owned(),
+            Meaning::Position | Meaning::Generic => format!("attribute_{}", attribute.id),
+        };
+        let taken = fields.iter().any(|field| *field.name == *name);
+        let name = if taken { format!("{name}_{}", attribute.id) } else { name };
+        fields.push(Field::new(name, attribute.values));
+    }
+    let Some(positions) = positions else {
+        return Err(file.bad_in(
+            Class::NotFound,
+            "the stream",
+            "an attribute of positions",
+            "none",
+        ));
+    };
+    let kind = if stream.faces.is_some() { Kind::Mesh } else { Kind::PointCloud };
+    let mut geometry = Geometry::new(kind, positions);
+    geometry.fields = fields;
+    if let Some(faces) = stream.faces {
+        let flat = faces.as_flattened();
+        let rows = numbers(Dtype::INT64, 3, flat, |point| i64::from(*point).to_le_bytes())?;
+        geometry.elements = Some((rows, Vec::new()));
+    }
+    if !stream.keeps_order {
+        geometry.left_out.push("the order in which points were given".to_owned());
+    }
+    geometry.into_reader(Format::Draco, options)
+}
+
+#[cfg(all(test, feature = "draco"))]
+mod tests {
+    use crate::read::golden;
+
+    #[test]
+    fn golden_files() {
+        golden::check("draco");
+    }
+}

@@ -1,0 +1,114 @@
+//! Features to pieces.
+
+use std::collections::VecDeque;
+
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Kind, ObjectId, Parts};
+
+use super::{Columns, PartKind, Shape};
+use crate::ConvertError;
+use crate::read::Piece;
+use crate::read::values::{column, no_batch};
+
+/// Features in the making.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    kind: Kind,
+    axes: usize,
+    pub(crate) columns: Columns,
+    positions: Vec<u8>,
+    vertices: usize,
+    owners: Vec<Option<ObjectId>>,
+    offsets: Vec<usize>,
+    part_objects: Vec<ObjectId>,
+    ids: Vec<ObjectId>,
+    next: i64,
+    ready: VecDeque<Piece>,
+    batch_rows: usize,
+}
+
+impl Rows {
+    pub(crate) const fn new(kind: Kind, axes: usize, columns: Columns, batch_rows: usize) -> Self {
+        Self {
+            kind,
+            axes,
+            columns,
+            positions: Vec::new(),
+            vertices: 0,
+            owners: Vec::new(),
+            offsets: Vec::new(),
+            part_objects: Vec::new(),
+            ids: Vec::new(),
+            next: 0,
+            ready: VecDeque::new(),
+            batch_rows,
+        }
+    }
+
+    /// The row that the values of the next feature go to.
+    pub(crate) const fn row(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Adds a feature, whose values were pushed to the columns. Only parts of the kind that is read are taken.
+    pub(crate) fn push(&mut self, shape: &Shape) -> Result<(), ConvertError> {
+        let id = ObjectId(self.next);
+        self.next = self.next.saturating_add(1);
+        let mut rest = shape.positions.as_slice();
+        for part in &shape.parts {
+            let numbers = part.len.saturating_mul(shape.axes);
+            let (own, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
+            rest = after;
+            if (part.kind == PartKind::Point) == self.kind.is_chain() {
+                continue;
+            }
+            if self.kind.is_chain() {
+                self.offsets.push(self.vertices);
+                self.part_objects.push(id);
+            } else {
+                self.owners.resize(self.owners.len().saturating_add(part.len), Some(id));
+            }
+            self.vertices = self.vertices.saturating_add(part.len);
+            self.positions.extend(own.iter().flat_map(|x| x.to_le_bytes()));
+        }
+        self.ids.push(id);
+        if self.vertices >= self.batch_rows || self.ids.len() >= self.batch_rows {
+            self.end_batch()?;
+        }
+        Ok(())
+    }
+
+    /// The next piece that is complete.
+    pub(crate) fn pop(&mut self) -> Option<Piece> {
+        self.ready.pop_front()
+    }
+
+    /// Makes pieces of what there is.
+    pub(crate) fn end_batch(&mut self) -> Result<(), ConvertError> {
+        let axes = u32::try_from(self.axes).unwrap_or(u32::MAX);
+        let rows = std::mem::take(&mut self.vertices);
+        let positions = column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
+        let batch = Batch::new(self.kind, positions);
+        if rows > 0 {
+            let batch = if self.kind.is_chain() {
+                self.offsets.push(rows);
+                let parts = Parts::new(
+                    std::mem::take(&mut self.offsets),
+                    std::mem::take(&mut self.part_objects),
+                );
+                batch.with_parts(parts.map_err(no_batch)?).map_err(no_batch)?
+            } else {
+                batch.with_vertex_objects(std::mem::take(&mut self.owners)).map_err(no_batch)?
+            };
+            self.ready.push_back(Piece::Vertices(batch));
+        }
+        let ids = std::mem::take(&mut self.ids);
+        let fields = self.columns.take(ids.len())?;
+        if !ids.is_empty() {
+            self.ready.push_back(Piece::Objects { ids, fields });
+        }
+        Ok(())
+    }
+}
+
+pub(crate) const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };

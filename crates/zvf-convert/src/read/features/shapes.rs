@@ -1,0 +1,124 @@
+//! The positions of a feature, and what kinds of geometry a file has.
+
+use zvf_format::Class;
+use zvf_model::Kind;
+
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+use crate::read::{Polygons, ReadOptions};
+
+/// What a part of a geometry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartKind {
+    Point,
+    Line,
+    Ring,
+}
+
+/// Consecutive positions of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) kind: PartKind,
+    /// Positions of it.
+    pub(crate) len: usize,
+}
+
+/// The geometry of a feature.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) parts: Vec<Part>,
+    /// Position by position, as many numbers each as there are axes.
+    pub(crate) positions: Vec<f64>,
+    /// Numbers of a position; 0 where there is none.
+    pub(crate) axes: usize,
+}
+
+impl Shape {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+        self.positions.clear();
+        self.axes = 0;
+    }
+
+    /// Adds a part whose positions were pushed.
+    pub(crate) fn end_part(&mut self, kind: PartKind, len: usize) {
+        if len > 0 {
+            self.parts.push(Part { kind, len });
+        }
+    }
+}
+
+/// What kinds of geometry a file has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) points: bool,
+    pub(crate) lines: bool,
+    pub(crate) rings: bool,
+    pub(crate) axes: usize,
+    pub(crate) vertices: u64,
+}
+
+impl Seen {
+    /// Takes note of a shape; false where its positions have other axes than those before.
+    pub(crate) fn add(&mut self, shape: &Shape) -> bool {
+        for part in &shape.parts {
+            self.add_kind(part.kind);
+            self.vertices =
+                self.vertices.saturating_add(u64::try_from(part.len).unwrap_or(u64::MAX));
+        }
+        if shape.axes == 0 || self.axes == shape.axes {
+            return true;
+        }
+        let first = self.axes == 0;
+        self.axes = shape.axes;
+        first
+    }
+
+    pub(crate) const fn add_kind(&mut self, kind: PartKind) {
+        match kind {
+            PartKind::Point => self.points = true,
+            PartKind::Line => self.lines = true,
+            PartKind::Ring => self.rings = true,
+        }
+    }
+
+    /// The kind to read, and those that another pass would read.
+    pub(crate) fn choose(
+        &self,
+        options: &ReadOptions,
+        format: &'static str,
+    ) -> Result<(Kind, Vec<Kind>), ConvertError> {
+        let bad = |expected: &str, found: String, hint| {
+            let place = Place::Named("the geometry".to_owned());
+            let bad = BadInput::new(Class::Unsupported, format, place, expected, found);
+            ConvertError::from(bad.with_hint(hint))
+        };
+        if self.rings && options.polygons != Polygons::Rings {
+            let hint = "ask for the rings of polygons as closed polylines with --rings";
+            return Err(bad("points and lines", "polygons".to_owned(), hint));
+        }
+        let chains = self.lines || self.rings;
+        let mut kinds = Vec::new();
+        if self.points || !chains {
+            kinds.push(Kind::PointCloud);
+        }
+        if chains {
+            kinds.push(Kind::Polyline);
+        }
+        let kind = match options.kind {
+            None => kinds.first().copied().unwrap_or(Kind::PointCloud),
+            Some(kind @ (Kind::Polyline | Kind::Streamline)) if chains || self.vertices == 0 => {
+                kind
+            }
+            Some(Kind::PointCloud) if self.points || self.vertices == 0 => Kind::PointCloud,
+            Some(kind) => {
+                let there: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+                let hint = "ask for a kind that is there";
+                return Err(bad(&there.join(" or "), format!("a wish for {kind}"), hint));
+            }
+        };
+        let others = kinds.into_iter().filter(|other| other.is_chain() != kind.is_chain());
+        Ok((kind, others.collect()))
+    }
+}

@@ -1,0 +1,274 @@
+//! Well-known binary: a geometry in the bytes of one value.
+//!
+//! ```text
+//! 0   1  byte order: 0 big-endian, 1 little-endian, for this geometry only
+//! 1   4  type: 1 point, 2 line, 3 polygon, 4 to 6 several of these, 7 a collection;
+//!        + 1000 with height, + 2000 with a measure, + 3000 with both (ISO)
+//!        or bits 0x80000000 height, 0x40000000 measure, 0x20000000 a system behind it (EWKB)
+//! 5   …  positions; 4-byte counts before positions, rings and parts
+//! ```
+//!
+//! No recursion: parts that are geometries wait on a stack, and depth is bounded. Counts are compared with the
+//! bytes that are there. A point of NaNs is an empty one. Measures are left out.
+
+use zvf_format::Class;
+
+use super::{PartKind, Shape};
+
+/// What is wrong, and how many bytes into the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadWkb {
+    pub(crate) class: Class,
+    pub(crate) at: usize,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Takes in the geometry in `bytes`; whether it has measures.
+pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
+    shape.clear();
+    let mut reader = Reader { bytes, at: 0, big_endian: false };
+    let mut open: Vec<u32> = Vec::new(); // parts that are yet to come, outermost first
+    let mut measured = false;
+    loop {
+        let head = reader.head()?;
+        measured |= head.measure;
+        match head.kind {
+            1 => {
+                let len = usize::from(reader.position(&head, shape, true)?);
+                shape.end_part(PartKind::Point, len);
+            }
+            2 => reader.line(&head, shape, PartKind::Line)?,
+            3 => {
+                let rings = reader.count(4)?;
+                for _ in 0..rings {
+                    reader.line(&head, shape, PartKind::Ring)?;
+                }
+            }
+            4..=7 => {
+                if open.len() >= MAX_DEPTH {
+                    let expected = format!("collections at most {MAX_DEPTH} deep");
+                    return Err(reader.bad(Class::LimitExceeded, expected, "deeper ones"));
+                }
+                open.push(reader.count(5)?);
+            }
+            kind => return Err(reader.bad(Class::BadTag, "a type from 1 to 7", kind.to_string())),
+        }
+        loop {
+            match open.last_mut() {
+                None if reader.at == bytes.len() => return Ok(measured),
+                None => {
+                    let found = format!("{} bytes more", bytes.len() - reader.at);
+                    return Err(reader.bad(Class::Trailing, "the end of the geometry", found));
+                }
+                Some(0) => {
+                    open.pop();
+                }
+                Some(left) => {
+                    *left -= 1;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The type of a geometry.
+struct Head {
+    kind: u32,
+    height: bool,
+    measure: bool,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    big_endian: bool,
+}
+
+impl Reader<'_> {
+    fn bad(&self, class: Class, expected: impl Into<String>, found: impl Into<String>) -> BadWkb {
+        BadWkb { class, at: self.at, expected: expected.into(), found: found.into() }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some(bytes) = rest.first_chunk::<N>() else {
+            return Err(self.bad(Class::Truncated, format!("{N} bytes"), rest.len().to_string()));
+        };
+        let mut bytes = *bytes;
+        if self.big_endian {
+            bytes.reverse();
+        }
+        self.at += N;
+        Ok(bytes)
+    }
+
+    fn head(&mut self) -> Result<Head, BadWkb> {
+        self.big_endian = match self.array::<1>()? {
+            [0] => true,
+            [1] => false,
+            [other] => {
+                self.at -= 1;
+                return Err(self.bad(Class::BadTag, "byte order 0 or 1", other.to_string()));
+            }
+        };
+        let kind = u32::from_le_bytes(self.array()?);
+        let (bits, code) = (kind >> 28, kind & 0x0fff_ffff);
+        if bits & 2 != 0 {
+            self.array::<4>()?;
+        }
+        let iso = code / 1000;
+        if iso > 3 || bits & 1 != 0 {
+            self.at -= 4;
+            return Err(self.bad(Class::BadTag, "a type of geometry", kind.to_string()));
+        }
+        let height = bits & 8 != 0 || matches!(iso, 1 | 3);
+        let measure = bits & 4 != 0 || matches!(iso, 2 | 3);
+        Ok(Head { kind: code % 1000, height, measure })
+    }
+
+    /// A count of things that take so many bytes at least.
+    fn count(&mut self, bytes: usize) -> Result<u32, BadWkb> {
+        let count = u32::from_le_bytes(self.array()?);
+        let left = self.bytes.len().saturating_sub(self.at);
+        let needed = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
+        if needed.is_none_or(|needed| needed > left) {
+            let expected = format!("{count} of {bytes} bytes or more");
+            return Err(self.bad(Class::Truncated, expected, format!("{left} bytes")));
+        }
+        Ok(count)
+    }
+
+    fn line(&mut self, head: &Head, shape: &mut Shape, kind: PartKind) -> Result<(), BadWkb> {
+        let numbers = 2 + usize::from(head.height) + usize::from(head.measure);
+        let count = self.count(numbers * 8)?;
+        for _ in 0..count {
+            self.position(head, shape, false)?;
+        }
+        shape.end_part(kind, usize::try_from(count).unwrap_or(0));
+        Ok(())
+    }
+
+    /// A position; false where it is that of an empty point.
+    fn position(
+        &mut self,
+        head: &Head,
+        shape: &mut Shape,
+        may_be_empty: bool,
+    ) -> Result<bool, BadWkb> {
+        let axes = 2 + usize::from(head.height);
+        let mut position = [0.0; 3];
+        for slot in position.iter_mut().take(axes) {
+            *slot = f64::from_le_bytes(self.array()?);
+        }
+        if head.measure {
+            self.array::<8>()?;
+        }
+        let position = position.get(..axes).unwrap_or_default();
+        if may_be_empty && position.iter().take(2).all(|x| x.is_nan()) {
+            return Ok(false);
+        }
+        if shape.axes != 0 && shape.axes != axes {
+            let expected = format!("{} axes, as before", shape.axes);
+            return Err(self.bad(Class::BadShape, expected, axes.to_string()));
+        }
+        shape.axes = axes;
+        shape.positions.extend_from_slice(position);
+        Ok(true)
+    }
+}
+
+/// The bytes of a geometry of these parts; a point without a place where there are none.
+pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) {
+    let height = if shape.axes == 3 { 1000 } else { 0 };
+    let head = |kind: u32, to: &mut Vec<u8>| {
+        to.push(1);
+        to.extend_from_slice(&(kind + height).to_le_bytes());
+    };
+    let count = |n: usize, to: &mut Vec<u8>| {
+        to.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
+    };
+    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
+    match (shape.parts.len(), points) {
+        (0, _) => {
+            head(1, to);
+            (0..shape.axes.max(2)).for_each(|_| to.extend_from_slice(&f64::NAN.to_le_bytes()));
+            return;
+        }
+        (1, _) => {}
+        (n, true) => {
+            head(4, to);
+            count(n, to);
+        }
+        (n, false) => {
+            head(5, to);
+            count(n, to);
+        }
+    }
+    let mut rest = shape.positions.as_slice();
+    for part in &shape.parts {
+        let (own, after) = rest.split_at_checked(part.len * shape.axes).unwrap_or((rest, &[]));
+        rest = after;
+        if part.kind == PartKind::Point {
+            head(1, to);
+        } else {
+            head(2, to);
+            count(part.len, to);
+        }
+        own.iter().for_each(|x| to.extend_from_slice(&x.to_le_bytes()));
+    }
+}
+
+/// Collections in collections.
+const MAX_DEPTH: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Part;
+    use super::*;
+
+    fn shape(kind: PartKind, lens: &[usize]) -> Shape {
+        let parts = lens.iter().map(|len| Part { kind, len: *len }).collect();
+        let n: usize = lens.iter().sum();
+        Shape { parts, positions: (0..n * 2).map(|i| f64::from(i as u32)).collect(), axes: 2 }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for one in [
+            shape(PartKind::Point, &[1]),
+            shape(PartKind::Point, &[1, 1, 1]),
+            shape(PartKind::Line, &[3]),
+            shape(PartKind::Line, &[2, 4]),
+        ] {
+            let mut bytes = Vec::new();
+            write(&one, &mut bytes);
+            let mut read = Shape::default();
+            assert_eq!(parse(&bytes, &mut read), Ok(false));
+            assert_eq!(read, one);
+            for end in 0..bytes.len() {
+                let class = parse(&bytes[..end], &mut read).unwrap_err().class;
+                assert_eq!(class, Class::Truncated, "{end} of {}", bytes.len());
+            }
+        }
+        let mut bytes = Vec::new();
+        write(&Shape { axes: 2, ..Shape::default() }, &mut bytes);
+        let mut read = Shape::default();
+        assert!(parse(&bytes, &mut read) == Ok(false) && read.parts.is_empty());
+    }
+
+    #[test]
+    fn both_spellings_of_height_and_any_byte_order() {
+        let mut read = Shape::default();
+        let floats = |n: u32| (0..n).flat_map(|x| f64::from(x).to_be_bytes()).collect::<Vec<u8>>();
+        let ewkb = [&[0, 0xa0, 0, 0, 1, 0, 0, 0x10, 0xe6][..], &floats(3)].concat();
+        assert_eq!(parse(&ewkb, &mut read), Ok(false));
+        assert_eq!((read.axes, &read.positions[..]), (3, &[0.0, 1.0, 2.0][..]));
+        let measured = [&[0, 0, 0, 0x0b, 0xb9][..], &floats(4)].concat();
+        assert_eq!(parse(&measured, &mut read), Ok(true));
+        assert_eq!(read.positions, [0.0, 1.0, 2.0]);
+        let deep = [[1, 7, 0, 0, 0, 1, 0, 0, 0]; 5000].concat();
+        assert_eq!(parse(&deep, &mut read).unwrap_err().class, Class::LimitExceeded);
+    }
+}

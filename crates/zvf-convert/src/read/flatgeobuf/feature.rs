@@ -1,0 +1,240 @@
+//! A feature: its geometry and its attributes.
+
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+
+use super::buffer::{Stray, Table};
+use crate::read::features::{Cell, PartKind, Shape};
+
+/// What is wrong with a feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadFeature {
+    pub(super) class: Class,
+    pub(super) at: usize,
+    pub(super) expected: String,
+    pub(super) found: String,
+}
+
+impl From<Stray> for BadFeature {
+    fn from(Stray(at): Stray) -> Self {
+        let (expected, found) = ("an offset in the buffer".to_owned(), "one beyond it".to_owned());
+        Self { class: Class::OutOfBounds, at, expected, found }
+    }
+}
+
+fn bad(class: Class, expected: impl Into<String>, found: impl Into<String>) -> BadFeature {
+    BadFeature { class, at: 0, expected: expected.into(), found: found.into() }
+}
+
+/// An attribute as the header declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FgbColumn {
+    pub(super) name: String,
+    pub(super) kind: u8,
+}
+
+impl FgbColumn {
+    /// The type of its values; none of text; nothing for bytes, which have no place.
+    pub(super) fn dtype(&self) -> Option<Option<Dtype>> {
+        let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
+        match self.kind {
+            0 => number(DtypeKind::Int, 1),
+            1 => number(DtypeKind::UInt, 1),
+            2 => number(DtypeKind::Bool, 1),
+            3 => number(DtypeKind::Int, 2),
+            4 => number(DtypeKind::UInt, 2),
+            5 => number(DtypeKind::Int, 4),
+            6 => number(DtypeKind::UInt, 4),
+            7 => number(DtypeKind::Int, 8),
+            8 => number(DtypeKind::UInt, 8),
+            9 => number(DtypeKind::Float, 4),
+            10 => number(DtypeKind::Float, 8),
+            11..=13 => Some(None),
+            _ => None,
+        }
+    }
+}
+
+/// Takes in the geometry of a feature; `kind` is that of the header.
+pub(super) fn read_shape(
+    feature: &Table<'_>,
+    kind: u8,
+    shape: &mut Shape,
+) -> Result<(), BadFeature> {
+    shape.clear();
+    let Some(geometry) = feature.table(0)? else { return Ok(()) };
+    let mut waiting = vec![(geometry, kind, 0)];
+    while let Some((geometry, kind, depth)) = waiting.pop() {
+        let kind = if kind == 0 { geometry.u8(6)? } else { kind };
+        if depth > MAX_DEPTH {
+            return Err(bad(
+                Class::LimitExceeded,
+                format!("geometries at most {MAX_DEPTH} deep"),
+                "deeper ones",
+            ));
+        }
+        match kind {
+            1 | 4 => read_parts(&geometry, PartKind::Point, shape)?,
+            2 | 5 => read_parts(&geometry, PartKind::Line, shape)?,
+            3 => read_parts(&geometry, PartKind::Ring, shape)?,
+            6 | 7 => {
+                let inner = if kind == 6 { 3 } else { 0 };
+                let parts: Vec<_> = geometry.tables(7)?.collect::<Result<_, _>>()?;
+                if shape.parts.len() + waiting.len() + parts.len() > MAX_PARTS {
+                    return Err(bad(
+                        Class::LimitExceeded,
+                        format!("at most {MAX_PARTS} parts"),
+                        "more",
+                    ));
+                }
+                waiting.extend(parts.into_iter().rev().map(|part| (part, inner, depth + 1)));
+            }
+            other => {
+                return Err(bad(
+                    Class::Unsupported,
+                    "points, lines, polygons or collections",
+                    format!("type {other}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result<(), BadFeature> {
+    let xy = geometry.floats(1)?;
+    let z = geometry.floats(2)?;
+    let count = xy.len() / 2;
+    let axes = if z.len() > 0 { 3 } else { 2 };
+    if xy.len() % 2 != 0 || (axes == 3 && z.len() != count) {
+        let found = format!("{} numbers and {} heights", xy.len(), z.len());
+        return Err(bad(
+            Class::CountMismatch,
+            "two numbers a position, and a height or none",
+            found,
+        ));
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    if shape.axes != 0 && shape.axes != axes {
+        return Err(bad(
+            Class::BadShape,
+            format!("{} axes, as before", shape.axes),
+            axes.to_string(),
+        ));
+    }
+    let before = shape.positions.len();
+    let (mut xy, mut z) = (xy, z);
+    while let (Some(x), Some(y)) = (xy.next(), xy.next()) {
+        shape.positions.extend([x, y]);
+        shape.positions.extend(z.next());
+    }
+    let added = shape.positions.get(before..).unwrap_or_default();
+    if kind == PartKind::Point && count == 1 && added.iter().take(2).all(|x| x.is_nan()) {
+        shape.positions.truncate(before);
+        return Ok(());
+    }
+    shape.axes = axes;
+    if kind == PartKind::Point {
+        (0..count).for_each(|_| shape.end_part(kind, 1));
+        return Ok(());
+    }
+    let mut start = 0;
+    for end in geometry.numbers(0)? {
+        let end = usize::try_from(end).unwrap_or(usize::MAX);
+        if end < start || end > count {
+            return Err(bad(
+                Class::NotMonotonic,
+                format!("ends of parts from {start} to {count}"),
+                end.to_string(),
+            ));
+        }
+        shape.end_part(kind, end - start);
+        start = end;
+    }
+    if start == 0 {
+        shape.end_part(kind, count);
+    } else if start != count {
+        return Err(bad(
+            Class::CountMismatch,
+            format!("parts of {count} positions"),
+            start.to_string(),
+        ));
+    }
+    Ok(())
+}
+
+/// Passes over the attributes of a feature: the number of the column and the value.
+pub(super) fn read_cells<'a>(
+    feature: &Table<'a>,
+    columns: &[FgbColumn],
+    mut cell: impl FnMut(usize, Cell<'a>) -> Result<(), BadFeature>,
+) -> Result<(), BadFeature> {
+    let mut rest = feature.bytes(1)?.unwrap_or_default();
+    let mut seen = vec![false; columns.len()];
+    while !rest.is_empty() {
+        let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
+        let Some(column) = columns.get(number) else {
+            let expected = format!("one of {} columns", columns.len());
+            return Err(bad(Class::OutOfBounds, expected, number.to_string()));
+        };
+        if seen.get_mut(number).is_some_and(|seen| std::mem::replace(seen, true)) {
+            return Err(bad(
+                Class::Duplicate,
+                "each column once",
+                format!("{:?} twice", column.name),
+            ));
+        }
+        let value = match column.kind {
+            0 => Cell::Int(i8::from_le_bytes(take(&mut rest)?).into()),
+            1 => Cell::UInt(u8::from_le_bytes(take(&mut rest)?).into()),
+            2 => Cell::Bool(take(&mut rest)? != [0]),
+            3 => Cell::Int(i16::from_le_bytes(take(&mut rest)?).into()),
+            4 => Cell::UInt(u16::from_le_bytes(take(&mut rest)?).into()),
+            5 => Cell::Int(i32::from_le_bytes(take(&mut rest)?).into()),
+            6 => Cell::UInt(u32::from_le_bytes(take(&mut rest)?).into()),
+            7 => Cell::Int(i64::from_le_bytes(take(&mut rest)?)),
+            8 => Cell::UInt(u64::from_le_bytes(take(&mut rest)?)),
+            9 => Cell::Float(f32::from_le_bytes(take(&mut rest)?).into()),
+            10 => Cell::Float(f64::from_le_bytes(take(&mut rest)?)),
+            11..=14 => {
+                let len =
+                    usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX);
+                let Some((own, after)) = rest.split_at_checked(len) else {
+                    return Err(bad(
+                        Class::Truncated,
+                        format!("{len} bytes of {:?}", column.name),
+                        rest.len().to_string(),
+                    ));
+                };
+                rest = after;
+                match std::str::from_utf8(own) {
+                    _ if column.kind == 14 => continue,
+                    Ok(text) => Cell::Text(text.into()),
+                    Err(_) => {
+                        return Err(bad(
+                            Class::Encoding,
+                            format!("UTF-8 in {:?}", column.name),
+                            "other bytes",
+                        ));
+                    }
+                }
+            }
+            other => return Err(bad(Class::BadTag, "a type from 0 to 14", other.to_string())),
+        };
+        cell(number, value)?;
+    }
+    Ok(())
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], BadFeature> {
+    let Some((own, after)) = rest.split_first_chunk::<N>() else {
+        return Err(bad(Class::Truncated, format!("{N} bytes of a value"), rest.len().to_string()));
+    };
+    *rest = after;
+    Ok(*own)
+}
+
+const MAX_DEPTH: usize = 16;
+const MAX_PARTS: usize = 1 << 24;

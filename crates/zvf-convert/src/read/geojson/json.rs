@@ -1,0 +1,389 @@
+//! JSON as GeoJSON needs it: values found in a stream, then taken apart where they lie.
+//!
+//! Depth is bounded, nothing is built for numbers, and what is no JSON is refused: `NaN`, a comma too many, text
+//! that is not UTF-8.
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+use crate::read::source::Sequence;
+
+/// Takes the bytes of the next value to `into`; at most `max_bytes` of them.
+pub(super) fn take_value(
+    from: &mut Sequence<'_>,
+    into: &mut Vec<u8>,
+    max_bytes: u64,
+) -> Result<(), ConvertError> {
+    into.clear();
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    loop {
+        let shown = from.peek()?;
+        if shown.is_empty() {
+            return Err(from.bad(Class::Truncated, "the rest of a value", "the end").into());
+        }
+        let mut taken = 0;
+        let mut ended = false;
+        for byte in shown {
+            if quoted {
+                taken += 1;
+                match byte {
+                    _ if escaped => escaped = false,
+                    b'\\' => escaped = true,
+                    b'"' => {
+                        quoted = false;
+                        ended = depth == 0;
+                    }
+                    _ => {}
+                }
+            } else {
+                match byte {
+                    b'"' => quoted = true,
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' if depth > 0 => {
+                        depth -= 1;
+                        ended = depth == 0;
+                    }
+                    b',' | b'}' | b']' | b':' | b' ' | b'\n' | b'\r' | b'\t' | 0x1e
+                        if depth == 0 =>
+                    {
+                        ended = true;
+                        break;
+                    }
+                    _ => {}
+                }
+                taken += 1;
+            }
+            if ended || depth > MAX_DEPTH {
+                break;
+            }
+        }
+        into.extend_from_slice(shown.get(..taken).unwrap_or_default());
+        from.take(taken);
+        if depth > MAX_DEPTH {
+            let expected = format!("values at most {MAX_DEPTH} deep");
+            return Err(from.bad(Class::LimitExceeded, expected, "deeper ones").into());
+        }
+        if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
+            let expected = format!("a value of at most {max_bytes} bytes");
+            let bad = from.bad(Class::LimitExceeded, expected, "a larger one");
+            return Err(bad.with_hint("raise --memory-limit").into());
+        }
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// The next byte that is not white space.
+pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>, ConvertError> {
+    loop {
+        let shown = from.peek()?;
+        if shown.is_empty() {
+            return Ok(None);
+        }
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | 0x1e);
+        let taken = shown.iter().position(|byte| !blank(byte)).unwrap_or(shown.len());
+        let byte = shown.get(taken).copied();
+        from.take(taken);
+        if byte.is_some() {
+            return Ok(byte);
+        }
+    }
+}
+
+/// Takes that byte, or it is an error.
+pub(super) fn take_byte(from: &mut Sequence<'_>, wanted: u8) -> Result<(), ConvertError> {
+    let expected = format!("{:?}", char::from(wanted));
+    match next_byte(from)? {
+        Some(byte) if byte == wanted => {
+            from.take(1);
+            Ok(())
+        }
+        Some(byte) => {
+            let found = format!("{:?}", char::from(byte));
+            Err(from.bad(Class::Encoding, expected, found).into())
+        }
+        None => Err(from.bad(Class::Truncated, expected, "the end").into()),
+    }
+}
+
+/// A value in memory, taken apart from front to back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text<'a> {
+    text: &'a str,
+    used: usize,
+    at: u64, // of the text in the file
+}
+
+impl<'a> Text<'a> {
+    /// The bytes of a value that lies at `at`.
+    pub(super) fn new(bytes: &'a [u8], at: u64) -> Result<Self, BadInput> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self { text, used: 0, at }),
+            Err(error) => {
+                let at = at.saturating_add(u64::try_from(error.valid_up_to()).unwrap_or(0));
+                Err(BadInput::new(
+                    Class::Encoding,
+                    NAME,
+                    Place::Byte(at),
+                    "text in UTF-8",
+                    "other bytes",
+                ))
+            }
+        }
+    }
+
+    /// A fault at what comes next.
+    pub(super) fn bad(
+        &self,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        let at = self.at.saturating_add(u64::try_from(self.used).unwrap_or(0));
+        BadInput::new(class, NAME, Place::Byte(at), expected, found)
+    }
+
+    /// The next byte that is not white space; 0 at the end.
+    pub(super) fn peek(&mut self) -> u8 {
+        let rest = self.text.as_bytes().get(self.used..).unwrap_or_default();
+        let blank =
+            rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
+        self.used += blank;
+        rest.get(blank).copied().unwrap_or(0)
+    }
+
+    /// Takes the next byte if it is this one.
+    pub(super) fn take_if(&mut self, wanted: u8) -> bool {
+        let found = self.peek() == wanted;
+        self.used += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, wanted: u8) -> Result<(), BadInput> {
+        if self.take_if(wanted) {
+            return Ok(());
+        }
+        let found = self.peek();
+        Err(self.bad(Class::Encoding, format!("{:?}", char::from(wanted)), show(found)))
+    }
+
+    /// Nothing may follow.
+    pub(super) fn end(&mut self) -> Result<(), BadInput> {
+        match self.peek() {
+            0 => Ok(()),
+            found => Err(self.bad(Class::Encoding, "the end of a value", show(found))),
+        }
+    }
+
+    /// A text in quotes.
+    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, BadInput> {
+        self.expect(b'"')?;
+        let rest = self.text.get(self.used..).unwrap_or_default();
+        let mut escaped = false;
+        let mut plain = true;
+        let end = rest.bytes().position(|byte| {
+            let quote = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            plain &= byte != b'\\' && byte >= 0x20;
+            quote
+        });
+        let Some(end) = end else {
+            return Err(self.bad(Class::Truncated, "the end of a text", "the end of the value"));
+        };
+        let inner = rest.get(..end).unwrap_or_default();
+        let text = if plain {
+            Cow::Borrowed(inner)
+        } else {
+            let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
+            let text: Result<String, _> = serde_json::from_str(quoted);
+            Cow::Owned(
+                text.map_err(|_| self.bad(Class::Encoding, "a text", "an escape that is none"))?,
+            )
+        };
+        self.used += end + 1;
+        Ok(text)
+    }
+
+    /// A number as it is spelled.
+    pub(super) fn number(&mut self) -> Result<&'a str, BadInput> {
+        self.peek();
+        let rest = self.text.get(self.used..).unwrap_or_default();
+        let end = rest
+            .bytes()
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
+        let number = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        if !is_number(number.as_bytes()) {
+            let found: String = rest.chars().take(12).collect();
+            return Err(self.bad(Class::Encoding, "a number", format!("{found:?}")));
+        }
+        self.used += number.len();
+        Ok(number)
+    }
+
+    /// The rest of a word such as `null`; whether it is there.
+    pub(super) fn word(&mut self, word: &str) -> bool {
+        self.peek();
+        let found = self.text.get(self.used..).is_some_and(|rest| rest.starts_with(word));
+        if found {
+            self.used += word.len();
+        }
+        found
+    }
+
+    /// Passes over a value; its text.
+    pub(super) fn value(&mut self) -> Result<&'a str, BadInput> {
+        self.peek();
+        let start = self.used;
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            match self.peek() {
+                b'{' | b'[' => {
+                    let byte = self.peek();
+                    self.used += 1;
+                    open.push(byte);
+                    let close = if byte == b'{' { b'}' } else { b']' };
+                    if !self.take_if(close) {
+                        if byte == b'{' {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                    open.pop();
+                }
+                b'"' => drop(self.string()?),
+                b't' if self.word("true") => {}
+                b'f' if self.word("false") => {}
+                b'n' if self.word("null") => {}
+                _ => {
+                    self.number()?;
+                }
+            }
+            loop {
+                let Some(inner) = open.last() else {
+                    return Ok(self.text.get(start..self.used).unwrap_or_default());
+                };
+                if self.take_if(b',') {
+                    if *inner == b'{' {
+                        self.key()?;
+                    }
+                    break;
+                }
+                let close = if *inner == b'{' { b'}' } else { b']' };
+                self.expect(close)?;
+                open.pop();
+            }
+        }
+    }
+
+    /// The name of a member and its colon.
+    pub(super) fn key(&mut self) -> Result<Cow<'a, str>, BadInput> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// Passes over an object, member by member.
+    pub(super) fn members(
+        &mut self,
+        mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
+        self.expect(b'{')?;
+        if self.take_if(b'}') {
+            return Ok(());
+        }
+        loop {
+            let key = self.key()?;
+            member(key, self)?;
+            if !self.take_if(b',') {
+                return Ok(self.expect(b'}')?);
+            }
+        }
+    }
+
+    /// Passes over an array, item by item.
+    pub(super) fn items(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
+        self.expect(b'[')?;
+        if self.take_if(b']') {
+            return Ok(());
+        }
+        loop {
+            item(self)?;
+            if !self.take_if(b',') {
+                return Ok(self.expect(b']')?);
+            }
+        }
+    }
+}
+
+fn show(byte: u8) -> String {
+    if byte == 0 { "the end".to_owned() } else { format!("{:?}", char::from(byte)) }
+}
+
+/// The grammar of numbers: `-12.5e+3`.
+fn is_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(text);
+    if whole == 0 || (whole > 1 && text.starts_with(b"0")) {
+        return false;
+    }
+    let mut rest = text.get(whole..).unwrap_or_default();
+    if let Some(after) = rest.strip_prefix(b".") {
+        let part = digits(after);
+        if part == 0 {
+            return false;
+        }
+        rest = after.get(part..).unwrap_or_default();
+    }
+    if let [b'e' | b'E', after @ ..] = rest {
+        let after = after.strip_prefix(b"+").or(after.strip_prefix(b"-")).unwrap_or(after);
+        return !after.is_empty() && digits(after) == after.len();
+    }
+    rest.is_empty()
+}
+
+/// A value that is no number, text or truth, as one line of text: `{"k": [1, 2]}`.
+pub(super) fn nested_text(text: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Json>(text) else { return text.to_owned() };
+    let mut out = String::new();
+    spell(&value, &mut out);
+    out
+}
+
+fn spell(value: &Json, out: &mut String) {
+    match value {
+        Json::Object(members) => {
+            out.push('{');
+            for (at, (name, value)) in members.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                out.push_str(&Json::from(name.as_str()).to_string());
+                out.push_str(": ");
+                spell(value, out);
+            }
+            out.push('}');
+        }
+        Json::Array(items) => {
+            out.push('[');
+            for (at, value) in items.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                spell(value, out);
+            }
+            out.push(']');
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
+            out.push_str(&value.to_string())
+        }
+    }
+}
+
+pub(super) const NAME: &str = "GeoJSON";
+/// Values in values.
+const MAX_DEPTH: usize = 64;

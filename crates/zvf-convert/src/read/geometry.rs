@@ -1,0 +1,362 @@
+//! Geometry that a reader holds as a whole, given piece by piece.
+//!
+//! Formats whose parts refer to each other in any order (trees of XML and JSON, tables at the end of a file) are
+//! parsed into one [`Geometry`]; what it holds is then cut into batches: vertices, what joins them, objects.
+//! [`WholeFile`] is the bytes of such a file, bounded by [`ReadOptions::memory`].
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
+
+use super::input::Bytes;
+use super::values::no_batch;
+use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// The bytes of a file that is read as a whole.
+#[derive(Debug)]
+pub(crate) struct WholeFile {
+    pub(super) bytes: Vec<u8>,
+    pub(super) path: Option<PathBuf>,
+    pub(super) format: &'static str,
+}
+
+impl WholeFile {
+    /// Reads all of `bytes`, at most as many as `options` allow.
+    pub(super) fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self, ConvertError> {
+        let mut all = Vec::new();
+        loop {
+            let shown = bytes.peek()?;
+            let taken = shown.len();
+            if taken == 0 {
+                break;
+            }
+            all.extend_from_slice(shown);
+            bytes.take(taken);
+            if u64::try_from(all.len()).unwrap_or(u64::MAX) > options.memory {
+                let expected = format!("at most {} bytes, which are held at once", options.memory);
+                let place = Place::Byte(options.memory);
+                let bad = bytes.bad(Class::LimitExceeded, place, expected, "more");
+                return Err(bad.with_hint("allow more memory").into());
+            }
+        }
+        let path = bytes.path().map(Path::to_owned);
+        Ok(Self { bytes: all, path, format: bytes.format().name() })
+    }
+
+    /// A fault at a byte of it.
+    pub(super) fn bad_at(
+        &self,
+        class: Class,
+        byte: usize,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> ConvertError {
+        let byte = u64::try_from(byte).unwrap_or(u64::MAX);
+        BadInput::new(class, self.format, Place::Byte(byte), expected, found).into()
+    }
+
+    /// A fault in a part of it that has a name.
+    pub(super) fn bad_in(
+        &self,
+        class: Class,
+        part: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> ConvertError {
+        BadInput::new(class, self.format, Place::Named(part.into()), expected, found).into()
+    }
+
+    /// The bytes as text.
+    pub(super) fn text(&self) -> Result<&str, ConvertError> {
+        let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
+        std::str::from_utf8(bytes).map_err(|error| {
+            self.bad_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
+        })
+    }
+}
+
+/// Which objects vertices belong to.
+#[derive(Debug)]
+pub(super) enum VertexOwners {
+    /// No object is known.
+    None,
+    /// The object of each vertex.
+    Each(Vec<Option<ObjectId>>),
+    /// Runs of vertices, an object each.
+    Runs(Parts),
+}
+
+/// Vertices, what joins them and what is said of objects.
+#[derive(Debug)]
+pub(super) struct Geometry {
+    pub(super) kind: Kind,
+    pub(super) axes: Vec<String>,
+    pub(super) unit: Option<&'static str>,
+    pub(super) positions: Column,
+    pub(super) fields: Vec<Field>,
+    pub(super) owners: VertexOwners,
+    /// The vertices of each edge or face, `int64`, and attributes of them.
+    pub(super) elements: Option<(Column, Vec<Field>)>,
+    pub(super) objects: Vec<ObjectId>,
+    pub(super) object_fields: Vec<Field>,
+    /// Groups of objects.
+    pub(super) groups: Vec<Group>,
+    /// What the way back needs, by the name of a format.
+    pub(super) records: Vec<(String, Json)>,
+    /// Kinds that are in the same file and are read by asking for them.
+    pub(super) other_kinds: Vec<Kind>,
+    pub(super) left_out: Vec<String>,
+}
+
+impl Geometry {
+    /// Vertices of `kind` in `x`, `y`, `z`, and nothing else.
+    pub(super) fn new(kind: Kind, positions: Column) -> Self {
+        Self {
+            kind,
+            axes: super::roles::axes(positions.width()),
+            unit: None,
+            positions,
+            fields: Vec::new(),
+            owners: VertexOwners::None,
+            elements: None,
+            objects: Vec::new(),
+            object_fields: Vec::new(),
+            groups: Vec::new(),
+            records: Vec::new(),
+            other_kinds: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The pieces of it, as the kind that was asked for.
+    pub(super) fn into_reader(
+        mut self,
+        format: Format,
+        options: &ReadOptions,
+    ) -> Result<Reader, ConvertError> {
+        let kind = options.kind.unwrap_or(self.kind);
+        let known = kind == self.kind || kind == Kind::PointCloud;
+        if !known {
+            let place = Place::Named("the file".to_owned());
+            let expected = format!("a {kind}");
+            let found = format!("a {}", self.kind);
+            let bad = BadInput::new(Class::InvalidArgument, format.name(), place, expected, found);
+            return Err(bad.into());
+        }
+        if kind != self.kind {
+            self.reduce_to_points();
+        }
+        let none = |fields: &[Field]| -> Vec<Field> {
+            fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect()
+        };
+        let header = Header {
+            records: std::mem::take(&mut self.records),
+            other_kinds: std::mem::take(&mut self.other_kinds),
+            fields: none(&self.fields),
+            objects: !matches!(self.owners, VertexOwners::None),
+            object_fields: none(&self.object_fields),
+            groups: !self.groups.is_empty(),
+            elements: self.elements.as_ref().map(|(rows, fields)| ElementHeader {
+                width: Some(rows.width()),
+                fields: none(fields),
+            }),
+            vertices: u64::try_from(self.positions.len()).ok(),
+            left_out: std::mem::take(&mut self.left_out),
+            ..Header::new(self.kind, self.axes.clone(), self.positions.slice(0..0))
+        };
+        let header = match self.unit {
+            Some(unit) => header.with_unit(unit),
+            None => header,
+        };
+        let batch_rows = options.batch_rows.max(1);
+        Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
+    }
+
+    /// Keeps vertices only.
+    fn reduce_to_points(&mut self) {
+        self.kind = Kind::PointCloud;
+        if let Some((rows, _)) = self.elements.take() {
+            self.left_out.push(format!("{} edges or faces", rows.len()));
+        }
+        if let VertexOwners::Runs(parts) = &self.owners {
+            let mut owners = vec![None; self.positions.len()];
+            for part in parts.iter() {
+                if let Some(rows) = owners.get_mut(part.rows) {
+                    rows.fill(Some(part.object));
+                }
+            }
+            self.owners = VertexOwners::Each(owners);
+        }
+    }
+}
+
+struct Pieces {
+    geometry: Geometry,
+    batch_rows: usize,
+    vertices: usize, // given
+    elements: usize, // given
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.vertices < self.geometry.positions.len() {
+            return Some(self.next_vertices());
+        }
+        let start = self.elements;
+        if let Some((rows, fields)) =
+            self.geometry.elements.as_ref().filter(|(rows, _)| start < rows.len())
+        {
+            let end = rows.len().min(start + self.batch_rows);
+            self.elements = end;
+            let fields = slice_all(fields, start..end);
+            return Some(Ok(Piece::Elements { rows: rows.slice(start..end), fields }));
+        }
+        let ids = std::mem::take(&mut self.geometry.objects);
+        let fields = std::mem::take(&mut self.geometry.object_fields);
+        if !ids.is_empty() {
+            return Some(Ok(Piece::Objects { ids, fields }));
+        }
+        let groups = std::mem::take(&mut self.geometry.groups);
+        (!groups.is_empty()).then_some(Ok(Piece::Groups { groups, fields: Vec::new() }))
+    }
+}
+
+impl Pieces {
+    fn next_vertices(&mut self) -> Result<Piece, ConvertError> {
+        let geometry = &self.geometry;
+        let end = geometry.positions.len().min(self.vertices + self.batch_rows);
+        let rows = std::mem::replace(&mut self.vertices, end)..end;
+        let batch = Batch::new(geometry.kind, geometry.positions.slice(rows.clone()));
+        let fields = slice_all(&geometry.fields, rows.clone());
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(no_batch)?;
+        let batch = match &geometry.owners {
+            VertexOwners::None => batch,
+            VertexOwners::Each(owners) => {
+                let owners = owners.get(rows).unwrap_or_default().to_vec();
+                batch.with_vertex_objects(owners).map_err(no_batch)?
+            }
+            VertexOwners::Runs(parts) => {
+                batch.with_parts(slice_parts(parts, &rows)?).map_err(no_batch)?
+            }
+        };
+        Ok(Piece::Vertices(batch))
+    }
+}
+
+/// The parts within `rows`; those at its ends are cut.
+fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, ConvertError> {
+    let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
+    let mut offsets = vec![0];
+    let mut objects = Vec::new();
+    let bounds = parts.offsets().windows(2).zip(parts.objects()).skip(first);
+    for (bounds, object) in bounds {
+        let [start, end] = *bounds else { continue };
+        if start >= rows.end {
+            break;
+        }
+        if end <= rows.start {
+            continue;
+        }
+        offsets.push(end.min(rows.end) - rows.start);
+        objects.push(*object);
+    }
+    Parts::new(offsets, objects).map_err(no_batch)
+}
+
+fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
+    let slice = |field: &Field| field.with_column(field.column.slice(rows.clone()));
+    fields.iter().map(slice).collect()
+}
+
+/// The file `name` beside the file at `path`: a plain name below its folder, and no link out of it.
+pub(super) fn companion(
+    format: &'static str,
+    path: Option<&Path>,
+    name: &str,
+) -> Result<PathBuf, ConvertError> {
+    let refuse = |expected: &str| -> ConvertError {
+        let shown: String = name.chars().take(60).collect();
+        let place = Place::Named("a reference to another file".to_owned());
+        let bad = BadInput::new(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
+        bad.with_hint("put the file beside the one that names it").into()
+    };
+    let below = "a plain name below the folder of this file";
+    let plain = !name.is_empty()
+        && !name.contains(['\\', ':', '\0'])
+        && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if !plain {
+        return Err(refuse(below));
+    }
+    let Some(path) = path else {
+        return Err(refuse("no other file, because this one is a stream"));
+    };
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(ConvertError::Read)?;
+    let found = folder.join(name).canonicalize().map_err(ConvertError::Read)?;
+    if found.starts_with(&folder) { Ok(found) } else { Err(refuse(below)) }
+}
+
+/// A column of text, as wide as its longest value; codes of categories where that would be far wider than the
+/// text is.
+pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
+    let longest = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).max(1);
+    let total: usize = values.iter().map(String::len).sum();
+    let padded = longest.saturating_mul(4).saturating_mul(values.len());
+    if padded > total.saturating_mul(16).saturating_add(SMALL_TEXT_BYTES) {
+        return categorical_field(name, values);
+    }
+    let size = u64::try_from(longest).unwrap_or(u64::MAX).saturating_mul(4);
+    let mut column = super::values::Values::new(dtype(DtypeKind::Text, size), 1);
+    for value in values {
+        column.push_text(value); // the longest fits
+    }
+    Ok(Field::new(name, column.take()?))
+}
+
+fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
+    let mut known = std::collections::HashMap::new();
+    let mut distinct = Vec::new();
+    let mut codes = Vec::with_capacity(values.len() * 4);
+    for value in values {
+        let code = *known.entry(value.as_str()).or_insert_with(|| {
+            distinct.push(Value::Text(value.clone()));
+            distinct.len() - 1
+        });
+        let code = i32::try_from(code).unwrap_or(i32::MAX);
+        codes.extend_from_slice(&code.to_le_bytes());
+    }
+    let column = super::values::column(INT32, 1, codes)?;
+    let categories = Categories::new(distinct, None);
+    Ok(Field::new(name, column).with_categories(categories))
+}
+
+/// A column of `values`, each turned to its little-endian bytes.
+pub(super) fn numbers<const N: usize, T>(
+    dtype: Dtype,
+    width: u32,
+    values: &[T],
+    bytes: impl Fn(&T) -> [u8; N],
+) -> Result<Column, ConvertError> {
+    super::values::column(dtype, width, values.iter().flat_map(bytes).collect())
+}
+
+/// The type of numbers of `kind` with so many bytes, little-endian.
+pub(crate) const fn dtype(kind: DtypeKind, size: u64) -> Dtype {
+    Dtype { kind, size, big_endian: false }
+}
+
+pub(super) const UINT8: Dtype = dtype(DtypeKind::UInt, 1);
+pub(super) const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
+pub(super) const INT32: Dtype = dtype(DtypeKind::Int, 4);
+pub(super) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
+
+/// A column of text that takes less is never made one of categories.
+const SMALL_TEXT_BYTES: usize = 1 << 20;

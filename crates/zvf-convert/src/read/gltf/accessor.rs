@@ -1,0 +1,426 @@
+//! The document and its numbers: buffers, views, accessors.
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::Column;
+
+use crate::ConvertError;
+use crate::read::ReadOptions;
+use crate::read::geometry::{UINT8, UINT16, WholeFile, companion, dtype};
+use crate::read::packed::decode_base64;
+use crate::read::values::column;
+
+/// A document with its buffers.
+pub(super) struct Document<'a> {
+    pub(super) file: &'a WholeFile,
+    pub(super) json: Json,
+    buffers: Vec<Vec<u8>>,
+    /// Bytes that may be made of accessors without a buffer.
+    max_zeros: usize,
+    max_unpacked: u64,
+}
+
+/// What was in a Draco stream.
+pub(super) struct Unpacked {
+    pub(super) faces: Vec<u32>,
+    attributes: Vec<(String, Column)>,
+}
+
+impl Unpacked {
+    pub(super) fn attribute(&self, name: &str) -> Option<Column> {
+        let found = self.attributes.iter().find(|(known, _)| known == name);
+        found.map(|(_, values)| values.clone())
+    }
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn parse(file: &'a WholeFile, options: &ReadOptions) -> Result<Self, ConvertError> {
+        let (text, binary) = match file.bytes.starts_with(b"{") || is_text(&file.bytes) {
+            true => (file.bytes.as_slice(), None),
+            false => split_glb(file)?,
+        };
+        let json: Json = serde_json::from_slice(text).map_err(|error| {
+            let mut found = error.to_string();
+            found.truncate(found.floor_char_boundary(160));
+            file.bad_in(Class::Encoding, "the JSON", "a JSON object", found)
+        })?;
+        if !json.is_object() {
+            return Err(file.bad_in(Class::Encoding, "the JSON", "a JSON object", "another value"));
+        }
+        check_extensions(file, &json)?;
+        let max_zeros = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
+        let buffers = Vec::new();
+        let max_unpacked = options.memory;
+        let mut document = Self { file, json, buffers, max_zeros, max_unpacked };
+        let version = document.json["asset"]["version"].as_str().unwrap_or("2.0");
+        if !version.starts_with("2.") {
+            let found = format!("{version:?}");
+            let place = "asset.version";
+            return Err(file.bad_in(Class::UnsupportedVersion, place, "version 2", found));
+        }
+        let count = document.array("buffers").len();
+        for at in 0..count {
+            let buffer = document.read_buffer(at, binary, options)?;
+            document.buffers.push(buffer);
+        }
+        Ok(document)
+    }
+
+    /// The array under `key`, empty where there is none.
+    pub(super) fn array(&self, key: &str) -> &[Json] {
+        self.json.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn read_buffer(
+        &self,
+        at: usize,
+        binary: Option<&[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let place = || format!("buffers[{at}]");
+        let Some(said) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
+        let length = said["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
+        let Some(length) = length else {
+            let found = said["byteLength"].to_string();
+            return Err(self.file.bad_in(Class::BadShape, place(), "a byteLength", found));
+        };
+        let mut bytes = match (said["uri"].as_str(), binary) {
+            (None, Some(binary)) => binary.get(..length).map(<[u8]>::to_vec).unwrap_or_default(),
+            (None, None) => Vec::new(),
+            (Some(uri), _) if uri.starts_with("data:") => {
+                let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
+                decode_base64(text.as_bytes()).map_err(|fault| {
+                    self.file.bad_in(fault.class, place(), fault.expected, fault.found)
+                })?
+            }
+            (Some(uri), _) => {
+                let name = decode_uri(uri);
+                let path = companion(self.file.format, self.file.path.as_deref(), &name)?;
+                let bytes = crate::read::input::Bytes::open(&path)?;
+                WholeFile::read(bytes, options)?.bytes
+            }
+        };
+        if bytes.len() < length {
+            let expected = format!("{length} bytes");
+            let found = bytes.len().to_string();
+            return Err(self.file.bad_in(Class::Truncated, place(), expected, found));
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// The bytes of a view and their stride.
+    fn view(&self, index: &Json, place: &str) -> Result<(&[u8], Option<usize>), ConvertError> {
+        let views = self.array("bufferViews");
+        let view = as_index(index).and_then(|at| views.get(at));
+        let Some(view) = view else {
+            let expected = format!("a bufferView below {}", views.len());
+            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, index.to_string()));
+        };
+        let buffer = as_index(&view["buffer"]).and_then(|at| self.buffers.get(at));
+        let start = view.get("byteOffset").map_or(Some(0), as_index);
+        let length = as_index(&view["byteLength"]);
+        let bytes = match (buffer, start, length) {
+            (Some(buffer), Some(start), Some(length)) => {
+                start.checked_add(length).and_then(|end| buffer.get(start..end))
+            }
+            _ => None,
+        };
+        let Some(bytes) = bytes else {
+            let expected = "a range of a buffer";
+            let place = format!("bufferViews[{index}]");
+            let mut found = view.to_string();
+            found.truncate(found.floor_char_boundary(120));
+            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, found));
+        };
+        Ok((bytes, view.get("byteStride").and_then(as_index)))
+    }
+
+    /// The values of an accessor.
+    pub(super) fn read_accessor(&self, index: &Json, place: &str) -> Result<Column, ConvertError> {
+        let accessors = self.array("accessors");
+        let accessor = as_index(index).and_then(|at| accessors.get(at));
+        let Some(accessor) = accessor else {
+            let expected = format!("an accessor below {}", accessors.len());
+            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, index.to_string()));
+        };
+        let place = format!("accessors[{index}]");
+        let bad = |class, expected: &str, found: String| {
+            self.file.bad_in(class, place.clone(), expected, found)
+        };
+        let kind = &accessor["componentType"];
+        let Some(dtype) = component(kind) else {
+            return Err(bad(Class::BadTag, "componentType 5120 to 5126", kind.to_string()));
+        };
+        let width = match accessor["type"].as_str() {
+            Some("SCALAR") => 1,
+            Some("VEC2") => 2,
+            Some("VEC3") => 3,
+            Some("VEC4") => 4,
+            _ => {
+                let found = accessor["type"].to_string();
+                return Err(bad(Class::BadTag, "SCALAR or VEC2 to VEC4", found));
+            }
+        };
+        let Some(count) = as_index(&accessor["count"]) else {
+            return Err(bad(Class::BadShape, "a count", accessor["count"].to_string()));
+        };
+        let size = usize::try_from(dtype.size).unwrap_or(1) * width;
+        let mut bytes = match accessor.get("bufferView") {
+            Some(view) => self.read_rows(view, accessor, count, size, &place)?,
+            None => {
+                let total = count.checked_mul(size).filter(|total| *total <= self.max_zeros);
+                let Some(total) = total else {
+                    let expected = format!("at most {} bytes of zeros", self.max_zeros);
+                    return Err(bad(Class::LimitExceeded, &expected, format!("{count} values")));
+                };
+                vec![0; total]
+            }
+        };
+        if accessor["sparse"].is_object() {
+            self.replace_sparse(&accessor["sparse"], &mut bytes, size, &place)?;
+        }
+        column(dtype, u32::try_from(width).unwrap_or(1), bytes)
+    }
+
+    fn read_rows(
+        &self,
+        view: &Json,
+        accessor: &Json,
+        count: usize,
+        size: usize,
+        place: &str,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let (bytes, stride) = self.view(view, place)?;
+        let stride = stride.unwrap_or(size);
+        let start = accessor.get("byteOffset").map_or(Some(0), as_index).unwrap_or(usize::MAX);
+        let last = count.checked_sub(1).map(|last| last.checked_mul(stride));
+        let end = match last {
+            None => Some(start),
+            Some(last) => last.and_then(|last| last.checked_add(size)?.checked_add(start)),
+        };
+        let within = end.is_some_and(|end| end <= bytes.len());
+        if !within || stride < size {
+            let expected = format!("{count} values of {size} bytes, {stride} apart, from {start}");
+            let found = format!("a view of {} bytes", bytes.len());
+            return Err(self.file.bad_in(Class::OutOfBounds, place, expected, found));
+        }
+        let rest = bytes.get(start..).unwrap_or_default();
+        if stride == size {
+            return Ok(rest.get(..count * size).unwrap_or_default().to_vec());
+        }
+        let mut all = Vec::with_capacity(count * size);
+        for row in 0..count {
+            all.extend_from_slice(rest.get(row * stride..row * stride + size).unwrap_or_default());
+        }
+        Ok(all)
+    }
+
+    fn replace_sparse(
+        &self,
+        sparse: &Json,
+        bytes: &mut [u8],
+        size: usize,
+        place: &str,
+    ) -> Result<(), ConvertError> {
+        let bad = |class, expected: &str, found: String| {
+            self.file.bad_in(class, format!("{place}.sparse"), expected, found)
+        };
+        let Some(count) = as_index(&sparse["count"]) else {
+            return Err(bad(Class::BadShape, "a count", sparse["count"].to_string()));
+        };
+        let indices = &sparse["indices"];
+        let dtype = component(&indices["componentType"]);
+        let Some(dtype) = dtype.filter(|dtype| dtype.kind == DtypeKind::UInt) else {
+            let found = indices["componentType"].to_string();
+            return Err(bad(Class::BadTag, "unsigned indices", found));
+        };
+        let width = usize::try_from(dtype.size).unwrap_or(1);
+        let rows = self.read_rows(&indices["bufferView"], indices, count, width, place)?;
+        let values = &sparse["values"];
+        let values = self.read_rows(&values["bufferView"], values, count, size, place)?;
+        for (row, value) in rows.chunks(width).zip(values.chunks(size)) {
+            let row = row.iter().rev().fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
+            let target = row.checked_mul(size).and_then(|at| bytes.get_mut(at..at + size));
+            let Some(target) = target else {
+                return Err(bad(Class::OutOfBounds, "an index of a value", row.to_string()));
+            };
+            target.copy_from_slice(value);
+        }
+        Ok(())
+    }
+
+    /// Indices of vertices; none of them all ones, which is not an index.
+    pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>, ConvertError> {
+        let values = self.read_accessor(index, place)?;
+        let bad = |class, expected: &str, found: String| {
+            self.file.bad_in(class, format!("accessors[{index}]"), expected, found)
+        };
+        if values.dtype().kind != DtypeKind::UInt || values.width() != 1 {
+            let found = format!("{} of {}", values.width(), values.dtype());
+            return Err(bad(Class::BadTag, "unsigned scalars", found));
+        }
+        let restart = u32::MAX >> (32 - 8 * values.dtype().size.min(4));
+        let read =
+            |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
+        let all: Vec<u32> = values.rows().map(read).collect();
+        if all.contains(&restart) {
+            return Err(bad(
+                Class::OutOfBounds,
+                "indices that are not all ones",
+                restart.to_string(),
+            ));
+        }
+        Ok(all)
+    }
+
+    /// A mesh in a Draco stream, its attributes by the names of the primitive.
+    pub(super) fn unpack_draco(
+        &self,
+        packed: &Json,
+        place: &str,
+    ) -> Result<Unpacked, ConvertError> {
+        let (bytes, _) = self.view(&packed["bufferView"], place)?;
+        let limits = crate::draco::Limits::from_memory(self.max_unpacked);
+        let stream = crate::draco::decode(bytes, &limits).map_err(|fault| {
+            self.file.bad_in(fault.class, format!("{place}, Draco"), fault.expected, fault.found)
+        })?;
+        let mut attributes = Vec::new();
+        for (name, id) in packed["attributes"].as_object().into_iter().flatten() {
+            let found = as_index(id).and_then(|id| {
+                stream.attributes.iter().find(|one| usize::try_from(one.id).is_ok_and(|o| o == id))
+            });
+            let Some(found) = found else {
+                let expected = format!("attribute {id} in the stream");
+                let place = format!("{place}, Draco");
+                return Err(self.file.bad_in(Class::NotFound, place, expected, "none"));
+            };
+            attributes.push((name.clone(), found.values.clone()));
+        }
+        let faces = stream.faces.unwrap_or_default().as_flattened().to_vec();
+        Ok(Unpacked { faces, attributes })
+    }
+
+    /// What the document holds besides.
+    pub(super) fn left_out(&self, placed: &[super::Placed]) -> Vec<String> {
+        let counted = ["materials", "textures", "skins", "animations", "cameras"];
+        let mut all: Vec<String> = counted
+            .iter()
+            .filter(|key| !self.array(key).is_empty())
+            .map(|key| format!("{} {key}", self.array(key).len()))
+            .collect();
+        let with_mesh =
+            self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
+        if with_mesh > placed.len() {
+            all.push(format!("{} nodes of no scene", with_mesh - placed.len()));
+        }
+        let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
+        let morphs = primitives.flatten().filter(|one| one.get("targets").is_some()).count();
+        if morphs > 0 {
+            all.push(format!("morph targets of {morphs} primitives"));
+        }
+        all
+    }
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    bytes.trim_ascii_start().starts_with(b"{")
+}
+
+/// The JSON and the binary chunk of a GLB file.
+fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
+    let bytes = file.bytes.as_slice();
+    let word = |at: usize| {
+        bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_le_bytes)
+    };
+    if !bytes.starts_with(b"glTF") {
+        let found = format!("{:02x?}", bytes.get(..4).unwrap_or(bytes));
+        return Err(file.bad_at(Class::BadMagic, 0, "glTF, or a JSON object", found));
+    }
+    let (Some(version), Some(length)) = (word(4), word(8)) else {
+        let found = bytes.len().to_string();
+        return Err(file.bad_at(Class::Truncated, 4, "12 bytes of header", found));
+    };
+    if version != 2 {
+        let found = version.to_string();
+        return Err(file.bad_at(Class::UnsupportedVersion, 4, "version 2", found));
+    }
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length != bytes.len() {
+        let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
+        let expected = format!("{length} bytes");
+        return Err(file.bad_at(class, 8, expected, bytes.len().to_string()));
+    }
+    let (mut at, mut json, mut binary) = (12, None, None);
+    while at < length {
+        let (Some(size), Some(kind)) = (word(at), word(at + 4)) else {
+            return Err(file.bad_at(Class::Truncated, at, "8 bytes of a chunk", "fewer"));
+        };
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let end = (at + 8).checked_add(size);
+        let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
+            let expected = format!("{size} bytes of a chunk");
+            let found = (length - at).saturating_sub(8).to_string();
+            return Err(file.bad_at(Class::Truncated, at, expected, found));
+        };
+        match kind {
+            JSON_CHUNK if json.is_none() => json = Some(chunk),
+            BIN_CHUNK if binary.is_none() => binary = Some(chunk),
+            _ => {}
+        }
+        at += 8 + size;
+    }
+    let Some(json) = json else {
+        return Err(file.bad_at(Class::Truncated, 12, "a chunk of JSON", "none"));
+    };
+    Ok((json, binary))
+}
+
+fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
+    for name in json["extensionsRequired"].as_array().into_iter().flatten() {
+        let name = name.as_str().unwrap_or_default();
+        let harmless = ["KHR_materials_", "KHR_texture_", "KHR_lights_"];
+        let known = ["KHR_draco_mesh_compression", "KHR_mesh_quantization"].contains(&name)
+            || harmless.iter().any(|start| name.starts_with(start));
+        if !known {
+            let expected = "extensions that are known";
+            let found = format!("{name:?}");
+            return Err(file.bad_in(Class::Unsupported, "extensionsRequired", expected, found));
+        }
+    }
+    Ok(())
+}
+
+/// A URI with `%20` and its like replaced.
+fn decode_uri(uri: &str) -> String {
+    let mut bytes = Vec::with_capacity(uri.len());
+    let mut rest = uri.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub(super) fn as_index(value: &Json) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
+}
+
+fn component(kind: &Json) -> Option<Dtype> {
+    Some(match kind.as_u64()? {
+        5120 => dtype(DtypeKind::Int, 1),
+        5121 => UINT8,
+        5122 => dtype(DtypeKind::Int, 2),
+        5123 => UINT16,
+        5125 => dtype(DtypeKind::UInt, 4),
+        5126 => Dtype::FLOAT32,
+        _ => return None,
+    })
+}
+
+const JSON_CHUNK: u32 = 0x4e4f_534a;
+const BIN_CHUNK: u32 = 0x004e_4942;

@@ -1,0 +1,381 @@
+//! glTF and GLB: a tree of nodes that place meshes of points, lines and triangles.
+//!
+//! ```text
+//! scene -> nodes (matrices) -> meshes -> primitives -> accessors -> views -> buffers
+//! ```
+//!
+//! The default scene, or the first, is walked depth first; positions are taken to the world in `float64`, or stay
+//! as they are where no node moves anything. Each primitive at each node is an object with the name of the node.
+//! A mirror turns the winding, which is turned back. Triangles make a mesh, lines a graph, points a point cloud:
+//! one kind is read at a time. Attributes keep their types (`COLOR_0`, `_NAME`). Buffers are in the file or plain
+//! names beside it.
+//!
+//! Left out: materials, textures, skins, animations, cameras, nodes of no scene. A node is placed once: one with
+//! two parents is refused.
+
+mod accessor;
+mod scene;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Kind, ObjectId};
+
+use self::accessor::Document;
+use self::scene::{IDENTITY, Matrix, Placed};
+use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, numbers, text_field};
+use super::input::Bytes;
+use super::values::column;
+use super::{Format, ReadOptions, Reader};
+use crate::ConvertError;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = WholeFile::read(bytes, options)?;
+    let document = Document::parse(&file, options)?;
+    let placed = scene::walk(&document)?;
+    assemble(&document, &placed, options)?.into_reader(Format::Gltf, options)
+}
+
+/// A primitive of a mesh.
+#[derive(Debug)]
+struct Primitive {
+    mode: u64,
+    positions: Column,
+    attributes: Vec<(String, Column)>,
+    /// Vertices of points, lines or triangles.
+    elements: Vec<u32>,
+    width: u32,
+}
+
+impl Primitive {
+    const fn kind(&self) -> Kind {
+        match self.width {
+            1 => Kind::PointCloud,
+            2 => Kind::Graph,
+            _ => Kind::Mesh,
+        }
+    }
+}
+
+/// Reads primitive `at` of mesh `mesh`.
+fn read_primitive(
+    document: &Document<'_>,
+    mesh: usize,
+    at: usize,
+    primitive: &Json,
+) -> Result<Primitive, ConvertError> {
+    let place = || format!("meshes[{mesh}].primitives[{at}]");
+    let bad = |class, expected: &str, found: String| {
+        document.file.bad_in(class, place(), expected, found)
+    };
+    let mode = primitive.get("mode").map_or(Some(4), Json::as_u64);
+    let Some(mode) = mode.filter(|mode| *mode <= 6) else {
+        return Err(bad(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
+    };
+    let packed = &primitive["extensions"]["KHR_draco_mesh_compression"];
+    let unpacked = match packed.is_object() {
+        true => Some(document.unpack_draco(packed, &place())?),
+        false => None,
+    };
+    let mut positions = None;
+    let mut attributes = Vec::new();
+    for (name, index) in primitive["attributes"].as_object().into_iter().flatten() {
+        if name.starts_with("JOINTS_") || name.starts_with("WEIGHTS_") {
+            continue;
+        }
+        let own = unpacked.as_ref().and_then(|unpacked| unpacked.attribute(name));
+        let values = match own {
+            Some(values) => values,
+            None => document.read_accessor(index, &place())?,
+        };
+        if name == "POSITION" {
+            positions = Some(values);
+        } else {
+            attributes.push((name.clone(), values));
+        }
+    }
+    let Some(positions) = positions else {
+        return Err(bad(Class::NotFound, "an attribute POSITION", "none".to_owned()));
+    };
+    if positions.width() != 3 {
+        let found = positions.width().to_string();
+        return Err(bad(Class::BadShape, "positions of three numbers", found));
+    }
+    for (name, values) in &attributes {
+        if values.len() != positions.len() {
+            let found = format!("{} values of {name}", values.len());
+            let expected = format!("{} as there are positions", positions.len());
+            return Err(bad(Class::CountMismatch, &expected, found));
+        }
+    }
+    let indices = match (unpacked, primitive.get("indices")) {
+        (Some(unpacked), _) => unpacked.faces,
+        (None, Some(index)) => document.read_indices(index, &place())?,
+        (None, None) => (0..u32::try_from(positions.len()).unwrap_or(u32::MAX)).collect(),
+    };
+    if let Some(far) =
+        indices.iter().find(|index| usize::try_from(**index).is_ok_and(|i| i >= positions.len()))
+    {
+        let expected = format!("indices below {}", positions.len());
+        return Err(bad(Class::OutOfBounds, &expected, far.to_string()));
+    }
+    let (width, elements) = join_indices(mode, &indices);
+    let Some(elements) = elements else {
+        let expected = format!("a multiple of {width} indices for mode {mode}");
+        return Err(bad(Class::BadShape, &expected, indices.len().to_string()));
+    };
+    Ok(Primitive { mode, positions, attributes, elements, width })
+}
+
+/// The points, lines or triangles that indices mean in a mode; none where their number is odd.
+fn join_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
+    let pairs = || indices.windows(2).flatten().copied();
+    let triples = indices.windows(3).enumerate();
+    match mode {
+        0 => (1, Some(indices.to_vec())),
+        1 => (2, indices.len().is_multiple_of(2).then(|| indices.to_vec())),
+        2 => {
+            let closing = [indices.last(), indices.first()].into_iter().flatten().copied();
+            let closing = closing.filter(|_| indices.len() > 1);
+            (2, Some(pairs().chain(closing).collect()))
+        }
+        3 => (2, Some(pairs().collect())),
+        4 => (3, indices.len().is_multiple_of(3).then(|| indices.to_vec())),
+        5 => {
+            let turned = |(at, triple): (usize, &[u32])| match (at % 2, triple) {
+                (1, [a, b, c]) => [*a, *c, *b],
+                (_, [a, b, c]) => [*a, *b, *c],
+                _ => [0; 3],
+            };
+            (3, Some(triples.flat_map(turned).collect()))
+        }
+        _ => {
+            let Some((first, rest)) = indices.split_first() else { return (3, Some(Vec::new())) };
+            let fan = rest.windows(2).flat_map(|pair| match pair {
+                [a, b] => [*a, *b, *first],
+                _ => [0; 3],
+            });
+            (3, Some(fan.collect()))
+        }
+    }
+}
+
+/// A primitive in the world.
+struct Instance<'a> {
+    id: i64,
+    name: String,
+    matrix: Matrix,
+    extras: &'a Json,
+    primitive: &'a Primitive,
+}
+
+fn assemble(
+    document: &Document<'_>,
+    placed: &[Placed],
+    options: &ReadOptions,
+) -> Result<Geometry, ConvertError> {
+    let meshes = document.array("meshes");
+    let mut read: Vec<Option<Vec<Primitive>>> = meshes.iter().map(|_| None).collect();
+    let mut instances = Vec::new();
+    for node in placed {
+        let Some(primitives) = meshes.get(node.mesh).and_then(|mesh| mesh["primitives"].as_array())
+        else {
+            let expected = format!("a mesh below {}", meshes.len());
+            let found = node.mesh.to_string();
+            return Err(document.file.bad_in(Class::OutOfBounds, "nodes", expected, found));
+        };
+        if let Some(slot) = read.get_mut(node.mesh)
+            && slot.is_none()
+        {
+            let all = primitives.iter().enumerate();
+            let all = all.map(|(at, one)| read_primitive(document, node.mesh, at, one));
+            *slot = Some(all.collect::<Result<_, _>>()?);
+        }
+    }
+    for node in placed {
+        for primitive in read.get(node.mesh).into_iter().flatten().flatten() {
+            let id = i64::try_from(instances.len()).unwrap_or(i64::MAX);
+            let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
+            instances.push(Instance { id, name, matrix, extras, primitive });
+        }
+    }
+    number_objects(&mut instances);
+    let kinds = kinds_of(&instances);
+    let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::Mesh);
+    let wanted = match kind {
+        Kind::Mesh | Kind::PointCloud => kind,
+        _ => Kind::Graph,
+    };
+    if !kinds.is_empty() && !kinds.contains(&wanted) && wanted != Kind::PointCloud {
+        let found = kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>().join(", ");
+        let expected = format!("a {kind}");
+        return Err(document.file.bad_in(Class::InvalidArgument, "the scene", expected, found));
+    }
+    instances.retain(|instance| instance.primitive.kind() == wanted || kinds.len() == 1);
+    let mut geometry = join_instances(document, &instances, wanted, options)?;
+    geometry.other_kinds = kinds.into_iter().filter(|other| *other != wanted).collect();
+    geometry.left_out.extend(document.left_out(placed));
+    geometry.records.push(("gltf".to_owned(), record(document, &instances)));
+    Ok(geometry)
+}
+
+/// Takes the ids in the extras of nodes, where all have one and none twice.
+fn number_objects(instances: &mut [Instance<'_>]) {
+    let ids: Option<Vec<i64>> =
+        instances.iter().map(|one| one.extras.get("object_id")?.as_i64()).collect();
+    let Some(ids) = ids else { return };
+    let mut seen = std::collections::HashSet::new();
+    if ids.iter().all(|id| seen.insert(*id)) {
+        instances.iter_mut().zip(ids).for_each(|(one, id)| one.id = id);
+    }
+}
+
+/// What the extras of all nodes say, where it is numbers or text in all of them.
+fn object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
+    let names: Vec<String> = instances.iter().map(|one| one.name.clone()).collect();
+    let mut fields = vec![text_field("name", &names)?];
+    let first = instances.first().and_then(|one| one.extras.as_object());
+    for key in first.into_iter().flat_map(|extras| extras.keys()) {
+        if key == "object_id" || key == "name" {
+            continue;
+        }
+        let values: Option<Vec<&Json>> = instances.iter().map(|one| one.extras.get(key)).collect();
+        let Some(values) = values else { continue };
+        let whole: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
+        let real: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
+        let text: Option<Vec<String>> =
+            values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+        if let Some(whole) = whole {
+            let column = numbers(Dtype::INT64, 1, &whole, |n| n.to_le_bytes())?;
+            fields.push(Field::new(key.as_str(), column));
+        } else if let Some(real) = real {
+            let column = numbers(FLOAT64, 1, &real, |x| x.to_le_bytes())?;
+            fields.push(Field::new(key.as_str(), column));
+        } else if let Some(text) = text {
+            fields.push(text_field(key, &text)?);
+        }
+    }
+    Ok(fields)
+}
+
+fn kinds_of(instances: &[Instance<'_>]) -> Vec<Kind> {
+    let has = |kind: &Kind| instances.iter().any(|one| one.primitive.kind() == *kind);
+    [Kind::Mesh, Kind::Graph, Kind::PointCloud].into_iter().filter(has).collect()
+}
+
+fn record(document: &Document<'_>, instances: &[Instance<'_>]) -> Json {
+    let objects: Vec<Json> = instances
+        .iter()
+        .map(|one| json!({"id": one.id, "mode": one.primitive.mode, "matrix": one.matrix}))
+        .collect();
+    json!({"asset": document.json["asset"], "objects": objects})
+}
+
+fn join_instances(
+    document: &Document<'_>,
+    instances: &[Instance<'_>],
+    kind: Kind,
+    options: &ReadOptions,
+) -> Result<Geometry, ConvertError> {
+    let stays = instances
+        .iter()
+        .all(|one| one.matrix == IDENTITY && one.primitive.positions.dtype() == Dtype::FLOAT32);
+    let vertices: usize = instances.iter().map(|one| one.primitive.positions.len()).sum();
+    let elements: usize = instances.iter().map(|one| one.primitive.elements.len()).sum();
+    let bytes = vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8));
+    if u64::try_from(bytes).unwrap_or(u64::MAX) > options.memory {
+        let expected = format!("at most {} bytes of geometry", options.memory);
+        let found = format!("{vertices} vertices");
+        return Err(document.file.bad_in(Class::LimitExceeded, "the scene", expected, found));
+    }
+    let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    let mut first = 0_i64;
+    for one in instances {
+        let points = &one.primitive.positions;
+        if stays {
+            positions.extend_from_slice(points.bytes());
+        } else {
+            for row in 0..points.len() {
+                let local = [0, 1, 2].map(|axis| points.float(row, axis).unwrap_or(f64::NAN));
+                let world = one.matrix.apply(local);
+                positions.extend(world.iter().flat_map(|x| x.to_le_bytes()));
+            }
+        }
+        let turned = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
+        for element in
+            one.primitive.elements.chunks(usize::try_from(one.primitive.width).unwrap_or(1))
+        {
+            let vertex = |at: &u32| i64::from(*at) + first;
+            match element {
+                [a, b, c] if turned => rows.extend([a, c, b].map(vertex)),
+                all => rows.extend(all.iter().map(vertex)),
+            }
+        }
+        owners.extend(std::iter::repeat_n(Some(ObjectId(one.id)), points.len()));
+        first += i64::try_from(points.len()).unwrap_or(0);
+    }
+    let dtype = if stays { Dtype::FLOAT32 } else { FLOAT64 };
+    let mut geometry = Geometry::new(kind, column(dtype, 3, positions)?);
+    geometry.unit = Some("meter");
+    geometry.owners = VertexOwners::Each(owners);
+    join_attributes(instances, &mut geometry)?;
+    if kind != Kind::PointCloud {
+        let width = if kind == Kind::Mesh { 3 } else { 2 };
+        geometry.elements =
+            Some((numbers(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
+    }
+    geometry.objects = instances.iter().map(|one| ObjectId(one.id)).collect();
+    geometry.object_fields = object_fields(instances)?;
+    Ok(geometry)
+}
+
+/// Attributes of all instances; where one has none, they are NaN, or 0 with a note.
+fn join_attributes(
+    instances: &[Instance<'_>],
+    geometry: &mut Geometry,
+) -> Result<(), ConvertError> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in instances.iter().flat_map(|one| &one.primitive.attributes) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let find = |one: &Instance<'_>| {
+            let found = one.primitive.attributes.iter().find(|(known, _)| known == name);
+            found.map(|(_, values)| values.clone())
+        };
+        let Some(like) = instances.iter().find_map(find) else { continue };
+        let missing = match like.dtype().kind {
+            DtypeKind::Float => f32::NAN.to_le_bytes().to_vec(),
+            _ => vec![0; usize::try_from(like.dtype().size).unwrap_or(1)],
+        };
+        let (mut bytes, mut gaps, mut others) = (Vec::new(), 0, 0);
+        for one in instances {
+            let same =
+                |values: &Column| (values.dtype(), values.width()) == (like.dtype(), like.width());
+            match find(one) {
+                Some(values) if same(&values) => bytes.extend_from_slice(values.bytes()),
+                found => {
+                    let count = one.primitive.positions.len();
+                    let row = missing.repeat(usize::try_from(like.width()).unwrap_or(1));
+                    bytes.extend_from_slice(&row.repeat(count));
+                    if found.is_some() { others += 1 } else { gaps += 1 }
+                }
+            }
+        }
+        if gaps > 0 {
+            let value = if like.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
+            let note = format!("{name} of {gaps} objects that have none is {value}");
+            geometry.left_out.push(note);
+        }
+        if others > 0 {
+            geometry.left_out.push(format!("{name} of {others} objects where it has another type"));
+        }
+        geometry.fields.push(Field::new(name, column(like.dtype(), like.width(), bytes)?));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

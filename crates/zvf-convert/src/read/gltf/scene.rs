@@ -1,0 +1,132 @@
+//! The tree of nodes, walked without recursion; each node once.
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+
+use super::accessor::{Document, as_index};
+use crate::ConvertError;
+
+/// A matrix of four rows.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub(super) struct Matrix([[f64; 4]; 4]);
+
+pub(super) const IDENTITY: Matrix = Matrix([
+    [1.0, 0.0, 0.0, 0.0],
+    [0.0, 1.0, 0.0, 0.0],
+    [0.0, 0.0, 1.0, 0.0],
+    [0.0, 0.0, 0.0, 1.0],
+]);
+
+impl Matrix {
+    fn from_node(node: &Json) -> Self {
+        let numbers = |key: &str| -> Option<Vec<f64>> {
+            node.get(key)?.as_array()?.iter().map(Json::as_f64).collect()
+        };
+        if let Some(columns) = numbers("matrix").filter(|matrix| matrix.len() == 16) {
+            let mut rows = [[0.0; 4]; 4];
+            for (at, value) in columns.into_iter().enumerate() {
+                rows[at % 4][at / 4] = value;
+            }
+            return Self(rows);
+        }
+        let triple = |key: &str, default: f64| match numbers(key).as_deref() {
+            Some([x, y, z]) => [*x, *y, *z],
+            _ => [default; 3],
+        };
+        let (move_by, scale) = (triple("translation", 0.0), triple("scale", 1.0));
+        let [x, y, z, w] = match numbers("rotation").as_deref() {
+            Some([x, y, z, w]) => [*x, *y, *z, *w],
+            _ => [0.0, 0.0, 0.0, 1.0],
+        };
+        let turn = [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+            [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+            [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+        ];
+        let mut rows = IDENTITY.0;
+        for (row, (turned, offset)) in rows.iter_mut().zip(turn.iter().zip(move_by)) {
+            *row = [turned[0] * scale[0], turned[1] * scale[1], turned[2] * scale[2], offset];
+        }
+        Self(rows)
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        let mut rows = [[0.0; 4]; 4];
+        for (row, left) in rows.iter_mut().zip(&self.0) {
+            for (column, value) in row.iter_mut().enumerate() {
+                *value = left.iter().zip(&other.0).map(|(x, below)| x * below[column]).sum();
+            }
+        }
+        Self(rows)
+    }
+
+    pub(super) fn apply(&self, [x, y, z]: [f64; 3]) -> [f64; 3] {
+        let [a, b, c, _] = self.0;
+        [a, b, c].map(|row| row[0] * x + row[1] * y + row[2] * z + row[3])
+    }
+
+    pub(super) fn determinant(&self) -> f64 {
+        let [a, b, c, _] = self.0;
+        a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
+            + a[2] * (b[0] * c[1] - b[1] * c[0])
+    }
+}
+
+/// A mesh at a node.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) name: String,
+    pub(super) mesh: usize,
+    pub(super) matrix: Matrix,
+    pub(super) extras: Json,
+}
+
+/// The meshes of the default scene, or of the first, depth first.
+pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError> {
+    let nodes = document.array("nodes");
+    let scene = document.json.get("scene").map_or(Some(0), as_index);
+    let scenes = document.array("scenes");
+    let bad = |class, expected: String, found: String| {
+        document.file.bad_in(class, "nodes", expected, found)
+    };
+    let scene = match scene.and_then(|at| scenes.get(at)) {
+        Some(scene) => scene,
+        None if document.json.get("scene").is_none() => return Ok(Vec::new()),
+        None => {
+            let expected = format!("a scene below {}", scenes.len());
+            return Err(bad(Class::OutOfBounds, expected, document.json["scene"].to_string()));
+        }
+    };
+    let mut seen = vec![false; nodes.len()];
+    let mut stack = Vec::new();
+    push_children(&mut stack, &scene["nodes"], IDENTITY);
+    let mut placed = Vec::new();
+    while let Some((index, above)) = stack.pop() {
+        let found = as_index(&index).and_then(|at| Some((at, nodes.get(at)?)));
+        let Some((at, node)) = found else {
+            let expected = format!("a node below {}", nodes.len());
+            return Err(bad(Class::OutOfBounds, expected, index.to_string()));
+        };
+        if let Some(flag) = seen.get_mut(at)
+            && std::mem::replace(flag, true)
+        {
+            let expected = "nodes with one parent each".to_owned();
+            return Err(bad(Class::Duplicate, expected, format!("node {at} twice")));
+        }
+        let matrix = above.times(&Matrix::from_node(node));
+        if let Some(mesh) = node.get("mesh") {
+            let Some(mesh) = as_index(mesh) else {
+                return Err(bad(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
+            };
+            let name = node["name"].as_str().unwrap_or_default().to_owned();
+            placed.push(Placed { name, mesh, matrix, extras: node["extras"].clone() });
+        }
+        push_children(&mut stack, &node["children"], matrix);
+    }
+    Ok(placed)
+}
+
+fn push_children(stack: &mut Vec<(Json, Matrix)>, children: &Json, above: Matrix) {
+    let children = children.as_array().into_iter().flatten().rev();
+    stack.extend(children.map(|child| (child.clone(), above)));
+}

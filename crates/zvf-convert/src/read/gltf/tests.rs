@@ -1,0 +1,114 @@
+//! Tests of glTF and GLB files.
+
+use super::*;
+use crate::read::golden;
+
+#[test]
+fn golden_files() {
+    let expected = golden::expected("gltf");
+    for (name, facts) in expected["files"].as_object().unwrap() {
+        let path = golden::folder("gltf").join(name);
+        let mut bytes = Bytes::open(&path).unwrap();
+        bytes.is(Format::Gltf);
+        let options = ReadOptions::default();
+        let file = WholeFile::read(bytes, &options).unwrap();
+        let document =
+            Document::parse(&file, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let placed = scene::walk(&document).unwrap();
+        compare(name, &document, &placed, facts);
+    }
+    golden::check_broken("gltf", &expected, |path| {
+        let mut bytes = Bytes::open(path)?;
+        bytes.is(Format::Gltf);
+        open(bytes, &ReadOptions::default()).map(drop)
+    });
+}
+
+fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json) {
+    let mut wanted = facts["primitives"].as_array().unwrap().iter();
+    for node in placed {
+        let mesh = &document.array("meshes")[node.mesh];
+        for (at, primitive) in mesh["primitives"].as_array().unwrap().iter().enumerate() {
+            let read = read_primitive(document, node.mesh, at, primitive);
+            let read = read.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let facts = wanted.next().unwrap();
+            assert_eq!(facts["mode"], read.mode, "{name}");
+            assert_eq!(facts["vertices"], read.positions.len(), "{name}");
+            if facts["stored"] != "float64" {
+                let local = &facts["local"];
+                let values =
+                    (0..read.positions.len()).flat_map(|row| (0..3).map(move |c| (row, c)));
+                let bytes: Vec<u8> = values
+                    .flat_map(|(row, c)| read.positions.float(row, c).unwrap().to_le_bytes())
+                    .collect();
+                assert_eq!(local["sha256"], golden::sha256(&bytes), "{name}: local");
+                if facts["elements"]["sha256"].is_string() {
+                    let bytes = read.elements.iter().flat_map(|row| i64::from(*row).to_le_bytes());
+                    let bytes: Vec<u8> = bytes.collect();
+                    assert_eq!(
+                        facts["elements"]["sha256"],
+                        golden::sha256(&bytes),
+                        "{name} {read:?}"
+                    );
+                }
+            }
+            assert_eq!(facts["elements"]["width"], read.width, "{name}");
+            for column in facts["attributes"].as_array().unwrap() {
+                let wanted = column["name"].as_str().unwrap();
+                let (_, values) =
+                    read.attributes.iter().find(|(known, _)| known == wanted).unwrap();
+                let field = Field::new(wanted, values.clone());
+                golden::Gathered::from_field(&field).compare(&format!("{name}: {wanted}"), column);
+            }
+        }
+    }
+    assert!(wanted.next().is_none(), "{name}");
+}
+
+#[test]
+fn the_world_and_its_mirrors() {
+    let expected = golden::expected("gltf");
+    for name in
+        ["nodes.gltf", "scene.glb", "parts.gltf", "interleaved.glb", "quantized.glb", "draco.glb"]
+    {
+        let path = golden::folder("gltf").join(name);
+        let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
+        read.compare(name, &expected["files"][name]);
+        let objects = expected["files"][name]["objects"]["count"].as_u64().unwrap();
+        assert_eq!(read.objects.len() as u64, objects, "{name}");
+    }
+    let path = golden::folder("gltf").join("nodes.gltf");
+    let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
+    let turned = &read.elements[..3];
+    let plain: Vec<i64> = read.elements[12..15].iter().map(|row| row - 12).collect();
+    assert_eq!(turned, [plain[0], plain[2], plain[1]]);
+    assert_eq!(read.left_out, ["1 nodes of no scene"]);
+}
+
+#[test]
+fn a_mesh_may_stand_at_many_nodes_but_not_at_too_many() {
+    let mesh = r#""meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
+        "accessors": [{"componentType": 5126, "type": "VEC3", "count": 30000}]"#;
+    let nodes: Vec<String> = (0..400).map(|_| r#"{"mesh": 0}"#.to_owned()).collect();
+    let numbers: Vec<String> = (0..400).map(|node| node.to_string()).collect();
+    let text = format!(
+        r#"{{"asset": {{"version": "2.0"}}, {mesh}, "nodes": [{}], "scenes": [{{"nodes": [{}]}}]}}"#,
+        nodes.join(","),
+        numbers.join(",")
+    );
+    let bytes = Bytes::new(Box::new(std::io::Cursor::new(text.into_bytes())), None);
+    let error = open(bytes, &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.class(), Class::LimitExceeded, "{error}");
+}
+
+#[test]
+fn a_tree_of_any_depth_is_walked() {
+    let nodes: Vec<String> =
+        (1..8000).map(|child| format!(r#"{{"children": [{child}]}}"#)).collect();
+    let text = format!(
+        r#"{{"asset": {{"version": "2.0"}}, "nodes": [{}, {{}}], "scenes": [{{"nodes": [0]}}]}}"#,
+        nodes.join(",")
+    );
+    let bytes = Bytes::new(Box::new(std::io::Cursor::new(text.into_bytes())), None);
+    assert_eq!(open(bytes, &ReadOptions::default()).unwrap().count(), 0);
+}

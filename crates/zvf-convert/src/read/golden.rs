@@ -1,0 +1,287 @@
+//! Tests: files of stock libraries in `testdata/formats`, and what `expected.json` beside them says.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
+use zvf_metadata::DtypeKind;
+use zvf_model::{Field, Kind, ObjectId, Value};
+
+use super::{Input, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+
+/// The folder of the files of `format`.
+pub(crate) fn folder(format: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(format)
+}
+
+/// What `expected.json` of `format` says.
+pub(crate) fn expected(format: &str) -> Json {
+    let text = std::fs::read_to_string(folder(format).join("expected.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Reads all good and all broken files of `format`, and compares.
+pub(crate) fn check(format: &str) {
+    let expected = expected(format);
+    check_good(format, &expected);
+    check_broken(format, &expected, |path| {
+        Collected::read(path, &ReadOptions::default()).map(drop)
+    });
+}
+
+/// Reads all good files of `format` that hold vertices, and compares.
+pub(crate) fn check_good(format: &str, expected: &Json) {
+    for (name, facts) in expected["files"].as_object().unwrap() {
+        let path = folder(format).join(name);
+        if path.exists() && facts["kind"] != "data" {
+            let read = Collected::read(&path, &ReadOptions::default())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            read.compare(name, facts);
+        }
+    }
+}
+
+/// Reads all broken files of `format` with `read`.
+pub(crate) fn check_broken(
+    format: &str,
+    expected: &Json,
+    read: impl Fn(&Path) -> Result<(), ConvertError>,
+) {
+    let mut faults = Vec::new();
+    for (name, facts) in expected["broken"].as_object().unwrap() {
+        let path = folder(format).join(name);
+        if !path.exists() {
+            continue;
+        }
+        match (read(&path), facts["expect"].as_str().unwrap()) {
+            (Ok(()), "reject") => faults.push(format!("{name}: read, and should be refused")),
+            (Ok(()), _) => {}
+            (Err(error), "accept") => faults.push(format!("{name}: {error}")),
+            (Err(error), _) => {
+                let class = error.class().to_string();
+                let classes = facts["classes"].as_array().unwrap();
+                if !classes.iter().any(|known| known == class.as_str()) {
+                    faults.push(format!("{name}: {error}; not one of {classes:?}"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// All that a file holds.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    pub(crate) kind: Kind,
+    pub(crate) axes: usize,
+    pub(crate) unit: Option<String>,
+    pub(crate) positions: Vec<f64>, // row by row
+    pub(crate) fields: Vec<Gathered>,
+    pub(crate) owners: Vec<Option<ObjectId>>,
+    pub(crate) lengths: Vec<i64>, // of the parts of chains; a part that goes on is one
+    pub(crate) elements: Vec<i64>,
+    pub(crate) width: usize,
+    pub(crate) element_fields: Vec<Gathered>,
+    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) object_fields: Vec<Gathered>,
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A column put together.
+#[derive(Clone, Debug)]
+pub(crate) struct Gathered {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) width: u32,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) text: Vec<Value>, // of text and categories
+}
+
+impl Gathered {
+    pub(crate) fn from_field(field: &Field) -> Self {
+        let mut all = Vec::new();
+        Self::push_all(&mut all, std::slice::from_ref(field));
+        all.remove(0)
+    }
+
+    fn push_all(all: &mut Vec<Self>, fields: &[Field]) {
+        for field in fields {
+            let name = field.name.to_string();
+            let at = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+                let dtype = field.column.dtype().to_string();
+                let width = field.column.width();
+                all.push(Self { name, dtype, width, bytes: Vec::new(), text: Vec::new() });
+                all.len() - 1
+            });
+            all[at].bytes.extend_from_slice(field.column.bytes());
+            if field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text {
+                let rows = 0..field.column.len();
+                all[at].text.extend(rows.map(|row| field.value(row, 0).unwrap()));
+            }
+        }
+    }
+
+    /// The digest of its values in the form of `expected.json`.
+    fn digest(&self) -> String {
+        if !self.text.is_empty() {
+            let mut all = Vec::new();
+            for value in &self.text {
+                let Value::Text(text) = value else {
+                    all.extend_from_slice(&[0xff; 4]);
+                    continue;
+                };
+                all.extend_from_slice(&u32::try_from(text.len()).unwrap().to_le_bytes());
+                all.extend_from_slice(text.as_bytes());
+            }
+            return sha256(&all);
+        }
+        let mut bytes = self.bytes.clone();
+        match &*self.dtype {
+            "float32" => {
+                for one in bytes.as_chunks_mut::<4>().0 {
+                    if f32::from_le_bytes(*one).is_nan() {
+                        *one = 0x7fc0_0000_u32.to_le_bytes();
+                    }
+                }
+            }
+            "float64" => {
+                for one in bytes.as_chunks_mut::<8>().0 {
+                    if f64::from_le_bytes(*one).is_nan() {
+                        *one = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
+                    }
+                }
+            }
+            _ => {}
+        }
+        sha256(&bytes)
+    }
+
+    /// Compares it with what is expected of a column.
+    pub(crate) fn compare(&self, place: &str, facts: &Json) {
+        let text = !self.text.is_empty() || self.dtype.starts_with("<U");
+        if !text {
+            assert_eq!(facts["dtype"], *self.dtype, "{place}");
+        }
+        assert_eq!(facts["sha256"], self.digest(), "{place}");
+    }
+}
+
+impl Collected {
+    pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Self, ConvertError> {
+        Self::gather(super::open(Input::path(path), None, options)?)
+    }
+
+    pub(crate) fn gather(reader: Reader) -> Result<Self, ConvertError> {
+        let header = reader.header().clone();
+        let mut all = Self {
+            kind: header.kind,
+            axes: header.axes.len(),
+            unit: header.unit().map(str::to_owned),
+            positions: Vec::new(),
+            fields: Vec::new(),
+            owners: Vec::new(),
+            lengths: Vec::new(),
+            elements: Vec::new(),
+            width: 0,
+            element_fields: Vec::new(),
+            objects: Vec::new(),
+            object_fields: Vec::new(),
+            left_out: header.left_out.clone(),
+        };
+        Gathered::push_all(&mut all.fields, &header.fields);
+        Gathered::push_all(&mut all.object_fields, &header.object_fields);
+        if let Some(elements) = &header.elements {
+            Gathered::push_all(&mut all.element_fields, &elements.fields);
+            all.width = elements.width.unwrap_or(0) as usize;
+        }
+        for piece in reader {
+            all.push(piece?);
+        }
+        Ok(all)
+    }
+
+    fn push(&mut self, piece: Piece) {
+        match piece {
+            Piece::Vertices(batch) => {
+                let rows = 0..batch.len();
+                let axes = 0..self.axes;
+                let values = rows.flat_map(|row| axes.clone().map(move |axis| (row, axis)));
+                let value = |(row, axis)| batch.positions().float(row, axis).unwrap();
+                self.positions.extend(values.map(value));
+                Gathered::push_all(&mut self.fields, batch.fields());
+                self.owners.extend_from_slice(batch.vertex_objects().unwrap_or_default());
+                for part in batch.parts().iter() {
+                    self.lengths.push(part.rows.len() as i64);
+                    self.owners.extend(part.rows.map(|_| Some(part.object)));
+                }
+            }
+            Piece::Elements { rows, fields } => {
+                let values = rows.bytes().as_chunks::<8>().0;
+                self.elements.extend(values.iter().map(|row| i64::from_le_bytes(*row)));
+                self.width = rows.width() as usize;
+                Gathered::push_all(&mut self.element_fields, &fields);
+            }
+            Piece::Objects { ids, fields } => {
+                self.objects.extend(ids);
+                Gathered::push_all(&mut self.object_fields, &fields);
+            }
+            Piece::Groups { .. } => {}
+        }
+    }
+
+    /// Compares all that `facts` say of the file `name`.
+    pub(crate) fn compare(&self, name: &str, facts: &Json) {
+        if facts["vertices"].is_object() {
+            self.compare_positions(name, &facts["vertices"]);
+        }
+        if let Some(links) = facts["links"].as_object() {
+            let bytes: Vec<u8> = self.elements.iter().flat_map(|row| row.to_le_bytes()).collect();
+            assert_eq!(links["count"], self.elements.len() / self.width.max(1), "{name}: links");
+            assert_eq!(links["sha256"], sha256(&bytes), "{name}: links");
+        }
+        if let Some(count) = facts["objects"]["count"].as_u64().filter(|_| !self.objects.is_empty())
+        {
+            assert_eq!(self.objects.len() as u64, count, "{name}: objects");
+        }
+        let columns = [
+            ("vertex_attributes", &self.fields),
+            ("object_attributes", &self.object_fields),
+            ("link_attributes", &self.element_fields),
+        ];
+        for (key, fields) in columns {
+            for column in facts[key].as_array().into_iter().flatten() {
+                let column_name = column["name"].as_str().unwrap();
+                let field = fields.iter().find(|field| field.name == column_name);
+                let field = field.unwrap_or_else(|| panic!("{name}: no {column_name}: {fields:?}"));
+                field.compare(&format!("{name}: {key} {column_name}"), column);
+            }
+        }
+    }
+
+    fn compare_positions(&self, name: &str, facts: &Json) {
+        let axes = usize::try_from(facts["axes"].as_u64().unwrap()).unwrap();
+        assert_eq!(facts["count"], self.positions.len() / axes, "{name}: vertices");
+        if facts["exact"] == true {
+            let mut bytes = Vec::new();
+            for x in &self.positions {
+                let x = if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { *x };
+                bytes.extend_from_slice(&x.to_le_bytes());
+            }
+            assert_eq!(facts["sha256"], sha256(&bytes), "{name}: positions");
+        }
+        let tolerance = facts["tolerance"].as_f64().unwrap_or(0.0);
+        for (row, wanted) in facts["rows"].as_object().into_iter().flatten() {
+            let start = row.parse::<usize>().unwrap() * axes;
+            let found = &self.positions[start..start + axes];
+            for (wanted, found) in wanted.as_array().unwrap().iter().zip(found) {
+                let Some(wanted) = wanted.as_f64() else { continue };
+                assert!((wanted - found).abs() <= tolerance, "{name}: row {row}: {found} {wanted}");
+            }
+        }
+    }
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

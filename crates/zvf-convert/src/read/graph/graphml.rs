@@ -1,0 +1,280 @@
+//! GraphML: keys, nodes and edges in XML.
+//!
+//! ```text
+//! key     id, for (node, edge, graph, all), attr.name, attr.type, a default
+//! graph   edgedefault; node id with data; edge source, target, directed with data
+//! ```
+//!
+//! Edges may stand before their nodes. A default holds for all that have no data of the key. Edges to nodes that
+//! are not there, nodes that are there twice, nested graphs and edges of more than two nodes are refused. What is
+//! said of the graph, and whether it is directed, goes to the header record `graph`.
+
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+
+use super::{Attribute, Graph, ValueKind};
+use crate::ConvertError;
+use crate::read::geometry::{Geometry, WholeFile, text_field};
+use crate::read::input::Bytes;
+use crate::read::values::column;
+use crate::read::xml::{Element, Node, Xml};
+use crate::read::{Format, ReadOptions, Reader};
+use zvf_metadata::DtypeKind;
+use zvf_model::Field;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = WholeFile::read(bytes, options)?;
+    parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Graphml, options)
+}
+
+/// A document as it is.
+#[derive(Debug, Default)]
+pub(super) struct GraphDocument {
+    pub(super) graph: Graph,
+    keys: Vec<Key>,
+    is_directed: bool,
+    record: Map<String, Json>,
+    edge_ids: Vec<Option<String>>,
+    directions: Vec<bool>,
+    left_out: Vec<String>,
+}
+
+/// What a key means.
+#[derive(Debug)]
+struct Key {
+    id: String,
+    name: String,
+    node: Option<usize>, // the attribute of nodes
+    edge: Option<usize>,
+    graph: bool,
+}
+
+/// What data belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Node,
+    Edge,
+    Graph,
+}
+
+pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
+    let mut document = GraphDocument::default();
+    let mut xml = Xml::new(file, file.text()?);
+    let (mut inside, mut graphs) = (false, 0);
+    loop {
+        match xml.next()? {
+            Node::Start(element) => match (local(&element.name), inside) {
+                ("graphml", false) => inside = true,
+                (name, false) => {
+                    let found = format!("<{name}>");
+                    return Err(file.bad_at(Class::BadMagic, element.at, "<graphml>", found));
+                }
+                ("key", _) => document.read_key(&mut xml, &element)?,
+                ("graph", _) => {
+                    graphs += 1;
+                    if graphs > 1 {
+                        return Err(xml.bad(Class::Unsupported, "one graph", "a second one"));
+                    }
+                    document.is_directed = element.get("edgedefault") == Some("directed");
+                }
+                ("node", _) => document.read_node(&mut xml, &element)?,
+                ("edge", _) => document.read_edge(&mut xml, &element)?,
+                ("data", _) => document.read_graph_data(&mut xml, &element)?,
+                ("hyperedge", _) => {
+                    return Err(xml.bad(Class::Unsupported, "edges of two nodes", "a hyperedge"));
+                }
+                _ => xml.skip_element()?,
+            },
+            Node::Text(_) | Node::End(_) => {}
+            Node::Done => return Ok(document),
+        }
+    }
+}
+
+fn local(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or(name)
+}
+
+impl GraphDocument {
+    fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+        let id = element.get("id").unwrap_or_default().to_owned();
+        let name = element.get("attr.name").unwrap_or(&id).to_owned();
+        let kind = match element.get("attr.type") {
+            Some("boolean") => ValueKind::Bool,
+            Some("int") => ValueKind::Int32,
+            Some("long") => ValueKind::Int64,
+            Some("float") => ValueKind::Float32,
+            Some("double") => ValueKind::Float64,
+            Some("string") | None => ValueKind::Text,
+            Some(other) => {
+                let expected = "boolean, int, long, float, double or string";
+                return Err(xml.bad(Class::BadTag, expected, format!("{other:?}")));
+            }
+        };
+        if self.keys.iter().any(|key| key.id == id) {
+            return Err(xml.bad(
+                Class::Duplicate,
+                "keys of different ids",
+                format!("{id:?} twice"),
+            ));
+        }
+        let mut default = None;
+        loop {
+            match xml.next()? {
+                Node::Start(inner) if local(&inner.name) == "default" => {
+                    default = Some(xml.text_of_element()?);
+                }
+                Node::Start(_) => xml.skip_element()?,
+                Node::End(end) if local(&end) == "key" => break,
+                Node::Text(_) | Node::End(_) => {}
+                Node::Done => break,
+            }
+        }
+        let scope = element.get("for").unwrap_or("all");
+        let add = |table: &mut super::Table| {
+            table.columns.push(Attribute::new(name.clone(), kind, default.clone()));
+            table.columns.len() - 1
+        };
+        let all = scope == "all";
+        let node = (all || scope == "node").then(|| add(&mut self.graph.nodes));
+        let edge = (all || scope == "edge").then(|| add(&mut self.graph.edges));
+        self.keys.push(Key { id, name, node, edge, graph: all || scope == "graph" });
+        Ok(())
+    }
+
+    fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+        let Some(id) = element.get("id") else {
+            return Err(xml.bad(Class::NotFound, "the id of a node", "none"));
+        };
+        if !self.graph.push_node(id) {
+            let shown: String = id.chars().take(60).collect();
+            return Err(xml.bad(Class::Duplicate, "each node once", format!("{shown:?} twice")));
+        }
+        self.read_data(xml, "node", Owner::Node)?;
+        self.graph.nodes.end_row().map_err(|wrong| bad_value(xml, wrong))
+    }
+
+    fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+        let (Some(source), Some(target)) = (element.get("source"), element.get("target")) else {
+            return Err(xml.bad(Class::NotFound, "source and target of an edge", "one of them"));
+        };
+        let ends = [self.graph.intern(source), self.graph.intern(target)];
+        self.graph.ends.push(ends);
+        self.edge_ids.push(element.get("id").map(str::to_owned));
+        self.directions.push(match element.get("directed") {
+            Some("true" | "1") => true,
+            Some("false" | "0") => false,
+            Some(other) => {
+                return Err(xml.bad(Class::Encoding, "true or false", format!("{other:?}")));
+            }
+            None => self.is_directed,
+        });
+        self.read_data(xml, "edge", Owner::Edge)?;
+        self.graph.edges.end_row().map_err(|wrong| bad_value(xml, wrong))
+    }
+
+    /// Reads the data of a node or an edge up to its end.
+    fn read_data(
+        &mut self,
+        xml: &mut Xml<'_>,
+        name: &str,
+        owner: Owner,
+    ) -> Result<(), ConvertError> {
+        loop {
+            match xml.next()? {
+                Node::Start(inner) => match local(&inner.name) {
+                    "data" => self.read_value(xml, &inner, owner)?,
+                    "graph" => {
+                        let expected = "nodes without graphs inside";
+                        return Err(xml.bad(Class::Unsupported, expected, "a nested graph"));
+                    }
+                    _ => xml.skip_element()?,
+                },
+                Node::End(end) if local(&end) == name => return Ok(()),
+                Node::Text(_) | Node::End(_) => {}
+                Node::Done => return Ok(()),
+            }
+        }
+    }
+
+    fn read_graph_data(
+        &mut self,
+        xml: &mut Xml<'_>,
+        element: &Element,
+    ) -> Result<(), ConvertError> {
+        self.read_value(xml, element, Owner::Graph)
+    }
+
+    fn read_value(
+        &mut self,
+        xml: &mut Xml<'_>,
+        element: &Element,
+        owner: Owner,
+    ) -> Result<(), ConvertError> {
+        let id = element.get("key").unwrap_or_default();
+        let Some(key) = self.keys.iter().find(|key| key.id == id) else {
+            let shown: String = id.chars().take(60).collect();
+            let expected = "a key that is declared";
+            return Err(xml.bad(Class::NotFound, expected, format!("{shown:?}")));
+        };
+        let value = xml.text_of_element()?;
+        let attribute = match owner {
+            Owner::Node => key.node.and_then(|at| self.graph.nodes.columns.get_mut(at)),
+            Owner::Edge => key.edge.and_then(|at| self.graph.edges.columns.get_mut(at)),
+            Owner::Graph => {
+                if key.graph {
+                    self.record.insert(key.name.clone(), Json::String(value));
+                }
+                return Ok(());
+            }
+        };
+        let Some(attribute) = attribute else {
+            let found = format!("the key {:?} of something else", key.name);
+            return Err(xml.bad(Class::BadTag, format!("a key for a {owner:?}"), found));
+        };
+        if attribute.pending.replace(value).is_some() {
+            let found = format!("{:?} twice", key.name);
+            return Err(xml.bad(Class::Duplicate, "each key once", found));
+        }
+        Ok(())
+    }
+
+    fn into_geometry(
+        mut self,
+        file: &WholeFile,
+        options: &ReadOptions,
+    ) -> Result<Geometry, ConvertError> {
+        let rows = self.resolve(file)?;
+        let mut geometry =
+            std::mem::take(&mut self.graph).into_geometry(&rows, options, "GraphML")?;
+        if let Some((_, fields)) = &mut geometry.elements {
+            if self.edge_ids.iter().any(Option::is_some) {
+                let ids = self.edge_ids.into_iter().map(Option::unwrap_or_default);
+                fields.push(text_field("edge_id", &ids.collect::<Vec<_>>())?);
+            }
+            if self.directions.iter().any(|directed| *directed != self.is_directed) {
+                let flags = self.directions.iter().map(|directed| u8::from(*directed)).collect();
+                let bool = crate::read::dtype(DtypeKind::Bool, 1);
+                fields.push(Field::new("directed", column(bool, 1, flags)?));
+            }
+        }
+        let record = json!({"directed": self.is_directed, "data": self.record});
+        geometry.records.push(("graph".to_owned(), record));
+        geometry.left_out.extend(self.left_out);
+        Ok(geometry)
+    }
+
+    pub(super) fn resolve(&self, file: &WholeFile) -> Result<Vec<i64>, ConvertError> {
+        self.graph.resolve().map_err(|(edge, name)| {
+            let shown: String = name.chars().take(60).collect();
+            let place = format!("edge {edge}");
+            file.bad_in(Class::NotFound, place, "a node that is there", format!("{shown:?}"))
+        })
+    }
+}
+
+fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> ConvertError {
+    let shown: String = text.chars().take(40).collect();
+    let expected = format!("{} for {name:?}", kind.dtype());
+    xml.bad(Class::Encoding, expected, format!("{shown:?}"))
+}

@@ -1,0 +1,92 @@
+//! Tests of graphs read from GraphML and lists of edges.
+
+use serde_json::Value as Json;
+
+use super::*;
+use crate::read::geometry::WholeFile;
+use crate::read::golden::{self, Gathered};
+use crate::read::{Bytes, Format};
+
+fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
+    let mut bytes = Bytes::open(path)?;
+    bytes.is(format);
+    WholeFile::read(bytes, &ReadOptions::default())
+}
+
+fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
+    assert_eq!(facts["node_count"], graph.node_names.len(), "{name}");
+    let bytes: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
+    assert_eq!(facts["links"]["sha256"], golden::sha256(&bytes), "{name}: links");
+    if facts["ids"]["dtype"] == "string" && !graph.node_names.is_empty() {
+        let ids = text_field("id", &graph.node_names).unwrap();
+        Gathered::from_field(&ids).compare(&format!("{name}: ids"), &facts["ids"]);
+    }
+    let tables = [("vertex_attributes", graph.nodes), ("link_attributes", graph.edges)];
+    for (key, table) in tables {
+        let fields = table.into_fields().unwrap();
+        for column in facts[key].as_array().into_iter().flatten() {
+            let wanted = column["name"].as_str().unwrap();
+            let field = fields.iter().find(|field| *field.name == *wanted);
+            let field = field.unwrap_or_else(|| panic!("{name}: no {wanted}: {fields:?}"));
+            Gathered::from_field(field).compare(&format!("{name}: {wanted}"), column);
+        }
+    }
+}
+
+#[test]
+fn golden_files_of_graphml() {
+    let expected = golden::expected("graphml");
+    let read = |path: &std::path::Path| {
+        let file = read_file(path, Format::Graphml)?;
+        let document = graphml::parse(&file)?;
+        let rows = document.resolve(&file)?;
+        Ok((document.graph, rows))
+    };
+    for (name, facts) in expected["files"].as_object().unwrap() {
+        let path = golden::folder("graphml").join(name);
+        let (graph, rows) =
+            read(&path).unwrap_or_else(|error: ConvertError| panic!("{name}: {error}"));
+        compare(name, graph, &rows, facts);
+        if facts["vertices"].is_object() {
+            let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
+            read.compare(name, facts);
+        }
+    }
+    golden::check_broken("graphml", &expected, |path| read(path).map(drop));
+}
+
+#[test]
+fn golden_files_of_edge_lists() {
+    let expected = golden::expected("edgelist");
+    let read = |path: &std::path::Path| {
+        let file = read_file(path, Format::Edgelist)?;
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let nodes = name.strip_suffix(".edges.csv").map(|stem| {
+            read_file(&path.with_file_name(format!("{stem}.nodes.csv")), Format::Edgelist)
+        });
+        edges::parse(&file, nodes.transpose()?.as_ref())
+    };
+    for (name, facts) in expected["files"].as_object().unwrap() {
+        let path = golden::folder("edgelist").join(name);
+        let (graph, rows) = read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        compare(name, graph, &rows, facts);
+        if facts["vertices"].is_object() {
+            let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
+            read.compare(name, facts);
+        }
+    }
+    golden::check_broken("edgelist", &expected, |path| read(path).map(drop));
+}
+
+#[test]
+fn a_graph_without_positions_is_refused_with_the_names_there_are() {
+    let path = golden::folder("graphml").join("igraph.graphml");
+    let columns = crate::read::ColumnRoles { positions: vec!["u".into()], ..Default::default() };
+    let options = ReadOptions { columns, ..ReadOptions::default() };
+    let error = golden::Collected::read(&path, &options).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "InvalidArgument in GraphML, the nodes: expected a position \"u\", found the attributes \
+         x, y, z, label; name the attributes that are positions, or give a table of nodes"
+    );
+}

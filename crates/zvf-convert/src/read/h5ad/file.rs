@@ -1,0 +1,312 @@
+//! What is asked of an HDF5 file, each answer checked.
+
+use hdf5_pure::{DType, File, VlenStringReadOptions};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+
+use super::NAME;
+use crate::error::{BadInput, Place};
+use crate::read::input::Bytes;
+use crate::read::source::{Numbers, Source};
+use crate::{ConvertError, isolate};
+
+/// A file whose superblock was read.
+pub(super) struct H5 {
+    file: File,
+}
+
+/// What lies under a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Missing,
+    Group,
+    Dataset,
+}
+
+fn bad(class: Class, path: &str, expected: &str, found: impl Into<String>) -> ConvertError {
+    BadInput::new(class, NAME, Place::Named(path.to_owned()), expected, found).into()
+}
+
+impl H5 {
+    pub(super) fn open(bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
+        let path = bytes.path().map(std::path::Path::to_owned);
+        let mut source = Source::open(bytes, memory)?;
+        check_superblock(&mut source)?;
+        let file = match (source.into_parts(), path) {
+            (Ok(_), Some(path)) => isolate::catch(|| File::open_streaming(path)),
+            (Ok(_), None) => return Err(bad(Class::NotFound, "the file", "a path", "none")),
+            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
+        };
+        let file = file.map_err(|panic| bad(Class::Codec, "the superblock", "HDF5", panic))?;
+        let file =
+            file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
+        Ok(Self { file })
+    }
+
+    pub(super) fn bad(
+        &self,
+        class: Class,
+        path: &str,
+        expected: &str,
+        found: String,
+    ) -> ConvertError {
+        bad(class, path, expected, found)
+    }
+
+    /// Asks something of the file; a fault and a panic are those of what lies under `path`.
+    fn ask<T>(
+        &self,
+        path: &str,
+        ask: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
+    ) -> Result<T, ConvertError> {
+        let file = &self.file;
+        let answer =
+            isolate::catch(|| ask(file)).map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        answer.map_err(|error| {
+            let text = error.to_string();
+            bad(class_of(&text), path, "an object of this file", text)
+        })
+    }
+
+    /// The names under a group, groups and arrays, in order.
+    pub(super) fn members(&self, path: &str) -> Result<Vec<String>, ConvertError> {
+        if self.node(path)? != Node::Group {
+            return Ok(Vec::new());
+        }
+        let mut names = self.ask(path, |file| {
+            let group = file.group(path)?;
+            let mut names = group.groups()?;
+            names.extend(group.datasets()?);
+            Ok(names)
+        })?;
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// What lies under a path; a link that leads nowhere is a fault.
+    pub(super) fn node(&self, path: &str) -> Result<Node, ConvertError> {
+        let file = &self.file;
+        let found = isolate::catch(|| {
+            if file.dataset(path).is_ok() {
+                return Ok(Node::Dataset);
+            }
+            file.group(path).map(|_| Node::Group)
+        });
+        let found = found.map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        match found {
+            Ok(node) => Ok(node),
+            Err(error) => {
+                let text = error.to_string();
+                match class_of(&text) {
+                    Class::NotFound => Ok(Node::Missing),
+                    class => Err(bad(class, path, "an object of this file", text)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn shape(&self, path: &str) -> Result<Vec<u64>, ConvertError> {
+        self.ask(path, |file| file.dataset(path)?.shape())
+    }
+
+    pub(super) fn dtype(&self, path: &str) -> Result<DType, ConvertError> {
+        self.ask(path, |file| file.dataset(path)?.dtype())
+    }
+
+    /// The type of numbers or truths; none of anything else.
+    pub(super) fn number(&self, path: &str) -> Result<Option<Dtype>, ConvertError> {
+        let number = |kind, size| Some(Dtype { kind, size, big_endian: false });
+        Ok(match self.dtype(path)? {
+            DType::F32 => number(DtypeKind::Float, 4),
+            DType::F64 => number(DtypeKind::Float, 8),
+            DType::I8 => number(DtypeKind::Int, 1),
+            DType::I16 => number(DtypeKind::Int, 2),
+            DType::I32 => number(DtypeKind::Int, 4),
+            DType::I64 => number(DtypeKind::Int, 8),
+            DType::U8 => number(DtypeKind::UInt, 1),
+            DType::U16 => number(DtypeKind::UInt, 2),
+            DType::U32 => number(DtypeKind::UInt, 4),
+            DType::U64 => number(DtypeKind::UInt, 8),
+            DType::Enum(names) if is_truth(&names) => number(DtypeKind::Bool, 1),
+            _ => None,
+        })
+    }
+
+    /// The numbers of an array, little-endian, once there is room for them.
+    pub(super) fn raw(
+        &self,
+        path: &str,
+        dtype: Dtype,
+        room: &mut u64,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let count = self.take_room(path, dtype.size, room)?;
+        let bytes = match (dtype.kind, dtype.size) {
+            // Stored in either byte order: the typed reads turn it.
+            (DtypeKind::Float, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_f32())?, f32::to_le_bytes)
+            }
+            (DtypeKind::Float, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_f64())?, f64::to_le_bytes)
+            }
+            (DtypeKind::Int, 1) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i8())?, i8::to_le_bytes)
+            }
+            (DtypeKind::Int, 2) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i16())?, i16::to_le_bytes)
+            }
+            (DtypeKind::Int, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i32())?, i32::to_le_bytes)
+            }
+            (DtypeKind::Int, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_i64())?, i64::to_le_bytes)
+            }
+            (DtypeKind::UInt, 1) => self.ask(path, |file| file.dataset(path)?.read_u8())?,
+            (DtypeKind::UInt, 2) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u16())?, u16::to_le_bytes)
+            }
+            (DtypeKind::UInt, 4) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u32())?, u32::to_le_bytes)
+            }
+            (DtypeKind::UInt, _) => {
+                bytes(self.ask(path, |file| file.dataset(path)?.read_u64())?, u64::to_le_bytes)
+            }
+            (DtypeKind::Bool | DtypeKind::Text, _) => {
+                let raw = self.ask(path, |file| file.dataset(path)?.read_raw())?;
+                raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
+            }
+        };
+        let size = usize::try_from(dtype.size).unwrap_or(1);
+        if bytes.len() != count.saturating_mul(size) {
+            let expected = format!("{count} values");
+            return Err(bad(
+                Class::CountMismatch,
+                path,
+                &expected,
+                (bytes.len() / size).to_string(),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// The texts of an array.
+    pub(super) fn texts(&self, path: &str, room: &mut u64) -> Result<Vec<String>, ConvertError> {
+        self.take_room(path, 24, room)?;
+        match self.dtype(path)? {
+            DType::VariableLengthString => {
+                let limit = usize::try_from(*room).unwrap_or(usize::MAX);
+                let texts = self.ask(path, |file| {
+                    let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
+                    file.dataset(path)?.read_vlen_strings(options)
+                })?;
+                let used =
+                    texts.iter().fold(0_u64, |sum, text| sum.saturating_add(text.len() as u64));
+                *room = room.saturating_sub(used);
+                Ok(texts)
+            }
+            DType::String => self.ask(path, |file| file.dataset(path)?.read_string()),
+            _ => match self.number(path)? {
+                Some(dtype) => {
+                    let raw = self.raw(path, dtype, room)?;
+                    let size = usize::try_from(dtype.size).unwrap_or(1);
+                    let columns = zvf_model::Column::new(dtype, 1, raw.into());
+                    let columns = columns.map_err(crate::read::no_column)?;
+                    debug_assert!(size > 0, "of a type");
+                    Ok((0..columns.len()).map(|row| columns.value(row, 0).to_string()).collect())
+                }
+                None => Err(bad(Class::Unsupported, path, "text", "another type")),
+            },
+        }
+    }
+
+    /// The values of an array, once there is room for them.
+    fn take_room(&self, path: &str, size: u64, room: &mut u64) -> Result<usize, ConvertError> {
+        let shape = self.shape(path)?;
+        let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
+        let bytes = count.and_then(|count| count.checked_mul(size));
+        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= room)) else {
+            let expected = format!("at most {room} bytes, which have to be in memory at once");
+            let fault =
+                bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
+            return Err(fault);
+        };
+        *room = room.saturating_sub(bytes);
+        usize::try_from(count)
+            .map_err(|_| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
+    }
+
+    /// An attribute of a group that is text.
+    pub(super) fn text_attribute(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<Option<String>, ConvertError> {
+        let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
+        Ok(found.as_ref().and_then(|value| value.as_str()).map(str::to_owned))
+    }
+
+    /// An attribute of a group that is a list of texts; empty where it is not there.
+    pub(super) fn list_attribute(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<Vec<String>, ConvertError> {
+        let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
+        let list = found.as_ref().and_then(|value| value.as_strings()).map(<[String]>::to_vec);
+        Ok(list.or_else(|| Some(vec![found?.as_str()?.to_owned()])).unwrap_or_default())
+    }
+}
+
+fn bytes<T, const N: usize>(values: Vec<T>, to: fn(T) -> [u8; N]) -> Vec<u8> {
+    values.into_iter().flat_map(to).collect()
+}
+
+/// The two names that a truth of h5py has.
+fn is_truth(names: &[String]) -> bool {
+    names.len() == 2 && names.iter().all(|name| matches!(name.as_str(), "FALSE" | "TRUE"))
+}
+
+/// The kind of fault, by what the crate says of it.
+fn class_of(text: &str) -> Class {
+    let lower = text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["external", "unsupported", "virtual"]) {
+        Class::Unsupported
+    } else if has(&["limit", "depth", "too many", "cycle", "loop"]) {
+        Class::LimitExceeded
+    } else if has(&["not found", "no such", "missing"]) {
+        Class::NotFound
+    } else if has(&["eof", "end of file", "truncated", "beyond"]) {
+        Class::Truncated
+    } else {
+        Class::Codec
+    }
+}
+
+/// Compares the signature, and the end of the file as it says with the end as it is.
+fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
+    let len = source.len();
+    let start = source.read(0, len.min(56), "the superblock")?;
+    if !start.starts_with(b"\x89HDF\r\n\x1a\n") {
+        let found = format!("{:02x?}", start.get(..8).unwrap_or(&start));
+        return Err(source
+            .bad(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
+            .into());
+    }
+    let n = Numbers(&start);
+    let (offset_bytes, at) = match n.u8(8) {
+        0 => (n.u8(13), 40),
+        1 => (n.u8(13), 44),
+        _ => (n.u8(9), 28),
+    };
+    if offset_bytes == 8 {
+        let end = n.u64(at);
+        if end > len {
+            let expected = format!("{end} bytes, as the superblock says");
+            return Err(source
+                .bad(Class::Truncated, Place::Byte(at as u64), expected, len.to_string())
+                .into());
+        }
+    }
+    Ok(())
+}

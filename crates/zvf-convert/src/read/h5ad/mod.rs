@@ -1,0 +1,275 @@
+//! h5ad: cells of AnnData with their places, an HDF5 file.
+//!
+//! ```text
+//! obsm/spatial          positions; or X_spatial, spatial_fov; any other one where it is named
+//! obs/NAME              an attribute: numbers, truths, text, categories, nullable numbers and truths
+//! obs/_index            names of the cells: kept for the way back
+//! X, layers, var, uns   left out
+//! ```
+//!
+//! A data frame in the place of positions has a column for each axis. The table of cells is in memory as a whole,
+//! under the limit; genes are not read. `obs_row` is the number of the cell, for the way back.
+//!
+//! The file is read by the crate `hdf5-pure`: no C library. What it allocates is compared with shapes first, no
+//! link leads out of the file, and a panic in it is a fault of the file.
+
+mod columns;
+mod file;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Column, Field, Kind};
+
+use self::columns::read_column;
+use self::file::{H5, Node};
+use super::input::Bytes;
+use super::roles::{axes, point_kind};
+use super::values::{column, no_batch};
+use super::{Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = H5::open(bytes, options.memory)?;
+    let kind = point_kind(options, NAME)?;
+    if kind != Kind::PointCloud {
+        return Err(file.bad(Class::Unsupported, "obsm", "a point_cloud", kind.to_string()));
+    }
+    let mut room = options.memory;
+    let obs = Obs::read(&file, &mut room)?;
+    let (positions, key) = read_positions(&file, obs.rows, options, &mut room)?;
+    let mut left_out = Vec::new();
+    let mut fields = Vec::new();
+    for name in &obs.columns {
+        if options.columns.fields.as_ref().is_some_and(|wanted| !wanted.contains(name)) {
+            continue;
+        }
+        match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut room)? {
+            Some((field, note)) => {
+                fields.push(field);
+                left_out.extend(note);
+            }
+            None => left_out.push(format!("obs/{name}: neither numbers nor text nor categories")),
+        }
+    }
+    let numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
+    let free = options.columns.fields.is_none()
+        && fields.iter().all(|field: &Field| *field.name != *"obs_row");
+    if free {
+        fields.push(Field::new("obs_row", column(UINT32, 1, numbers.collect())?));
+    }
+    left_out.extend(what_else(&file, &positions, &key));
+    let width = positions.width();
+    let header = Header {
+        fields: fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect(),
+        vertices: u64::try_from(obs.rows).ok(),
+        records: vec![("h5ad".to_owned(), obs.record(&key))],
+        left_out,
+        ..Header::new(kind, axes(width), positions.slice(0..0))
+    };
+    let batch_rows = options.batch_rows.max(1);
+    Ok(Reader::new(header, Pieces { positions, fields, row: 0, batch_rows }))
+}
+
+/// The table of cells.
+struct Obs {
+    rows: usize,
+    columns: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Obs {
+    fn read(file: &H5, room: &mut u64) -> Result<Self, ConvertError> {
+        match file.node("obs")? {
+            Node::Group => {}
+            Node::Dataset => {
+                let bad = "one array of records, as anndata before 0.7 wrote it".to_owned();
+                return Err(file.bad(
+                    Class::Unsupported,
+                    "obs",
+                    "a group; read and write it with a newer anndata",
+                    bad,
+                ));
+            }
+            Node::Missing => {
+                return Err(file.bad(
+                    Class::NotFound,
+                    "obs",
+                    "a table of cells",
+                    "none".to_owned(),
+                ));
+            }
+        }
+        let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
+        let columns = file.list_attribute("obs", "column-order")?;
+        let path = format!("obs/{index}");
+        let names = file.texts(&path, room)?;
+        Ok(Self { rows: names.len(), columns, names })
+    }
+
+    fn record(&self, key: &str) -> Json {
+        let bytes = self.names.iter().fold(0_usize, |sum, name| sum.saturating_add(name.len()));
+        let names = (bytes <= MAX_NAMES_BYTES).then_some(&self.names);
+        json!({ "spatial_key": key, "obs_names": names })
+    }
+}
+
+/// The positions, and the key they are under.
+fn read_positions(
+    file: &H5,
+    rows: usize,
+    options: &ReadOptions,
+    room: &mut u64,
+) -> Result<(Column, String), ConvertError> {
+    let keys = file.members("obsm")?;
+    let wanted = options.columns.positions.first();
+    let names: Vec<&str> = match wanted {
+        Some(wanted) => vec![wanted.as_str()],
+        None => SPATIAL.to_vec(),
+    };
+    // Links that lead out of the file are in no list: each name is asked for.
+    let mut found = None;
+    for name in names {
+        if found.is_none() && file.node(&format!("obsm/{name}"))? != Node::Missing {
+            found = Some(name.to_owned());
+        }
+    }
+    let key = found.as_ref();
+    let Some(key) = key else {
+        let expected = match wanted {
+            Some(wanted) => format!("obsm/{wanted}"),
+            None => "obsm/spatial; name another one as the column of positions".to_owned(),
+        };
+        return Err(file.bad(Class::NotFound, "obsm", &expected, keys.join(", ")));
+    };
+    let path = format!("obsm/{key}");
+    if file.node(&path)? == Node::Group {
+        let positions = read_frame(file, &path, rows, room)?;
+        return Ok((positions, key.clone()));
+    }
+    let shape = file.shape(&path)?;
+    let [found, width] = shape.as_slice() else {
+        return Err(file.bad(
+            Class::BadShape,
+            &path,
+            "an array of two dimensions",
+            format!("{shape:?}"),
+        ));
+    };
+    if *width == 0 || *width > MAX_AXES {
+        let expected = format!("from 1 to {MAX_AXES} axes");
+        return Err(file.bad(Class::BadShape, &path, &expected, width.to_string()));
+    }
+    if usize::try_from(*found) != Ok(rows) {
+        let expected = format!("{rows} rows, as obs has");
+        return Err(file.bad(Class::CountMismatch, &path, &expected, found.to_string()));
+    }
+    let Some(dtype) = file.number(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
+        return Err(file.bad(Class::Unsupported, &path, "numbers", "another type".to_owned()));
+    };
+    let bytes = file.raw(&path, dtype, room)?;
+    Ok((column(dtype, u32::try_from(*width).unwrap_or(0), bytes)?, key.clone()))
+}
+
+/// Positions from a data frame: a column for each axis.
+fn read_frame(file: &H5, path: &str, rows: usize, room: &mut u64) -> Result<Column, ConvertError> {
+    let names = file.list_attribute(path, "column-order")?;
+    let mut columns = Vec::new();
+    for name in &names {
+        let inner = format!("{path}/{name}");
+        match read_column(file, &inner, name, rows, room)? {
+            Some((field, _)) if field.categories.is_none() => columns.push(field.column),
+            _ => {
+                return Err(file.bad(
+                    Class::Unsupported,
+                    &inner,
+                    "numbers",
+                    "another type".to_owned(),
+                ));
+            }
+        }
+    }
+    let Some(dtype) = columns.first().map(Column::dtype) else {
+        return Err(file.bad(Class::BadShape, path, "columns of positions", "none".to_owned()));
+    };
+    if columns.len() > usize::try_from(MAX_AXES).unwrap_or(8)
+        || columns.iter().any(|one| one.dtype() != dtype)
+    {
+        let expected = format!("up to {MAX_AXES} columns of one type");
+        return Err(file.bad(Class::BadShape, path, &expected, names.join(", ")));
+    }
+    let bytes = (0..rows)
+        .flat_map(|row| columns.iter().flat_map(move |one| one.row(row).to_vec()))
+        .collect();
+    column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
+}
+
+/// What else is in the file.
+fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (path, what) in [
+        ("X", "the matrix of genes"),
+        ("layers", "layers"),
+        ("uns", "unstructured data"),
+        ("obsp", "distances of cells"),
+    ] {
+        let there = match file.node(path) {
+            Ok(Node::Dataset) => true,
+            Ok(Node::Group) => file.members(path).map_or(true, |members| !members.is_empty()),
+            Ok(Node::Missing) | Err(_) => false,
+        };
+        if there {
+            notes.push(format!("{path}: {what}"));
+        }
+    }
+    let others = file.members("obsm").unwrap_or_default();
+    let others: Vec<String> = others.into_iter().filter(|other| other != key).collect();
+    if !others.is_empty() {
+        notes.push(format!("obsm: {}", others.join(", ")));
+    }
+    let width = usize::try_from(positions.width()).unwrap_or(0);
+    let nowhere = (0..positions.len())
+        .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
+        .count();
+    if nowhere > 0 {
+        notes.push(format!("{nowhere} cells have no place: their positions are NaN"));
+    }
+    notes
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    positions: Column,
+    fields: Vec<Field>,
+    row: usize,
+    batch_rows: usize,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = self.row.saturating_add(self.batch_rows).min(self.positions.len());
+        if self.row >= end {
+            return None;
+        }
+        let rows = self.row..end;
+        self.row = end;
+        let batch = Batch::new(Kind::PointCloud, self.positions.slice(rows.clone()));
+        let fields =
+            self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field);
+        Some(batch.map(Piece::Vertices).map_err(no_batch))
+    }
+}
+
+pub(crate) const NAME: &str = "h5ad";
+/// Keys of places on tissue, in the order in which they are looked for.
+const SPATIAL: [&str; 3] = ["spatial", "X_spatial", "spatial_fov"];
+const MAX_AXES: u64 = 8;
+const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
+/// Bytes of the names of cells that are kept for the way back.
+const MAX_NAMES_BYTES: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Several files as one: their vertices and objects are numbered on.
+
+use std::collections::VecDeque;
+
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+use zvf_model::{Batch, Column, ObjectId, Parts};
+
+use super::values::no_batch;
+use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// Begins to read several inputs of one kind and the same columns as one. Ids of the objects of each begin after
+/// the largest of those before it.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
+///
+/// let inputs = ["x\n1\n2\n", "x\n3\n"].map(|text| Input::reader(text.as_bytes()));
+/// let reader = read::open_all(inputs, Some(Format::Csv), &ReadOptions::default())?;
+/// let rows = reader.map(|piece| match piece {
+///     Ok(Piece::Vertices(batch)) => batch.len(),
+///     _ => 0,
+/// });
+/// assert_eq!(rows.sum::<usize>(), 3);
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`open`], and when there is no input.
+pub fn open_all(
+    inputs: impl IntoIterator<Item = Input>,
+    format: Option<Format>,
+    options: &ReadOptions,
+) -> Result<Reader, ConvertError> {
+    let mut inputs: VecDeque<Input> = inputs.into_iter().collect();
+    let Some(first) = inputs.pop_front() else {
+        return Err(ConvertError::NoFormat { path: None });
+    };
+    let reader = open(first, format, options)?;
+    if inputs.is_empty() {
+        return Ok(reader);
+    }
+    let mut header = reader.header().clone();
+    header.vertices = None;
+    let notes = Notes::default();
+    let joined = Joined {
+        like: header.clone(),
+        reader,
+        inputs,
+        format,
+        options: options.clone(),
+        vertices: 0,
+        own_vertices: 0,
+        next_id: 0,
+        shift: 0,
+        notes: notes.clone(),
+    };
+    Ok(Reader::new(header, joined).with_notes(notes))
+}
+
+/// Inputs in the course of being read.
+struct Joined {
+    like: Header,
+    reader: Reader,
+    inputs: VecDeque<Input>,
+    format: Option<Format>,
+    options: ReadOptions,
+    vertices: i64,     // of the inputs before this one
+    own_vertices: i64, // of this one so far
+    next_id: i64,      // one past the largest so far
+    shift: i64,        // of the ids of this one
+    notes: Notes,
+}
+
+impl Iterator for Joined {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.reader.next() {
+                Some(Ok(piece)) => return Some(self.shift(piece)),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    self.reader.notes().into_iter().for_each(|note| self.notes.push(note));
+                    let input = self.inputs.pop_front()?;
+                    if let Err(error) = self.advance(input) {
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Joined {
+    fn advance(&mut self, input: Input) -> Result<(), ConvertError> {
+        let reader = open(input, self.format, &self.options)?;
+        let (wanted, found) = (columns(&self.like), columns(reader.header()));
+        if wanted != found {
+            let place = Place::Named("the columns of an input".to_owned());
+            let bad = BadInput::new(Class::CountMismatch, "several inputs", place, wanted, found);
+            let hint = "convert them one by one, or name the attributes that all of them have";
+            return Err(bad.with_hint(hint).into());
+        }
+        self.vertices += self.own_vertices;
+        self.own_vertices = 0;
+        self.shift = self.next_id;
+        self.reader = reader;
+        Ok(())
+    }
+
+    fn id(&mut self, id: ObjectId) -> ObjectId {
+        let id = ObjectId(id.0.saturating_add(self.shift));
+        self.next_id = self.next_id.max(id.0.saturating_add(1));
+        id
+    }
+
+    fn shift(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
+        Ok(match piece {
+            Piece::Vertices(batch) => {
+                self.own_vertices += i64::try_from(batch.len()).unwrap_or(i64::MAX);
+                Piece::Vertices(self.shift_batch(batch)?)
+            }
+            Piece::Elements { rows, fields } => {
+                let numbers = rows.as_slice::<i64>().unwrap_or(&[]).iter();
+                let bytes: Vec<u8> =
+                    numbers.flat_map(|n| (n + self.vertices).to_le_bytes()).collect();
+                let rows = Column::new(Dtype::INT64, rows.width(), bytes.into());
+                Piece::Elements { rows: rows.map_err(super::values::no_column)?, fields }
+            }
+            Piece::Objects { ids, fields } => {
+                Piece::Objects { ids: ids.into_iter().map(|id| self.id(id)).collect(), fields }
+            }
+            Piece::Groups { mut groups, fields } => {
+                for id in groups.iter_mut().flat_map(|group| &mut group.members) {
+                    *id = self.id(*id);
+                }
+                Piece::Groups { groups, fields }
+            }
+        })
+    }
+
+    fn shift_batch(&mut self, batch: Batch) -> Result<Batch, ConvertError> {
+        if !batch.parts().offsets().is_empty() {
+            let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
+            let ids = ids.into_iter().map(|id| self.id(id)).collect();
+            let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(no_batch)?;
+            return batch.with_parts(parts).map_err(no_batch);
+        }
+        let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
+        let owners = owners.into_iter().map(|owner| owner.map(|id| self.id(id))).collect();
+        batch.with_vertex_objects(owners).map_err(no_batch)
+    }
+}
+
+/// What has to be the same in all inputs, in words.
+fn columns(header: &Header) -> String {
+    let fields = |fields: &[zvf_model::Field]| {
+        let named = fields.iter().map(|field| {
+            format!(" {}:{}x{}", field.name, field.column.dtype(), field.column.width())
+        });
+        named.collect::<String>()
+    };
+    format!(
+        "{} of {} axes of {};{};{}",
+        header.kind,
+        header.axes.len(),
+        header.positions.dtype(),
+        fields(&header.fields),
+        fields(&header.object_fields)
+    )
+}

@@ -1,0 +1,504 @@
+//! JSON lines: a vertex, a part with its vertices or an element each.
+//!
+//! ```text
+//! {"position":[x,y,z],"object":7,"intensity":3.5}          a vertex; or with "x", "y", "z" instead of a position
+//! {"object":7,"positions":[[x,y,z],…],"intensity":[…]}     a part; values of attributes one a vertex
+//! {"vertices":[0,1,2],"weight":0.5}                        an edge or a face, after the vertices it names
+//! ```
+//!
+//! What `vertex`, `part` and `element` count is not looked at: order counts. Types of attributes are told from the
+//! first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists of
+//! one length as several values, all else as text as long as the longest.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::{Map, Value as Json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Kind, ObjectId};
+
+use super::lines::Lines;
+use super::record::Vertices;
+use super::roles::{AXES, OBJECT, axes};
+use super::values::{NamedValues, Values, empty_all, take_all};
+use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let first_element = find_element(&bytes)?;
+    let mut lines = Objects { lines: Lines::new(bytes) };
+    let mut sample = VecDeque::new();
+    let mut size = 0;
+    while size < options.memory.min(SAMPLE) {
+        let Some((object, bytes)) = lines.next()? else { break };
+        size = size.saturating_add(bytes);
+        sample.push_back(object);
+    }
+    let vertices: Vec<&Map<String, Json>> =
+        sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
+    let has_parts = vertices.iter().any(|object| object.contains_key(PARTS));
+    let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
+    let kind = options.kind.unwrap_or(match &first_element {
+        Some(element) if corners(element) > 2 => Kind::Mesh,
+        Some(_) => Kind::Graph,
+        None if has_parts => Kind::Polyline,
+        None => Kind::PointCloud,
+    });
+    let place = Place::Named("the first lines".to_owned());
+    let (names, width) = positions(&vertices, options);
+    if width == 0 && !vertices.is_empty() {
+        let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
+        let bad = lines.lines.bytes().bad(Class::InvalidArgument, place, expected, "neither");
+        return Err(bad.with_hint("name the positions with --positions").into());
+    }
+    let is_attribute = |name: &&String| {
+        !RESERVED.contains(&name.as_str())
+            && !names.contains(name)
+            && options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(name))
+    };
+    let fields = columns(&vertices, is_attribute, has_parts, options);
+    let elements: Vec<&Map<String, Json>> = first_element.iter().collect();
+    let element_fields =
+        columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
+    let position_type = options.positions.unwrap_or(FLOAT64);
+    let width = u32::try_from(width).unwrap_or(u32::MAX).max(1);
+    let owned = has_objects || has_parts || kind.is_chain();
+    let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
+    let named = if names.is_empty() { axes(width) } else { names.clone() };
+    let mut header: Header = vertices.header(named)?;
+    let corners = first_element.as_ref().map(corners).filter(|_| kind.has_links());
+    header.elements = match corners {
+        Some(corners) => Some(ElementHeader {
+            width: u32::try_from(corners).ok(),
+            fields: empty_all(&element_fields)?,
+        }),
+        None => None,
+    };
+    if first_element.is_some() && corners.is_none() {
+        header.left_out.push("edges or faces".to_owned());
+    }
+    Ok(Reader::new(
+        header,
+        Pieces {
+            lines,
+            sample,
+            names,
+            vertices,
+            corners: corners.unwrap_or(0),
+            elements: Vec::new(),
+            element_fields,
+            count: 0,
+            part: 0,
+            batch_rows: options.batch_rows.max(1),
+        },
+    ))
+}
+
+/// The first element of a file; a stream is not looked through.
+fn find_element(bytes: &Bytes) -> Result<Option<Map<String, Json>>, ConvertError> {
+    let Some(path) = bytes.path() else { return Ok(None) };
+    let file = std::fs::File::open(path).map_err(ConvertError::Read)?;
+    if !file.metadata().map_err(ConvertError::Read)?.is_file() {
+        return Ok(None);
+    }
+    for line in BufReader::new(file).split(b'\n') {
+        let line = line.map_err(ConvertError::Read)?;
+        if line.windows(QUOTED.len()).any(|text| text == QUOTED)
+            && let Ok(Json::Object(object)) = serde_json::from_slice(&line)
+            && is_element(&object)
+        {
+            return Ok(Some(object));
+        }
+    }
+    Ok(None)
+}
+
+fn is_element(object: &Map<String, Json>) -> bool {
+    object.contains_key(ELEMENT) && !object.contains_key(POSITION) && !object.contains_key(PARTS)
+}
+
+fn corners(element: &Map<String, Json>) -> usize {
+    element.get(ELEMENT).and_then(Json::as_array).map_or(0, Vec::len)
+}
+
+/// The names of the axes, where each is a value of its own, and how many there are.
+fn positions(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<String>, usize) {
+    let Some(first) = vertices.first() else { return (Vec::new(), 3) };
+    let wanted = &options.columns.positions;
+    if wanted.is_empty() {
+        let len = |key: &str| first.get(key).and_then(Json::as_array);
+        if let Some(place) = len(POSITION) {
+            return (Vec::new(), place.len());
+        }
+        if let Some(places) = len(PARTS) {
+            return (Vec::new(), places.first().and_then(Json::as_array).map_or(3, Vec::len));
+        }
+    }
+    let usual: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
+    let names = if wanted.is_empty() { &usual } else { wanted };
+    let names: Vec<String> =
+        names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
+    let width = names.len();
+    (names, width)
+}
+
+/// Attributes with the types that their values have, in the order in which they come first.
+fn columns(
+    objects: &[&Map<String, Json>],
+    is_wanted: impl Fn(&&String) -> bool,
+    in_parts: bool,
+    options: &ReadOptions,
+) -> Vec<NamedValues> {
+    let mut names: Vec<&String> = Vec::new();
+    for name in objects.iter().flat_map(|object| object.keys()).filter(&is_wanted) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let column = |name: &String| {
+        let values = objects.iter().map(|object| object.get(name).unwrap_or(&Json::Null));
+        let values: Vec<&Json> = match in_parts {
+            true => values.flat_map(|v| v.as_array().map_or(&[][..], Vec::as_slice)).collect(),
+            false => values.collect(),
+        };
+        let stated = options.columns.types.iter().find(|(of, _)| of == name);
+        let (dtype, width) = infer(&values);
+        NamedValues::new(name.as_str(), stated.map_or(dtype, |(_, dtype)| *dtype), width)
+    };
+    names.into_iter().map(column).collect()
+}
+
+/// The type of values, and how many each is.
+fn infer(values: &[&Json]) -> (Dtype, u32) {
+    let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
+    let scalars: Vec<&Json> = values
+        .iter()
+        .flat_map(|value| {
+            value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect())
+        })
+        .collect();
+    let all =
+        |is: &dyn Fn(&Json) -> bool| !scalars.is_empty() && scalars.iter().all(|value| is(value));
+    let dtype = if all(&Json::is_boolean) {
+        Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false }
+    } else if all(&Json::is_i64) {
+        Dtype::INT64
+    } else if all(&Json::is_u64) {
+        Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 }
+    } else if all(&|value| number(value).is_some()) {
+        FLOAT64
+    } else {
+        let longest = scalars.iter().map(|value| text(value).chars().count()).max().unwrap_or(1);
+        let size = u64::try_from(longest.max(1)).unwrap_or(1).saturating_mul(4);
+        Dtype { kind: DtypeKind::Text, size, big_endian: false }
+    };
+    (dtype, u32::try_from(width).unwrap_or(u32::MAX))
+}
+
+/// A number, or what stands for one that JSON does not have.
+fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Null => Some(f64::NAN),
+        Json::Number(number) => number.as_f64(),
+        Json::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
+fn text(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The lines of a file as objects.
+struct Objects {
+    lines: Lines,
+}
+
+type Line = (u64, Map<String, Json>);
+
+impl Objects {
+    /// The next object with its line, and how long that is.
+    fn next(&mut self) -> Result<Option<(Line, u64)>, ConvertError> {
+        loop {
+            let Some(line) = self.lines.next()? else { return Ok(None) };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let (size, parsed) =
+                (line.len() as u64, serde_json::from_str::<Map<String, Json>>(line));
+            let number = self.lines.number();
+            return match parsed {
+                Ok(object) => Ok(Some(((number, object), size))),
+                Err(error) => {
+                    let found = error.to_string();
+                    Err(self.lines.bad(Class::Encoding, "a JSON object", found).into())
+                }
+            };
+        }
+    }
+
+    fn bad(&self, line: u64, name: &str, expected: impl Into<String>, found: &Json) -> BadInput {
+        let place = Place::Column { line, column: name.to_owned() };
+        let found: String = found.to_string().chars().take(40).collect();
+        self.lines.bytes().bad(Class::Encoding, place, expected, found)
+    }
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    lines: Objects,
+    sample: VecDeque<Line>, // read before, and still to be given
+    names: Vec<String>,     // of axes, where each is a value of its own
+    vertices: Vertices,
+    corners: usize, // of an element; 0 where they are left out
+    elements: Vec<u8>,
+    element_fields: Vec<NamedValues>,
+    count: i64, // vertices so far
+    part: i64,
+    batch_rows: usize,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        let room = self.batch_rows;
+        while self.vertices.rows() < room && self.elements.len() < room.saturating_mul(16) {
+            let line = match self.sample.pop_front() {
+                Some(line) => line,
+                None => match self.lines.next()? {
+                    Some((line, _)) => line,
+                    None => break,
+                },
+            };
+            if is_element(&line.1) {
+                if self.vertices.rows() > 0 {
+                    self.sample.push_front(line); // vertices come before the elements that name them
+                    break;
+                }
+                self.push_element(line)?;
+            } else {
+                self.push_vertices(line)?;
+            }
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.elements.is_empty() {
+            return Ok(None);
+        }
+        let width = u32::try_from(self.corners).unwrap_or(1);
+        let bytes = std::mem::take(&mut self.elements);
+        let rows =
+            Column::new(Dtype::INT64, width, bytes.into()).map_err(super::values::no_column)?;
+        let fields: Vec<Field> = take_all(&mut self.element_fields)?;
+        Ok(Some(Piece::Elements { rows, fields }))
+    }
+
+    fn push_vertices(&mut self, (line, object): Line) -> Result<(), ConvertError> {
+        let owner = match object.get(OBJECT) {
+            None | Some(Json::Null) => None,
+            Some(id) => match id.as_i64() {
+                Some(id) => Some(ObjectId(id)),
+                None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
+            },
+        };
+        if let Some(places) = object.get(PARTS) {
+            let Some(places) = places.as_array() else {
+                return Err(self.lines.bad(line, PARTS, "a list of positions", places).into());
+            };
+            self.part = self.part.saturating_add(1);
+            for (at, place) in places.iter().enumerate() {
+                self.push_place(line, PARTS, place)?;
+                for field in &mut self.vertices.fields {
+                    let values = object.get(&field.name).unwrap_or(&Json::Null);
+                    let value = values.get(at).unwrap_or(&Json::Null);
+                    push_value(&self.lines, line, field, value)?;
+                }
+                self.vertices.end_row(owner, self.part);
+                self.count = self.count.saturating_add(1);
+            }
+            return Ok(());
+        }
+        if self.names.is_empty() {
+            let place = object.get(POSITION).unwrap_or(&Json::Null);
+            self.push_place(line, POSITION, place)?;
+        } else {
+            let values =
+                self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
+            let place = Json::Array(values.collect());
+            self.push_place(line, "the positions", &place)?;
+        }
+        for field in &mut self.vertices.fields {
+            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            push_value(&self.lines, line, field, value)?;
+        }
+        self.vertices.end_row(owner, self.part);
+        self.count = self.count.saturating_add(1);
+        Ok(())
+    }
+
+    fn push_place(&mut self, line: u64, name: &str, place: &Json) -> Result<(), ConvertError> {
+        let width = self.vertices.positions.width() as usize;
+        let Some(numbers) = place.as_array().filter(|numbers| numbers.len() == width) else {
+            let expected = format!("a list of {width} numbers");
+            return Err(self.lines.bad(line, name, expected, place).into());
+        };
+        for value in numbers {
+            let text = text(value);
+            let is_number = number(value).is_some() && !value.is_null();
+            if !is_number || !self.vertices.positions.push_text(&text) {
+                let expected = self.vertices.positions.dtype().to_string();
+                return Err(self.lines.bad(line, name, expected, value).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn push_element(&mut self, (line, object): Line) -> Result<(), ConvertError> {
+        if self.corners == 0 {
+            if self.lines.lines.bytes().path().is_some() {
+                return Ok(()); // left out, which was said
+            }
+            let found = object.get(ELEMENT).unwrap_or(&Json::Null);
+            let bad = self.lines.bad(line, ELEMENT, "vertices alone in a stream", found);
+            return Err(bad.with_hint("give the file itself").into());
+        }
+        let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);
+        let list = vertices.as_array().filter(|list| list.len() == self.corners);
+        let Some(list) = list else {
+            let expected = format!("a list of {} numbers", self.corners);
+            return Err(self.lines.bad(line, ELEMENT, expected, vertices).into());
+        };
+        for corner in list {
+            match corner.as_i64().filter(|corner| (0..self.count).contains(corner)) {
+                Some(corner) => self.elements.extend_from_slice(&corner.to_le_bytes()),
+                None => {
+                    let expected = format!("a vertex below {}", self.count);
+                    let bad = self.lines.bad(line, ELEMENT, expected, corner);
+                    return Err(BadInput { class: Class::OutOfBounds, ..bad }.into());
+                }
+            }
+        }
+        for field in &mut self.element_fields {
+            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            push_value(&self.lines, line, field, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds one value, or the several that a row has.
+fn push_value(
+    lines: &Objects,
+    line: u64,
+    field: &mut NamedValues,
+    value: &Json,
+) -> Result<(), ConvertError> {
+    let width = field.values.width() as usize;
+    let dtype = field.values.dtype();
+    let wrong = |found: &Json| {
+        let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
+        let bad = lines.bad(line, &field.name, expected, found);
+        ConvertError::from(bad.with_hint("its type was told from the first lines: state it"))
+    };
+    let several;
+    let values: &[Json] = match value {
+        Json::Array(list) => list,
+        Json::Null if width > 1 => {
+            several = vec![Json::Null; width];
+            &several
+        }
+        one => std::slice::from_ref(one),
+    };
+    if values.len() != width {
+        return Err(wrong(value));
+    }
+    for value in values {
+        let text = match (value, dtype.kind) {
+            (Json::Null, DtypeKind::Float) => "nan".to_owned(),
+            (value, _) => text(value),
+        };
+        if !field.values.push_text(&text) {
+            return Err(wrong(value));
+        }
+    }
+    Ok(())
+}
+
+const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
+const POSITION: &str = "position";
+const PARTS: &str = "positions";
+const ELEMENT: &str = "vertices";
+const QUOTED: &[u8] = b"\"vertices\"";
+/// Keys that are no attributes.
+const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, PARTS, ELEMENT];
+/// Bytes of the sample that types are told from.
+const SAMPLE: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use crate::Format;
+    use crate::read::tests::{dump, told_file};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        dump(Format::Jsonl, text.as_bytes(), &ReadOptions::default())
+    }
+
+    #[test]
+    fn vertices_with_every_type_of_attribute() {
+        let text = "{\"vertex\":0,\"position\":[1,2.5],\"n\":1,\"w\":\"NaN\",\"c\":[1,2],\"t\":\"ab\"}\n\n\
+            {\"vertex\":1,\"position\":[3,4],\"n\":-2,\"w\":0.5,\"c\":[3,4],\"t\":\"c\"}\n";
+        let told = read(text).unwrap();
+        assert!(
+            told.contains("x,y,n,w,c_0,c_1,t\n1,2.5,1,NaN,1,2,ab\n3,4,-2,0.5,3,4,c\n"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn parts_and_elements() {
+        let told =
+            read("{\"part\":0,\"object\":7,\"positions\":[[1,2],[3,4]],\"w\":[5,6]}\n").unwrap();
+        assert!(told.contains("1,2,5,0,7\n3,4,6,0,7\n"), "{told}");
+        let mesh = "{\"position\":[0,0]}\n{\"position\":[1,0]}\n{\"position\":[0,1]}\n{\"vertices\":[2,1,0],\"a\":9}\n";
+        let told = told_file(Format::Jsonl, mesh.as_bytes(), &ReadOptions::default()).unwrap();
+        assert!(told.contains("mesh") && told.contains("2,1,0,9\n"), "{told}");
+    }
+
+    #[test]
+    fn faults_name_line_and_key() {
+        assert_eq!(
+            read("{\"position\":[1,2]}\n{\"position\":[1]}\n").unwrap_err(),
+            "Encoding in JSON lines, line 2, column \"position\": expected a list of 2 numbers, found [1]"
+        );
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"{\"position\":[1]}\n{\"vertices\":[0,1]}\n").unwrap();
+        let input = crate::read::Input::path(file.path());
+        let mut reader =
+            crate::read::open(input, Some(Format::Jsonl), &ReadOptions::default()).unwrap();
+        let error = reader.find_map(Result::err).unwrap();
+        assert_eq!(error.class(), Class::OutOfBounds);
+    }
+}

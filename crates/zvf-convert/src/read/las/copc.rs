@@ -1,0 +1,253 @@
+//! COPC: LAZ whose chunks are the nodes of an octree, to be read where a box and a spacing want them.
+//!
+//! ```text
+//! VLR copc 1       at byte 429: centre 3 f64, half side f64, spacing f64, root page u64 u64, times f64 f64
+//! EVLR copc 1000   pages of entries, 32 bytes each: level, x, y, z i32; offset u64; bytes i32; points i32
+//! ```
+//!
+//! An entry of -1 points is a page of its own, of 0 an empty node. A point is in one node; a node of level n has
+//! cells of spacing / 2^n, and the levels above it belong to what is seen.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+use zvf_format::Class;
+
+use super::chunks::{Chunk, Compression};
+use super::header::LasHeader;
+use super::points::Points;
+use super::{Filter, Opened};
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::input::Bytes;
+use crate::read::source::{Numbers, Source};
+use crate::read::{Bounds, ReadOptions, Reader};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let mut source = Source::open(bytes, options.memory)?;
+    let said = LasHeader::read(&mut source)?;
+    let info = Info::read(&said, &mut source)?;
+    let compression = Compression::read(&said, &mut source)?;
+    let nodes = info.nodes(&mut source, options)?;
+    let all = options.bounds.is_none() && options.resolution.is_none();
+    let sum = nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.points));
+    if all && sum != said.count {
+        let place = Place::Named("EVLR copc 1000".to_owned());
+        let expected = format!("nodes of {} points, as the header counts", said.count);
+        return Err(source.bad(Class::CountMismatch, place, expected, sum.to_string()).into());
+    }
+    let points = Points::of_chunks(compression, nodes);
+    let opened = Opened::new(said, source, points, options)?;
+    let filter = options.bounds.clone().map(Filter);
+    Ok(opened.reader(filter, Some(sum), Some(("copc".to_owned(), info.record()))))
+}
+
+/// The octree.
+#[derive(Clone, Debug)]
+struct Info {
+    corner: [f64; 3],
+    side: f64,
+    spacing: f64,
+    root: (u64, u64),
+}
+
+/// A cell of the octree.
+type Key = [i32; 4]; // level, x, y, z
+
+impl Info {
+    fn read(said: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
+        let place = || Place::Named("VLR copc 1".to_owned());
+        let first = said.records.first().filter(|record| record.user == "copc" && record.id == 1);
+        let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
+            let hint = "read it as LAZ";
+            let bad = source.bad(Class::NotFound, place(), "the record of COPC first", "another");
+            return Err(bad.with_hint(hint).into());
+        };
+        if len < INFO_BYTES {
+            let expected = format!("{INFO_BYTES} bytes");
+            return Err(source.bad(Class::Truncated, place(), expected, len.to_string()).into());
+        }
+        let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
+        let n = Numbers(&raw);
+        let (centre, half, spacing) = ([n.f64(0), n.f64(8), n.f64(16)], n.f64(24), n.f64(32));
+        let good = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
+        if !good || !spacing.is_finite() || spacing <= 0.0 {
+            let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
+            return Err(source
+                .bad(Class::OutOfBounds, place(), "a cube and a spacing", found)
+                .into());
+        }
+        let corner = centre.map(|x| x - half);
+        Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
+    }
+
+    fn record(&self) -> serde_json::Value {
+        json!({ "corner": self.corner, "side": self.side, "spacing": self.spacing })
+    }
+
+    /// The deepest level that is wanted.
+    fn deepest(&self, options: &ReadOptions) -> i32 {
+        let Some(wanted) = options.resolution.filter(|wanted| *wanted > 0.0) else {
+            return MAX_LEVEL;
+        };
+        (0..MAX_LEVEL)
+            .find(|level| self.spacing / 2_f64.powi(*level) <= wanted)
+            .unwrap_or(MAX_LEVEL)
+    }
+
+    fn is_wanted(&self, key: Key, deepest: i32, bounds: Option<&Bounds>) -> bool {
+        let [level, x, y, z] = key;
+        let side = self.side / 2_f64.powi(level);
+        let mut corner = self.corner;
+        for (low, cell) in corner.iter_mut().zip([x, y, z]) {
+            *low += f64::from(cell) * side;
+        }
+        level <= deepest && bounds.is_none_or(|bounds| bounds.meets_cube(corner, side))
+    }
+
+    /// The nodes that are wanted, in the order in which they lie.
+    fn nodes(
+        &self,
+        source: &mut Source,
+        options: &ReadOptions,
+    ) -> Result<Vec<Chunk>, ConvertError> {
+        let (mut pages, mut seen, mut keys) = (vec![self.root], HashSet::new(), HashSet::new());
+        let mut nodes = Vec::new();
+        let deepest = self.deepest(options);
+        let bounds = options.bounds.as_ref();
+        while let Some((at, len)) = pages.pop() {
+            let bad = |class, expected: String, found: String| {
+                ConvertError::from(source.bad(class, Place::Byte(at), expected, found))
+            };
+            if !seen.insert(at) {
+                return Err(bad(
+                    Class::Duplicate,
+                    "each page of the octree once".into(),
+                    "one twice".into(),
+                ));
+            }
+            if at.checked_add(len).is_none_or(|end| end > source.len()) {
+                return Err(bad(
+                    Class::Truncated,
+                    format!("a page of {len} bytes"),
+                    "the end".into(),
+                ));
+            }
+            if len % ENTRY_BYTES != 0 {
+                let expected = format!("a page of entries of {ENTRY_BYTES} bytes");
+                return Err(bad(Class::Misaligned, expected, len.to_string()));
+            }
+            let raw = source.read(at, len, "a page of the octree")?;
+            for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
+                let n = Numbers(entry);
+                let place = Place::Byte(at.saturating_add(ENTRY_BYTES.saturating_mul(number)));
+                let entry = Entry {
+                    key: [0, 4, 8, 12].map(|at| n.i32(at)),
+                    at: n.u64(16),
+                    bytes: n.i32(24),
+                    points: n.i32(28),
+                };
+                entry.check(source, &place)?;
+                if entry.points >= 0 && !keys.insert(entry.key) {
+                    let found = format!("{} twice", entry.name());
+                    return Err(source.bad(Class::Duplicate, place, "each key once", found).into());
+                }
+                if !self.is_wanted(entry.key, deepest, bounds) {
+                    continue;
+                }
+                let bytes = u64::try_from(entry.bytes).unwrap_or(0);
+                match u64::try_from(entry.points) {
+                    Err(_) => pages.push((entry.at, bytes)),
+                    Ok(0) => {}
+                    Ok(points) => nodes.push(Chunk { at: entry.at, bytes, points }),
+                }
+            }
+        }
+        nodes.sort_by_key(|node| node.at);
+        Ok(nodes)
+    }
+}
+
+/// An entry of a page.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    at: u64,
+    bytes: i32,
+    points: i32,
+}
+
+impl Entry {
+    fn name(&self) -> String {
+        let [level, x, y, z] = self.key;
+        format!("{level}-{x}-{y}-{z}")
+    }
+
+    fn check(&self, source: &Source, place: &Place) -> Result<(), ConvertError> {
+        let bad = |class, expected: &str, found: String| {
+            Err(source.bad(class, place.clone(), expected, found).into())
+        };
+        let [level, cells @ ..] = self.key;
+        let side = if (0..=MAX_LEVEL).contains(&level) { 1_i64 << level } else { 0 };
+        if cells.iter().any(|cell| !(0..side).contains(&i64::from(*cell))) {
+            return bad(Class::OutOfBounds, "a cell of the level", self.name());
+        }
+        if self.points < -1 || (self.points != 0 && self.bytes < 0) {
+            let found = format!("{} points in {} bytes", self.points, self.bytes);
+            return bad(Class::Negative, "counts of 0 or more, or -1 for a page", found);
+        }
+        let bytes = u64::try_from(self.bytes).unwrap_or(0);
+        let end = self.at.checked_add(bytes);
+        if self.points != 0 && end.is_none_or(|end| end > source.len()) {
+            let found = format!("{bytes} bytes from {}", self.at);
+            return bad(Class::OutOfBounds, "a node in the file", found);
+        }
+        Ok(())
+    }
+}
+
+const INFO_BYTES: u64 = 160;
+const ENTRY_BYTES: u64 = 32;
+const MAX_LEVEL: i32 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::stock_files::{check_good, expected, folder, read_all};
+    use crate::read::{Bounds, Input, ReadOptions};
+    use crate::{Format, read};
+
+    #[test]
+    fn files_of_others_have_their_points() {
+        check_good("copc", &[], &ReadOptions::default());
+    }
+
+    #[test]
+    fn broken_files_are_refused() {
+        for (name, said) in expected("copc")["broken"].as_object().unwrap() {
+            let path = folder("copc").join(name);
+            let reader = read::open(Input::path(path), Some(Format::Copc), &ReadOptions::default());
+            let error = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
+            let error = error.err().unwrap_or_else(|| panic!("{name} was read"));
+            let class = error.class().to_string();
+            assert!(
+                said["classes"].as_array().unwrap().iter().any(|one| *one == *class),
+                "{name}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_box_and_a_spacing_read_some_nodes() {
+        for (name, said) in expected("copc")["files"].as_object().unwrap() {
+            let numbers = |side: &str| serde_json::from_value(said["box"][side].clone()).unwrap();
+            let bounds = Some(Bounds { min: numbers("min"), max: numbers("max") });
+            let options = ReadOptions { bounds, ..ReadOptions::default() };
+            let all = read_all(&folder("copc").join(name), &options).unwrap();
+            assert_eq!(said["box"]["points_inside"], all.rows, "{name}");
+            let coarse = ReadOptions { resolution: Some(1e9), ..ReadOptions::default() };
+            let top = read_all(&folder("copc").join(name), &coarse).unwrap();
+            let full = read_all(&folder("copc").join(name), &ReadOptions::default()).unwrap();
+            assert!(top.rows < full.rows, "{name}: {} of {}", top.rows, full.rows);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The header of a LAS file and its records of variable length.
+//!
+//! ```text
+//! offset  size  field
+//! 0       4     magic, LASF
+//! 6       2     global encoding: bit 0 kind of GPS time, bit 4 the CRS is WKT
+//! 24      2     version, 1.0 to 1.4
+//! 94      2     bytes of the header: 227, 235 from 1.3, 375 in 1.4, or more
+//! 96      4     where points begin
+//! 100     4     records (VLRs) between the header and the points
+//! 104     1     point format; bit 7 where points are compressed
+//! 105     2     bytes of a point
+//! 107     4     points, where they fit
+//! 131     48    scale and offset of x, y, z: 3 f64 and 3 f64
+//! 179     48    bounds: max and min of x, of y, of z
+//! 235     12    1.4: where records (EVLRs) behind the points begin, and how many
+//! 247     8     1.4: points
+//! ```
+
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::source::{Numbers, Source};
+
+/// What a header says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LasHeader {
+    pub(crate) minor: u8,
+    pub(crate) encoding: u16,
+    pub(crate) points_at: u64,
+    pub(crate) point_format: u8,
+    pub(crate) compressed: bool,
+    pub(crate) record_bytes: u16,
+    pub(crate) count: u64,
+    pub(crate) scales: [f64; 3],
+    pub(crate) offsets: [f64; 3],
+    /// In front of the points, then behind them.
+    pub(crate) records: Vec<Record>,
+}
+
+/// A record of variable length (VLR or EVLR).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) user: String,
+    pub(crate) id: u16,
+    pub(crate) description: String,
+    /// Where its data begin in the file.
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// Whether it lies behind the points.
+    pub(crate) extended: bool,
+}
+
+impl LasHeader {
+    pub(crate) fn read(source: &mut Source) -> Result<Self, ConvertError> {
+        let start = source.read(0, source.len().min(4), "the magic")?;
+        if start != MAGIC {
+            let found = format!("{start:02x?}");
+            return Err(source.bad(Class::BadMagic, Place::Byte(0), "LASF", found).into());
+        }
+        let raw = source.read(0, SMALLEST, "the header")?;
+        let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
+        if major != 1 || minor > 4 {
+            let found = format!("{major}.{minor}");
+            let bad =
+                source.bad(Class::UnsupportedVersion, Place::Byte(24), "version 1.0 to 1.4", found);
+            return Err(bad.into());
+        }
+        let needed = match minor {
+            0..=2 => SMALLEST,
+            3 => 235,
+            _ => 375,
+        };
+        let size = u64::from(Numbers(&raw).u16(94));
+        if size < needed {
+            let expected = format!("a header of {needed} bytes or more");
+            return Err(source
+                .bad(Class::BadShape, Place::Byte(94), expected, size.to_string())
+                .into());
+        }
+        let raw = source.read(0, size, "the header")?;
+        let n = Numbers(&raw);
+        let mut header = Self {
+            minor,
+            encoding: n.u16(6),
+            points_at: u64::from(n.u32(96)),
+            point_format: n.u8(104) & 0x3f,
+            compressed: n.u8(104) & 0x80 != 0,
+            record_bytes: n.u16(105),
+            count: u64::from(n.u32(107)),
+            scales: [131, 139, 147].map(|at| n.f64(at)),
+            offsets: [155, 163, 171].map(|at| n.f64(at)),
+            records: Vec::new(),
+        };
+        header.check_points_at(source, size)?;
+        header.check_format(source)?;
+        header.check_scales(source)?;
+        header.settle_count(source, n)?;
+        header.read_vlrs(source, size, n.u32(100))?;
+        if minor == 4 {
+            header.read_evlrs(source, n.u64(235), n.u32(243))?;
+        }
+        Ok(header)
+    }
+
+    /// The first record of that name, in front of the points or behind them.
+    pub(crate) fn record(&self, user: &str, id: u16) -> Option<&Record> {
+        self.records.iter().find(|record| record.user == user && record.id == id)
+    }
+
+    fn check_points_at(&self, source: &Source, size: u64) -> Result<(), ConvertError> {
+        if (size..=source.len()).contains(&self.points_at) {
+            return Ok(());
+        }
+        let expected = format!("points from byte {size} to {}", source.len());
+        let found = self.points_at.to_string();
+        Err(source.bad(Class::OutOfBounds, Place::Byte(96), expected, found).into())
+    }
+
+    fn check_format(&self, source: &Source) -> Result<(), ConvertError> {
+        let Some(size) = RECORD_BYTES.get(usize::from(self.point_format)) else {
+            let found = self.point_format.to_string();
+            return Err(source
+                .bad(Class::Unsupported, Place::Byte(104), "point format 0 to 10", found)
+                .into());
+        };
+        if self.point_format > 5 && self.minor < 4 {
+            let found = format!("format {} in version 1.{}", self.point_format, self.minor);
+            let expected = "point formats 6 to 10 in version 1.4 only";
+            return Err(source.bad(Class::Unsupported, Place::Byte(104), expected, found).into());
+        }
+        if self.record_bytes < *size {
+            let expected =
+                format!("points of {size} bytes or more in format {}", self.point_format);
+            let found = self.record_bytes.to_string();
+            return Err(source.bad(Class::BadShape, Place::Byte(105), expected, found).into());
+        }
+        Ok(())
+    }
+
+    fn check_scales(&self, source: &Source) -> Result<(), ConvertError> {
+        let good = |scale: &f64| scale.is_finite() && *scale != 0.0;
+        if !self.scales.iter().all(good) {
+            let found = format!("{:?}", self.scales);
+            let expected = "finite scales other than 0";
+            return Err(source.bad(Class::OutOfBounds, Place::Byte(131), expected, found).into());
+        }
+        if !self.offsets.iter().all(|offset| offset.is_finite()) {
+            let found = format!("{:?}", self.offsets);
+            let bad = source.bad(Class::OutOfBounds, Place::Byte(155), "finite offsets", found);
+            return Err(bad.into());
+        }
+        Ok(())
+    }
+
+    /// The number of points, from the two counts of version 1.4.
+    fn settle_count(&mut self, source: &Source, n: Numbers<'_>) -> Result<(), ConvertError> {
+        if self.minor == 4 {
+            let old = std::mem::replace(&mut self.count, n.u64(247));
+            if old != 0 && old != self.count {
+                let expected = format!("0 or {} points, as byte 247 says", self.count);
+                let bad =
+                    source.bad(Class::CountMismatch, Place::Byte(107), expected, old.to_string());
+                return Err(bad.into());
+            }
+        }
+        if self.compressed {
+            return Ok(());
+        }
+        let bytes = self.count.checked_mul(u64::from(self.record_bytes));
+        let left = source.len().saturating_sub(self.points_at);
+        if bytes.is_none_or(|bytes| bytes > left) {
+            let at = if self.minor == 4 { 247 } else { 107 };
+            let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
+            let found = format!("{left} bytes from byte {}", self.points_at);
+            return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
+        }
+        Ok(())
+    }
+
+    fn read_vlrs(
+        &mut self,
+        source: &mut Source,
+        mut at: u64,
+        count: u32,
+    ) -> Result<(), ConvertError> {
+        let room = self.points_at.saturating_sub(at);
+        if u64::from(count) > room.checked_div(VLR_BYTES).unwrap_or(0) {
+            let expected = format!("records in {room} bytes before the points");
+            let bad =
+                source.bad(Class::CountMismatch, Place::Byte(100), expected, count.to_string());
+            return Err(bad.into());
+        }
+        for _ in 0..count {
+            let raw = source.read(at, VLR_BYTES, "a VLR")?;
+            let n = Numbers(&raw);
+            let record = Record {
+                user: n.text(2, 16),
+                id: n.u16(18),
+                description: n.text(22, 32),
+                at: at.saturating_add(VLR_BYTES),
+                len: u64::from(n.u16(20)),
+                extended: false,
+            };
+            at = self.end_record(source, at, record, self.points_at)?;
+        }
+        Ok(())
+    }
+
+    fn read_evlrs(
+        &mut self,
+        source: &mut Source,
+        mut at: u64,
+        count: u32,
+    ) -> Result<(), ConvertError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let room = source.len().saturating_sub(at);
+        if at < self.points_at || at > source.len() {
+            let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
+            return Err(source
+                .bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
+                .into());
+        }
+        if u64::from(count) > room.checked_div(EVLR_BYTES).unwrap_or(0) {
+            let expected = format!("EVLRs in {room} bytes");
+            let bad =
+                source.bad(Class::CountMismatch, Place::Byte(243), expected, count.to_string());
+            return Err(bad.into());
+        }
+        for _ in 0..count {
+            let raw = source.read(at, EVLR_BYTES, "an EVLR")?;
+            let n = Numbers(&raw);
+            let record = Record {
+                user: n.text(2, 16),
+                id: n.u16(18),
+                description: n.text(28, 32),
+                at: at.saturating_add(EVLR_BYTES),
+                len: n.u64(20),
+                extended: true,
+            };
+            let end = source.len();
+            at = self.end_record(source, at, record, end)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps `record`, which must end by `end`; where the next one begins.
+    fn end_record(
+        &mut self,
+        source: &Source,
+        at: u64,
+        record: Record,
+        end: u64,
+    ) -> Result<u64, ConvertError> {
+        let next = record.at.checked_add(record.len);
+        let Some(next) = next.filter(|next| *next <= end) else {
+            let expected =
+                format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
+            let found = format!("{} bytes from {}", record.len, record.at);
+            return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
+        };
+        self.records.push(record);
+        Ok(next)
+    }
+}
+
+/// Bytes of the standard fields of a point, by format.
+pub(crate) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
+pub(crate) const MAGIC: &[u8; 4] = b"LASF";
+pub(crate) const VLR_BYTES: u64 = 54;
+pub(crate) const EVLR_BYTES: u64 = 60;
+const SMALLEST: u64 = 227;

@@ -1,0 +1,126 @@
+//! Numbers in text and in compressed streams, of a size that is known before.
+
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zvf_format::Class;
+
+/// What is wrong with packed bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PackedFault {
+    pub(super) class: Class,
+    pub(super) expected: String,
+    pub(super) found: String,
+}
+
+impl PackedFault {
+    pub(super) fn new(class: Class, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { class, expected: expected.into(), found: found.into() }
+    }
+}
+
+/// The bytes that base64 `text` says; white space is passed over.
+pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
+    let white = text.iter().any(u8::is_ascii_whitespace);
+    let decoded = if white {
+        let dense: Vec<u8> =
+            text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        STANDARD.decode(dense)
+    } else {
+        STANDARD.decode(text)
+    };
+    decoded.map_err(|error| PackedFault::new(Class::Encoding, "base64", error.to_string()))
+}
+
+/// The base64 text of `bytes`.
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// Exactly `size` bytes from a zlib stream.
+pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+    let mut all = Vec::new();
+    let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
+    let mut limited = flate2::read::ZlibDecoder::new(stream).take(limit);
+    limited.read_to_end(&mut all).map_err(|error| {
+        let class = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Class::Truncated,
+            _ => Class::Codec,
+        };
+        PackedFault::new(class, "a zlib stream", error.to_string())
+    })?;
+    exactly(all, size)
+}
+
+/// Exactly `size` bytes from a container of xz.
+pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+    let mut all = Vec::new();
+    let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
+    let memory_kib = XZ_MEMORY_KIB;
+    let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, memory_kib);
+    decoder
+        .take(limit)
+        .read_to_end(&mut all)
+        .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
+    exactly(all, size)
+}
+
+/// Exactly `size` bytes from a block of LZ4.
+pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+    // A byte of a block makes at most 255.
+    if size > block.len().saturating_mul(255).saturating_add(64) {
+        let found = format!("{} bytes of LZ4", block.len());
+        return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
+    }
+    let mut all = vec![0; size];
+    let read = lz4_flex::block::decompress_into(block, &mut all)
+        .map_err(|error| PackedFault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
+    all.truncate(read);
+    exactly(all, size)
+}
+
+fn exactly(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFault> {
+    match all.len() {
+        length if length == size => Ok(all),
+        length if length > size => {
+            let found = "more when unpacked";
+            Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found))
+        }
+        length => {
+            let found = format!("{length} when unpacked");
+            Err(PackedFault::new(Class::Truncated, format!("{size} bytes"), found))
+        }
+    }
+}
+
+/// Memory for the dictionary of xz.
+const XZ_MEMORY_KIB: u32 = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn unpacks_no_more_than_was_said() {
+        let mut packer =
+            flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(&[7; 1000]).unwrap();
+        let stream = packer.finish().unwrap();
+        assert_eq!(inflate(&stream, 1000).unwrap(), [7; 1000]);
+        assert_eq!(inflate(&stream, 999).unwrap_err().class, Class::CountMismatch);
+        assert_eq!(inflate(&stream, 1001).unwrap_err().class, Class::Truncated);
+        let mut block = [0; 2000];
+        let packed = lz4_flex::block::compress_into(&[7; 1000], &mut block).unwrap();
+        let block = &block[..packed];
+        assert_eq!(unpack_lz4(block, 1000).unwrap(), [7; 1000]);
+        assert_eq!(unpack_lz4(block, 1 << 40).unwrap_err().class, Class::CountMismatch);
+    }
+
+    #[test]
+    fn base64_with_line_ends() {
+        assert_eq!(decode_base64(b" aGVs\r\nbG8= ").unwrap(), b"hello");
+        assert_eq!(decode_base64(b"a*==").unwrap_err().class, Class::Encoding);
+    }
+}

@@ -1,0 +1,178 @@
+//! The files of a precomputed folder, by key.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Map, Value as Json};
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// A folder that keys are below.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+    memory: u64,
+}
+
+impl Folder {
+    pub(super) const fn new(root: PathBuf, memory: u64) -> Self {
+        Self { root, memory }
+    }
+
+    /// A folder below it.
+    pub(super) fn below(&self, key: &str) -> Result<Self, ConvertError> {
+        Ok(Self { root: self.path(key)?, memory: self.memory })
+    }
+
+    /// How many bytes may be held at once.
+    pub(super) const fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    fn path(&self, key: &str) -> Result<PathBuf, ConvertError> {
+        let parts = || key.split('/');
+        let is_below = !key.is_empty()
+            && !key.starts_with('/')
+            && !key.contains(['\\', '\0'])
+            && parts().all(|part| part != ".." && part != "." && !part.is_empty());
+        if !is_below {
+            let expected = "a key below the folder";
+            return Err(bad(Class::InvalidKey, "a key", expected, format!("{key:?}")).into());
+        }
+        Ok(parts().fold(self.root.clone(), |path, part| path.join(part)))
+    }
+
+    /// All of a file; nothing where there is none.
+    pub(super) fn read(&self, key: &str) -> Result<Option<Vec<u8>>, ConvertError> {
+        let Some((mut file, len)) = self.open(key)? else { return Ok(None) };
+        self.check_memory(key, len)?;
+        let mut bytes = Vec::new();
+        (&mut file).take(self.memory).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+        Ok(Some(bytes))
+    }
+
+    /// Some bytes of a file, which must be there.
+    pub(super) fn read_range(
+        &self,
+        key: &str,
+        start: u64,
+        size: u64,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let Some((mut file, len)) = self.open(key)? else {
+            return Err(bad(Class::NotFound, key, "a file", "none").into());
+        };
+        if start.checked_add(size).is_none_or(|end| end > len) {
+            let found = format!("{size} bytes at {start}");
+            let expected = format!("a range within {len} bytes");
+            return Err(bad(Class::OutOfBounds, key, expected, found).into());
+        }
+        self.check_memory(key, size)?;
+        file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+        let mut bytes = Vec::new();
+        (&mut file).take(size).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+        Ok(bytes)
+    }
+
+    /// How long a file is; nothing where there is none.
+    pub(super) fn size(&self, key: &str) -> Result<Option<u64>, ConvertError> {
+        Ok(self.open(key)?.map(|(_, len)| len))
+    }
+
+    fn open(&self, key: &str) -> Result<Option<(File, u64)>, ConvertError> {
+        let path = self.path(key)?;
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ConvertError::Read(error)),
+            Ok(about) if !about.is_file() => {
+                let found = "a link or a folder";
+                return Err(bad(Class::Unsupported, key, "a file", found).into());
+            }
+            Ok(_) => {}
+        }
+        let file = File::open(path).map_err(ConvertError::Read)?;
+        let len = file.metadata().map_err(ConvertError::Read)?.len();
+        Ok(Some((file, len)))
+    }
+
+    fn check_memory(&self, key: &str, bytes: u64) -> Result<(), ConvertError> {
+        if bytes <= self.memory {
+            return Ok(());
+        }
+        let expected = format!("at most {} bytes, which have to be in memory at once", self.memory);
+        let bad = bad(Class::LimitExceeded, key, expected, bytes.to_string());
+        Err(bad.with_hint("raise --memory-limit").into())
+    }
+
+    /// The names of all files in it, in order.
+    pub(super) fn list(&self) -> Result<Vec<String>, ConvertError> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(ConvertError::Read)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(ConvertError::Read)?;
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The ids that files are named after, ascending.
+    pub(super) fn list_ids(&self, suffix: &str) -> Result<Vec<u64>, ConvertError> {
+        let names = self.list()?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(suffix).and_then(parse_id));
+        let mut ids: Vec<u64> = ids.collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// The JSON object in a file; nothing where there is none.
+    pub(super) fn json(&self, key: &str) -> Result<Option<Map<String, Json>>, ConvertError> {
+        let Some(bytes) = self.read(key)? else { return Ok(None) };
+        let json = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = Place::Named(format!("{key}, line {}", error.line()));
+            let found = error.to_string();
+            BadInput::new(Class::Encoding, NAME, place, "a JSON object", found)
+        })?;
+        Ok(Some(json))
+    }
+}
+
+/// An id as its decimal digits, without leading zeros.
+pub(super) fn parse_id(text: &str) -> Option<u64> {
+    let is_plain = text == "0" || !text.starts_with('0');
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain && is_digits).then(|| text.parse().ok()).flatten()
+}
+
+/// Inflates at most `max_bytes`.
+pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>, ConvertError> {
+    let mut inflated = Vec::new();
+    let mut decoder = MultiGzDecoder::new(bytes).take(max_bytes.saturating_add(1));
+    decoder
+        .read_to_end(&mut inflated)
+        .map_err(|error| bad(Class::Codec, key, "a gzip stream", error.to_string()))?;
+    if inflated.len() as u64 > max_bytes {
+        let expected = format!("at most {max_bytes} bytes");
+        return Err(bad(Class::LimitExceeded, key, expected, "more").into());
+    }
+    Ok(inflated)
+}
+
+pub(super) fn bad(
+    class: Class,
+    place: &str,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> BadInput {
+    BadInput::new(class, NAME, Place::Named(place.to_owned()), expected, found)
+}
+
+const NAME: &str = "precomputed";

@@ -1,0 +1,193 @@
+//! Neuroglancer precomputed: annotations, skeletons and legacy meshes in a folder, in shards or not.
+//!
+//! ```text
+//! info                        says which it is, or names the folder of skeletons or meshes of a volume
+//! ID, HEX.shard               skeletons; annotations below the key of an index
+//! ID:0, fragments             legacy meshes: a list of fragments, and these
+//! ```
+//!
+//! Object `k` is the `k`th id in ascending order; the id itself, of 64 bits, is the attribute `segment_id`
+//! (`annotation_id` of annotations). A stored transform is applied in 64 bits and recorded.
+//!
+//! Not here: `.frags` of skeletons in the making.
+
+mod annotations;
+mod folder;
+mod legacy;
+mod properties;
+mod shards;
+mod skeletons;
+
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+use zvf_model::{Field, ObjectId};
+
+use self::folder::{Folder, bad};
+use self::shards::{Entry, Sharding};
+use super::values::column;
+use super::{Bytes, Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
+        return Err(
+            bad(Class::Unsupported, "the input", "a folder with a file info", "a file").into()
+        );
+    };
+    let root = Folder::new(path.to_owned(), options.memory);
+    let Some(info) = root.json("info")? else {
+        return legacy::open(&root, None, None, options);
+    };
+    let text = |key: &str| info.get(key).and_then(Json::as_str);
+    match text("@type") {
+        Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
+        Some("neuroglancer_skeletons") => {
+            let properties = segment_properties(&root, &info)?;
+            skeletons::open(&root, &info, properties.as_ref(), options)
+        }
+        Some("neuroglancer_legacy_mesh") => {
+            let properties = segment_properties(&root, &info)?;
+            legacy::open(&root, Some(&info), properties.as_ref(), options)
+        }
+        Some("neuroglancer_multilod_draco") => Err(multilod("info")),
+        Some(other) => {
+            let expected =
+                "annotations_v1, skeletons, legacy_mesh or multilod_draco of neuroglancer";
+            Err(bad(Class::BadTag, "info @type", expected, format!("{other:?}")).into())
+        }
+        None => open_volume(&root, &info, options),
+    }
+}
+
+/// The properties of segments that `info` names the folder of.
+fn segment_properties(
+    root: &Folder,
+    info: &Map<String, Json>,
+) -> Result<Option<Map<String, Json>>, ConvertError> {
+    match info.get("segment_properties").and_then(Json::as_str) {
+        Some(key) => root.below(key)?.json("info"),
+        None => Ok(None),
+    }
+}
+
+/// The skeletons or meshes that belong to a volume.
+fn open_volume(
+    root: &Folder,
+    volume: &Map<String, Json>,
+    options: &ReadOptions,
+) -> Result<Reader, ConvertError> {
+    let text = |key: &str| volume.get(key).and_then(Json::as_str);
+    let properties = segment_properties(root, volume)?;
+    let properties = properties.as_ref();
+    let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
+    if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
+        let folder = root.below(key)?;
+        let Some(info) = folder.json("info")? else {
+            return Err(bad(Class::NotFound, &format!("{key}/info"), "a file", "none").into());
+        };
+        return skeletons::open(&folder, &info, properties, options);
+    }
+    if let Some(key) = text("mesh") {
+        let folder = root.below(key)?;
+        let info = folder.json("info")?;
+        let kind = info.as_ref().and_then(|info| info.get("@type")).and_then(Json::as_str);
+        return match kind {
+            None | Some("neuroglancer_legacy_mesh") => {
+                legacy::open(&folder, info.as_ref(), properties, options)
+            }
+            Some("neuroglancer_multilod_draco") => Err(multilod(&format!("{key}/info"))),
+            Some(other) => {
+                let expected = "neuroglancer_legacy_mesh or neuroglancer_multilod_draco";
+                let place = format!("{key}/info @type");
+                Err(bad(Class::BadTag, &place, expected, format!("{other:?}")).into())
+            }
+        };
+    }
+    let expected = "@type, or a key \"skeletons\" or \"mesh\"";
+    Err(bad(Class::NotFound, "info", expected, "neither").into())
+}
+
+fn multilod(place: &str) -> ConvertError {
+    let expected = "annotations, skeletons or legacy meshes";
+    bad(Class::Unsupported, place, expected, "meshes of several levels of detail").into()
+}
+
+/// Where the bytes of each object are.
+#[derive(Clone, Debug)]
+enum Place {
+    File(String),
+    Shard(Entry),
+}
+
+/// All objects of a folder, by id.
+#[derive(Debug)]
+struct Objects {
+    folder: Folder,
+    sharding: Option<Sharding>,
+    places: Vec<(u64, Place)>,
+}
+
+impl Objects {
+    fn list(folder: &Folder, sharding: Option<Sharding>) -> Result<Self, ConvertError> {
+        let places = match &sharding {
+            Some(sharding) => {
+                let entries = sharding.list(folder)?.into_iter();
+                entries.map(|entry| (entry.id, Place::Shard(entry))).collect()
+            }
+            None => {
+                let ids = folder.list_ids("")?.into_iter();
+                ids.map(|id| (id, Place::File(id.to_string()))).collect()
+            }
+        };
+        Ok(Self { folder: folder.clone(), sharding, places })
+    }
+
+    /// The bytes of one, and where they are in words.
+    fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>, ConvertError> {
+        let Some((id, place)) = self.places.get(at) else { return Ok(None) };
+        let (name, bytes) = match (place, &self.sharding) {
+            (Place::File(key), _) => (key.clone(), self.folder.read(key)?.unwrap_or_default()),
+            (Place::Shard(entry), Some(sharding)) => {
+                (format!("{}, id {id}", entry.key), sharding.read(&self.folder, entry)?)
+            }
+            (Place::Shard(_), None) => return Ok(None),
+        };
+        Ok(Some((*id, name, bytes)))
+    }
+
+    fn ids(&self) -> impl Iterator<Item = u64> {
+        self.places.iter().map(|(id, _)| *id)
+    }
+}
+
+/// What is said of all objects: their ids, and their properties.
+fn describe_objects(
+    name: &str,
+    ids: &[u64],
+    properties: Option<&Map<String, Json>>,
+    header: &mut Header,
+) -> Result<Piece, ConvertError> {
+    let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
+    let mut fields = vec![Field::new(name, column(unsigned, 1, bytes)?)];
+    if let Some(properties) = properties {
+        fields.extend(properties::segment_fields(ids, properties, header)?);
+    }
+    header.objects = true;
+    header.id_field = Some(name.to_owned());
+    header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
+    let objects = (0..ids.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
+    Ok(Piece::Objects { ids: objects.collect(), fields })
+}
+
+/// Adds a record of what `info` says beside geometry.
+fn record(header: &mut Header, info: Option<&Map<String, Json>>) {
+    let info = info.map_or(Json::Null, |info| Json::Object(info.clone()));
+    header.records.push(("precomputed".to_owned(), json!({"info": info})));
+}
+
+/// Words of 32 bits, little-endian.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
+}

@@ -1,0 +1,256 @@
+//! Many small files in few: the shards of a precomputed folder.
+//!
+//! ```text
+//! HEX.shard    2^minishard_bits x (start, end) u64, from the end of this table on: where the index of each is
+//! index        u64[3][n]: ids as differences, starts as differences from the end before, sizes
+//! ```
+//!
+//! The number of a shard and of a minishard are bits of a hash of the id. Nothing is said of the order in a file,
+//! so only offsets are followed. An id that lies in a minishard that is not its own is refused: who looks it up
+//! would find something else.
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+
+use super::folder::{Folder, bad, gunzip};
+use crate::ConvertError;
+
+/// How ids lead to shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sharding {
+    preshift_bits: u32,
+    is_hashed: bool,
+    minishard_bits: u32,
+    shard_bits: u32,
+    index_is_gzip: bool,
+    data_is_gzip: bool,
+}
+
+/// Where something is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) id: u64,
+    pub(super) key: String,
+    pub(super) start: u64,
+    pub(super) size: u64,
+}
+
+impl Sharding {
+    /// What `info` says; nothing where it says nothing.
+    pub(super) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>, ConvertError> {
+        let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+        let place = format!("{place}.sharding");
+        let text = |key: &str| value.get(key).and_then(Json::as_str);
+        let bits = |key: &str| {
+            let bits = value.get(key).and_then(Json::as_u64);
+            bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
+                || {
+                    let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
+                    ConvertError::from(bad(
+                        Class::OutOfBounds,
+                        &format!("{place}.{key}"),
+                        "0 to 64",
+                        found,
+                    ))
+                },
+            )
+        };
+        if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
+            let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
+            let expected = "neuroglancer_uint64_sharded_v1";
+            return Err(bad(Class::BadTag, &place, expected, found).into());
+        }
+        let is_hashed = match text("hash") {
+            Some("identity") => false,
+            Some("murmurhash3_x86_128") => true,
+            other => {
+                let expected = "identity or murmurhash3_x86_128";
+                let found = format!("{other:?}");
+                return Err(bad(Class::BadTag, &format!("{place}.hash"), expected, found).into());
+            }
+        };
+        let is_gzip = |key: &str| match text(key) {
+            None | Some("raw") => Ok(false),
+            Some("gzip") => Ok(true),
+            Some(other) => {
+                let place = format!("{place}.{key}");
+                Err(ConvertError::from(bad(
+                    Class::BadTag,
+                    &place,
+                    "raw or gzip",
+                    format!("{other:?}"),
+                )))
+            }
+        };
+        let sharding = Self {
+            preshift_bits: bits("preshift_bits")?,
+            is_hashed,
+            minishard_bits: bits("minishard_bits")?,
+            shard_bits: bits("shard_bits")?,
+            index_is_gzip: is_gzip("minishard_index_encoding")?,
+            data_is_gzip: is_gzip("data_encoding")?,
+        };
+        if sharding.minishard_bits > 32 || sharding.minishard_bits + sharding.shard_bits > 64 {
+            let expected = "at most 32 bits for minishards, and 64 with those of shards";
+            let found = format!("{} and {}", sharding.minishard_bits, sharding.shard_bits);
+            return Err(bad(Class::OutOfBounds, &place, expected, found).into());
+        }
+        Ok(Some(sharding))
+    }
+
+    /// The shard and the minishard of an id.
+    pub(super) fn locate(&self, id: u64) -> (u64, u64) {
+        let shifted = id.checked_shr(self.preshift_bits).unwrap_or(0);
+        let hash = if self.is_hashed { murmur(shifted) } else { shifted };
+        let mask = |bits: u32| if bits >= 64 { u64::MAX } else { (1_u64 << bits) - 1 };
+        let rest = hash.checked_shr(self.minishard_bits).unwrap_or(0);
+        (rest & mask(self.shard_bits), hash & mask(self.minishard_bits))
+    }
+
+    /// The name of a shard.
+    pub(super) fn file_name(&self, shard: u64) -> String {
+        let digits = usize::try_from(self.shard_bits.div_ceil(4).max(1)).unwrap_or(1);
+        format!("{shard:0digits$x}.shard")
+    }
+
+    /// Everything in the shards of `folder`, by id.
+    pub(super) fn list(&self, folder: &Folder) -> Result<Vec<Entry>, ConvertError> {
+        let mut entries = Vec::new();
+        for name in folder.list()? {
+            let Some(hex) = name.strip_suffix(".shard") else { continue };
+            let Ok(shard) = u64::from_str_radix(hex, 16) else { continue };
+            if self.file_name(shard) != name {
+                let expected = "a name in the digits of shard_bits";
+                return Err(bad(Class::InvalidKey, &name, expected, "another").into());
+            }
+            self.list_shard(folder, &name, shard, &mut entries)?;
+        }
+        entries.sort_by_key(|entry: &Entry| entry.id);
+        if let Some([_, twice]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
+            return Err(
+                bad(Class::Duplicate, &twice.key, "each id once", twice.id.to_string()).into()
+            );
+        }
+        Ok(entries)
+    }
+
+    fn list_shard(
+        &self,
+        folder: &Folder,
+        name: &str,
+        shard: u64,
+        to: &mut Vec<Entry>,
+    ) -> Result<(), ConvertError> {
+        let size = folder.size(name)?.unwrap_or(0);
+        let table_size = 16_u64 << self.minishard_bits;
+        if table_size > size {
+            let expected = format!("a table of {table_size} bytes");
+            return Err(bad(Class::Truncated, name, expected, size.to_string()).into());
+        }
+        let table = folder.read_range(name, 0, table_size)?;
+        for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
+            let (start, end) = (u64_at(pair, 0), u64_at(pair, 8));
+            if start == end {
+                continue;
+            }
+            let place = format!("{name}, minishard {minishard}");
+            let range = start.checked_add(table_size).zip(end.checked_sub(start));
+            let Some((at, len)) =
+                range.filter(|(at, len)| at.checked_add(*len).is_some_and(|e| e <= size))
+            else {
+                let expected = format!("an index within {size} bytes");
+                return Err(
+                    bad(Class::OutOfBounds, &place, expected, format!("{start} to {end}")).into()
+                );
+            };
+            let mut index = folder.read_range(name, at, len)?;
+            if self.index_is_gzip {
+                index = gunzip(&index, folder.memory(), &place)?;
+            }
+            if index.len() % 24 != 0 {
+                let found = format!("{} bytes", index.len());
+                return Err(bad(Class::Truncated, &place, "three u64 for each id", found).into());
+            }
+            let n = index.len() / 24;
+            let (mut id, mut next) = (0_u64, table_size);
+            for row in 0..n {
+                id = id.wrapping_add(u64_at(&index, row * 8));
+                let begin = next.checked_add(u64_at(&index, (n + row) * 8));
+                let len = u64_at(&index, (2 * n + row) * 8);
+                let end = begin.and_then(|begin| begin.checked_add(len)).filter(|end| *end <= size);
+                let (Some(begin), Some(end)) = (begin, end) else {
+                    let expected = format!("data within {size} bytes");
+                    let found = format!("{len} bytes of id {id}");
+                    return Err(bad(Class::OutOfBounds, &place, expected, found).into());
+                };
+                next = end;
+                if self.locate(id) != (shard, minishard) {
+                    let (shard, minishard) = self.locate(id);
+                    let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
+                    return Err(bad(Class::InvalidKey, &place, expected, id.to_string()).into());
+                }
+                to.push(Entry { id, key: name.to_owned(), start: begin, size: len });
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of an entry.
+    pub(super) fn read(&self, folder: &Folder, entry: &Entry) -> Result<Vec<u8>, ConvertError> {
+        let bytes = folder.read_range(&entry.key, entry.start, entry.size)?;
+        if !self.data_is_gzip {
+            return Ok(bytes);
+        }
+        gunzip(&bytes, folder.memory(), &format!("{}, id {}", entry.key, entry.id))
+    }
+}
+
+/// The low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
+fn murmur(number: u64) -> u64 {
+    let bytes = number.to_le_bytes();
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (c1, c2, c3) = (0x239b_961b_u32, 0xab0e_9789_u32, 0x38b3_4ae5_u32);
+    let (mut h1, mut h2) = (0_u32, 0_u32);
+    h2 ^= word(4).wrapping_mul(c2).rotate_left(16).wrapping_mul(c3);
+    h1 ^= word(0).wrapping_mul(c1).rotate_left(15).wrapping_mul(c2);
+    let (mut h3, mut h4) = (8_u32, 8_u32);
+    h1 ^= 8;
+    h2 ^= 8;
+    h1 = h1.wrapping_add(h2).wrapping_add(h3).wrapping_add(h4);
+    h2 = h2.wrapping_add(h1);
+    h3 = h3.wrapping_add(h1);
+    h4 = h4.wrapping_add(h1);
+    let mix = |mut h: u32| {
+        h ^= h >> 16;
+        h = h.wrapping_mul(0x85eb_ca6b);
+        h ^= h >> 13;
+        h = h.wrapping_mul(0xc2b2_ae35);
+        h ^ (h >> 16)
+    };
+    (h1, h2, h3, h4) = (mix(h1), mix(h2), mix(h3), mix(h4));
+    h1 = h1.wrapping_add(h2).wrapping_add(h3).wrapping_add(h4);
+    h2 = h2.wrapping_add(h1);
+    u64::from(h1) | u64::from(h2) << 32
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_the_reference() {
+        for (number, hash) in [
+            (0, 0x4772_b084_e028_ae41),
+            (1, 0xe8bd_67d6_16d4_ce9a),
+            ((1 << 40) + 7, 0xf6b2_42e1_df65_37b4),
+            ((1 << 63) + 9, 0x9efb_f4e7_8071_b6a9),
+        ] {
+            assert_eq!(murmur(number), hash, "{number}");
+        }
+    }
+}

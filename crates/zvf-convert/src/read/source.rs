@@ -1,0 +1,235 @@
+//! Files that are not read from front to back: bytes by place.
+//!
+//! A file is read where it lies. A stream is read into memory first, up to a limit.
+//!
+//! Not here: what the bytes mean.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use zvf_format::Class;
+
+use super::Format;
+use super::input::Bytes;
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// Bytes by place.
+pub(crate) struct Source {
+    held: Held,
+    len: u64,
+    format: &'static str,
+}
+
+enum Held {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    /// The bytes of `bytes`, of which none was taken; at most `memory` of them where they are a stream.
+    pub(crate) fn open(mut bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
+        let format = bytes.format().name();
+        if let Some(path) = bytes.path() {
+            let file = File::open(path).map_err(ConvertError::Read)?;
+            let metadata = file.metadata().map_err(ConvertError::Read)?;
+            if metadata.is_file() {
+                return Ok(Self { held: Held::File(file), len: metadata.len(), format });
+            }
+        }
+        let mut all = Vec::new();
+        loop {
+            let shown = bytes.peek()?;
+            let taken = shown.len();
+            if taken == 0 {
+                break;
+            }
+            all.extend_from_slice(shown);
+            bytes.take(taken);
+            if length(&all) > memory {
+                let expected = format!("a stream of at most {memory} bytes");
+                let bad = bytes.bad(Class::LimitExceeded, Place::Byte(memory), expected, "more");
+                return Err(bad.with_hint("write it to a file first").into());
+            }
+        }
+        Ok(Self { len: length(&all), held: Held::Memory(all), format })
+    }
+
+    /// Bytes there are.
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The name of the format, for messages.
+    pub(crate) const fn format(&self) -> &'static str {
+        self.format
+    }
+
+    /// The file, or the bytes in memory.
+    pub(crate) fn into_parts(self) -> Result<File, Vec<u8>> {
+        match self.held {
+            Held::File(file) => Ok(file),
+            Held::Memory(all) => Err(all),
+        }
+    }
+
+    /// The same from its start, as bytes in order.
+    pub(crate) fn begin(&self, format: Format) -> Result<Bytes, ConvertError> {
+        let stream: Box<dyn std::io::Read + Send> = match &self.held {
+            Held::File(file) => {
+                let mut file = file.try_clone().map_err(ConvertError::Read)?;
+                file.seek(SeekFrom::Start(0)).map_err(ConvertError::Read)?;
+                Box::new(file)
+            }
+            Held::Memory(all) => Box::new(std::io::Cursor::new(all.clone())),
+        };
+        let mut bytes = Bytes::new(stream, None);
+        bytes.is(format);
+        Ok(bytes)
+    }
+
+    /// `n` bytes from `at`, which are part of `what`; nothing is reserved for bytes that are not there.
+    pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
+        let left = self.len.saturating_sub(at);
+        let (Ok(size), true) = (usize::try_from(n), n <= left) else {
+            let expected = format!("{n} bytes of {what}");
+            return Err(self
+                .bad(Class::Truncated, Place::Byte(at), expected, left.to_string())
+                .into());
+        };
+        match &mut self.held {
+            Held::Memory(all) => {
+                let start = usize::try_from(at).unwrap_or(usize::MAX);
+                Ok(all.get(start..start.saturating_add(size)).unwrap_or_default().to_vec())
+            }
+            Held::File(file) => {
+                let mut bytes = vec![0; size];
+                file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
+                file.read_exact(&mut bytes).map_err(ConvertError::Read)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// A fault in these bytes.
+    pub(crate) fn bad(
+        &self,
+        class: Class,
+        place: Place,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        BadInput::new(class, self.format, place, expected, found)
+    }
+}
+
+/// Little-endian numbers at places in a record; 0 past its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
+
+impl Numbers<'_> {
+    fn array<const N: usize>(self, at: usize) -> [u8; N] {
+        self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    }
+
+    pub(crate) fn u8(self, at: usize) -> u8 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn u16(self, at: usize) -> u16 {
+        u16::from_le_bytes(self.array(at))
+    }
+
+    pub(crate) fn u32(self, at: usize) -> u32 {
+        u32::from_le_bytes(self.array(at))
+    }
+
+    pub(crate) fn i32(self, at: usize) -> i32 {
+        i32::from_le_bytes(self.array(at))
+    }
+
+    pub(crate) fn u64(self, at: usize) -> u64 {
+        u64::from_le_bytes(self.array(at))
+    }
+
+    pub(crate) fn i64(self, at: usize) -> i64 {
+        i64::from_le_bytes(self.array(at))
+    }
+
+    pub(crate) fn f64(self, at: usize) -> f64 {
+        f64::from_le_bytes(self.array(at))
+    }
+
+    /// Text of `n` bytes at most, up to the first zero.
+    pub(crate) fn text(self, at: usize, n: usize) -> String {
+        let raw = self.0.get(at..at.saturating_add(n)).unwrap_or_default();
+        let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(raw).into_owned()
+    }
+}
+
+/// Bytes of a slice as a number of the file.
+pub(crate) fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// The bytes of a source from front to back, more than once if need be.
+pub(crate) struct Sequence<'a> {
+    source: &'a mut Source,
+    buffer: Vec<u8>,
+    used: usize,
+    at: u64, // of the first byte in the buffer
+}
+
+impl<'a> Sequence<'a> {
+    /// From `at` on.
+    pub(crate) const fn new(source: &'a mut Source, at: u64) -> Self {
+        Self { source, buffer: Vec::new(), used: 0, at }
+    }
+
+    /// Where the next byte lies.
+    pub(crate) fn at(&self) -> u64 {
+        self.at.saturating_add(u64::try_from(self.used).unwrap_or(u64::MAX))
+    }
+
+    /// Goes on at another place.
+    pub(crate) fn go_to(&mut self, at: u64) {
+        let used = at.checked_sub(self.at).and_then(|used| usize::try_from(used).ok());
+        match used.filter(|used| *used < self.buffer.len()) {
+            Some(used) => self.used = used,
+            None => {
+                self.buffer.clear();
+                (self.at, self.used) = (at, 0);
+            }
+        }
+    }
+
+    /// The next bytes, some of them; none at the end.
+    pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+        if self.used >= self.buffer.len() {
+            let at = self.at();
+            let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES);
+            self.buffer = self.source.read(at, left, "the file")?;
+            (self.at, self.used) = (at, 0);
+        }
+        Ok(self.buffer.get(self.used..).unwrap_or_default())
+    }
+
+    /// Takes `n` of the bytes that were shown.
+    pub(crate) fn take(&mut self, n: usize) {
+        self.used = self.used.saturating_add(n).min(self.buffer.len());
+    }
+
+    /// A fault at the next byte.
+    pub(crate) fn bad(
+        &self,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> BadInput {
+        self.source.bad(class, Place::Byte(self.at()), expected, found)
+    }
+}
+
+/// Bytes of a source read at once.
+const BLOCK_BYTES: u64 = 1 << 18;

@@ -1,0 +1,260 @@
+//! The triangles of an STL file, one after the other.
+
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::input::Bytes;
+use crate::read::lines::Lines;
+
+/// A triangle as stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Facet {
+    pub(super) normal: [f32; 3],
+    pub(super) corners: [[f32; 3]; 3],
+    pub(super) attribute: u16,
+    /// Which solid of the file, from 0.
+    pub(super) solid: usize,
+}
+
+impl Facet {
+    /// Whether the stored normal is more than a degree off that of the corners; not where one of them is none.
+    pub(super) fn normal_differs(&self) -> bool {
+        let [a, b, c] = self.corners.map(|corner| corner.map(f64::from));
+        let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
+        let computed =
+            [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+        let stored = self.normal.map(f64::from);
+        let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        let lengths = (dot(computed, computed) * dot(stored, stored)).sqrt();
+        lengths.is_normal() && dot(computed, stored) < COS_OF_A_DEGREE * lengths
+    }
+}
+
+/// Triangles in the course of being read.
+pub(super) enum Facets {
+    Binary { bytes: Bytes, left: u32, name: String },
+    Text(Box<TextFacets>),
+}
+
+impl Facets {
+    /// Begins to read `bytes`, which are `length`.
+    pub(super) fn open(mut bytes: Bytes, length: u64) -> Result<Self, ConvertError> {
+        let start = bytes.peek()?;
+        let count = start.get(80..84).and_then(|count| count.try_into().ok());
+        let count = count.map(u32::from_le_bytes);
+        let fits = count.is_some_and(|count| length == HEADER + u64::from(count) * FACET);
+        let head = start.get(..start.len().min(512)).unwrap_or(start);
+        let solid = begins_with_solid(head) && !head.contains(&0);
+        if !fits && solid {
+            return Ok(Self::Text(Box::new(TextFacets::new(Lines::lenient(bytes)))));
+        }
+        let Some(count) = count else {
+            let expected = "84 bytes of header and count, or the word solid";
+            let found = length.to_string();
+            return Err(bytes.bad(Class::Truncated, Place::Byte(length), expected, found).into());
+        };
+        if !fits {
+            let held = length.saturating_sub(HEADER) / FACET;
+            let class = match held < u64::from(count) {
+                true => Class::Truncated,
+                false => Class::Trailing,
+            };
+            let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET);
+            let found = format!("{} bytes", length.saturating_sub(HEADER));
+            return Err(bytes.bad(class, Place::Byte(80), expected, found).into());
+        }
+        let mut header = [0; 84];
+        bytes.read(&mut header, "the header")?;
+        let text = header.get(..80).unwrap_or_default();
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(text).trim().to_owned();
+        Ok(Self::Binary { bytes, left: count, name })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
+        match self {
+            Self::Text(text) => text.next(),
+            Self::Binary { left: 0, .. } => Ok(None),
+            Self::Binary { bytes, left, .. } => {
+                *left -= 1;
+                read_facet(bytes).map(Some)
+            }
+        }
+    }
+
+    /// The names of all solids, once all facets were read.
+    pub(super) fn into_names(self) -> Vec<String> {
+        match self {
+            Self::Binary { name, .. } => vec![name],
+            Self::Text(text) => text.names,
+        }
+    }
+}
+
+fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
+    let start = bytes.at();
+    let record: [u8; 50] = bytes.array("a triangle")?;
+    let (floats, rest) = record.as_chunks::<4>();
+    let mut floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    let mut triple = || std::array::from_fn(|_| floats.next().unwrap_or(f32::NAN));
+    let normal = triple();
+    let corners = [triple(), triple(), triple()];
+    if let Some(at) = corners.iter().flatten().position(|x: &f32| !x.is_finite()) {
+        let at = u64::try_from(at).unwrap_or(0) * 4;
+        let found = "NaN or infinity";
+        let place = Place::Byte(start + 12 + at);
+        return Err(bytes.bad(Class::OutOfBounds, place, "a finite coordinate", found).into());
+    }
+    let attribute = rest.try_into().map_or(0, u16::from_le_bytes);
+    Ok(Facet { normal, corners, attribute, solid: 0 })
+}
+
+fn begins_with_solid(start: &[u8]) -> bool {
+    let start = start.trim_ascii_start();
+    start.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"solid"))
+}
+
+/// The words of a text file.
+pub(super) struct TextFacets {
+    lines: Lines,
+    line: String,
+    at: usize, // bytes of the line taken
+    names: Vec<String>,
+    inside: bool, // a solid that did not end
+}
+
+impl TextFacets {
+    const fn new(lines: Lines) -> Self {
+        Self { lines, line: String::new(), at: 0, names: Vec::new(), inside: false }
+    }
+
+    fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
+        loop {
+            if !self.inside {
+                if !self.advance()? {
+                    return Ok(None);
+                }
+                self.expect("solid", Class::Encoding)?;
+                let name = self.rest_of_line();
+                self.names.push(name);
+                self.inside = true;
+            }
+            if self.is_next("endsolid")? {
+                self.rest_of_line();
+                self.inside = false;
+                continue;
+            }
+            return self.facet().map(Some);
+        }
+    }
+
+    fn facet(&mut self) -> Result<Facet, ConvertError> {
+        self.expect("facet", Class::Encoding)?;
+        self.expect("normal", Class::Encoding)?;
+        let mut normal = [f32::NAN; 3];
+        for x in &mut normal {
+            let word = self.next_word()?;
+            // Normals are not kept: one that is no number does no harm.
+            *x = self.line.get(word).and_then(|word| word.parse().ok()).unwrap_or(f32::NAN);
+        }
+        self.expect("outer", Class::Encoding)?;
+        self.expect("loop", Class::Encoding)?;
+        let mut corners = [[0.0_f32; 3]; 3];
+        for corner in &mut corners {
+            self.expect("vertex", Class::BadShape)?;
+            for x in corner {
+                *x = self.coordinate()?;
+            }
+        }
+        self.expect("endloop", Class::BadShape)?;
+        self.expect("endfacet", Class::Encoding)?;
+        let solid = self.names.len().saturating_sub(1);
+        Ok(Facet { normal, corners, attribute: 0, solid })
+    }
+
+    fn coordinate(&mut self) -> Result<f32, ConvertError> {
+        let word = self.next_word()?;
+        let word = self.line.get(word).unwrap_or_default();
+        let (class, found) = match word.parse::<f32>() {
+            Ok(x) if x.is_finite() => return Ok(x),
+            Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
+            Err(_) => (Class::Encoding, format!("{:?}", word.chars().take(40).collect::<String>())),
+        };
+        Err(self.lines.bad(class, "a finite coordinate", found).into())
+    }
+
+    /// Takes the word `wanted`, in any case.
+    fn expect(&mut self, wanted: &str, class: Class) -> Result<(), ConvertError> {
+        let word = self.next_word()?;
+        let word = self.line.get(word).unwrap_or_default();
+        if word.eq_ignore_ascii_case(wanted) {
+            return Ok(());
+        }
+        let is_begun =
+            wanted.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let found = format!("{:?}", word.chars().take(40).collect::<String>());
+        if is_begun && !self.advance()? {
+            return Err(self.cut());
+        }
+        Err(self.lines.bad(class, format!("the word {wanted}"), found).into())
+    }
+
+    /// Whether the next word is `wanted`; it is taken where it is.
+    fn is_next(&mut self, wanted: &str) -> Result<bool, ConvertError> {
+        if !self.advance()? {
+            return Err(self.cut());
+        }
+        let rest = self.line.get(self.at..).unwrap_or_default();
+        let word = rest.split_ascii_whitespace().next().unwrap_or_default();
+        let found = word.eq_ignore_ascii_case(wanted);
+        if found {
+            self.at += word.len();
+        }
+        Ok(found)
+    }
+
+    /// Where the next word of the line is; it is taken.
+    fn next_word(&mut self) -> Result<std::ops::Range<usize>, ConvertError> {
+        if !self.advance()? {
+            return Err(self.cut());
+        }
+        let rest = self.line.get(self.at..).unwrap_or_default();
+        let length = rest.bytes().position(|byte| byte.is_ascii_whitespace());
+        let start = self.at;
+        self.at += length.unwrap_or(rest.len());
+        Ok(start..self.at)
+    }
+
+    fn rest_of_line(&mut self) -> String {
+        let rest = self.line.get(self.at..).unwrap_or_default().trim().to_owned();
+        self.at = self.line.len();
+        rest
+    }
+
+    /// Goes to the next word; whether there is one.
+    fn advance(&mut self) -> Result<bool, ConvertError> {
+        loop {
+            let rest = self.line.get(self.at..).unwrap_or_default();
+            let white = rest.len() - rest.trim_ascii_start().len();
+            if white < rest.len() {
+                self.at += white;
+                return Ok(true);
+            }
+            let Some(line) = self.lines.next()? else { return Ok(false) };
+            self.line.clear();
+            self.line.push_str(line);
+            self.at = 0;
+        }
+    }
+
+    fn cut(&self) -> ConvertError {
+        self.lines.bad(Class::Truncated, "the end of the solid", "the end of the file").into()
+    }
+}
+
+/// Bytes before the triangles of a binary file.
+const HEADER: u64 = 84;
+/// Bytes of a triangle.
+const FACET: u64 = 50;
+const COS_OF_A_DEGREE: f64 = 0.999_847_695_156_391_3;

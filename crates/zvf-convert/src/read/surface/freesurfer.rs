@@ -1,0 +1,449 @@
+//! FreeSurfer: surfaces, values, labels of all vertices and of some, all big-endian or text.
+//!
+//! ```text
+//! ff ff fe   note LF LF, i32 vertices, i32 faces, f32 positions, i32 faces; then tags of a volume
+//! ff ff ff   i24 vertices, i24 quadrangles, i16 hundredths of mm, i24 corners: an old surface
+//! ff ff ff   i32 vertices, i32 faces, i32 1, f32 values
+//! .annot     i32 n, n pairs (vertex, colour), i32 1, table of colours
+//! .label     text: a comment, a count, lines of vertex x y z value
+//! ```
+//!
+//! Quadrangles are two triangles, split by the parity of their first vertex. Positions are those of the surface
+//! (tkr-RAS); `c_ras`, the way to the scanner, is in the header record. A label becomes an attribute that is 1
+//! inside, and its values.
+
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Field, Value};
+
+use super::{SurfaceFile, SurfaceValues, assemble, list_folder};
+use crate::ConvertError;
+use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers};
+use crate::read::input::Bytes;
+use crate::read::values::{Values, column, float};
+use crate::read::{Format, ReadOptions, Reader};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let mut files = Vec::new();
+    match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
+        Some(folder) => {
+            for path in list_folder(&folder, is_member)? {
+                let mut bytes = Bytes::open(&path)?;
+                bytes.is(Format::Freesurfer);
+                files.push((Some(path), parse(&WholeFile::read(bytes, options)?)?));
+            }
+        }
+        None => {
+            let file = WholeFile::read(bytes, options)?;
+            files.push((file.path.clone(), parse(&file)?));
+        }
+    }
+    assemble(files, "FreeSurfer")?.into_reader(Format::Freesurfer, options)
+}
+
+/// Whether a file of this name belongs to a subject: `lh.white`, `rh.aparc.annot`.
+pub(crate) fn is_member(name: &str) -> bool {
+    (name.starts_with("lh.") || name.starts_with("rh."))
+        && ![".gii", ".stl", ".obj", ".ply", ".vtk", ".json", ".csv", ".txt", ".stats"]
+            .iter()
+            .any(|end| name.ends_with(end))
+}
+
+pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
+    let bytes = &file.bytes;
+    // Values may be called annot or label, too; their magic tells them.
+    let is_binary = bytes.starts_with(b"\xff\xff");
+    if name.ends_with(".annot") && !is_binary {
+        return read_annotation(file);
+    }
+    if (name.ends_with(".label") && !is_binary) || bytes.starts_with(b"#!ascii") {
+        return read_label(file);
+    }
+    match bytes.get(..3) {
+        Some([0xff, 0xff, 0xfe]) => read_surface(file),
+        Some([0xff, 0xff, 0xff]) if is_old_surface(bytes) => read_quadrangles(file),
+        Some([0xff, 0xff, 0xff]) => read_values(file),
+        Some(_) if VALUES.iter().any(|end| name.ends_with(end)) => read_old_values(file),
+        Some(found) => {
+            let expected = "ff ff fe or ff ff ff";
+            Err(file.bad_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
+        }
+        None => Err(file.bad_at(Class::Truncated, 0, "3 bytes of magic", bytes.len().to_string())),
+    }
+}
+
+/// Whether the counts of quadrangles fit the length.
+fn is_old_surface(bytes: &[u8]) -> bool {
+    let count = |at: usize| bytes.get(at..at + 3).map(|three| usize_of(three));
+    match (count(3), count(6)) {
+        (Some(vertices), Some(faces)) => bytes.len() == 9 + vertices * 6 + faces * 12,
+        _ => false,
+    }
+}
+
+fn usize_of(three: &[u8]) -> usize {
+    three.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte))
+}
+
+/// Bytes in the course of being taken apart.
+struct Cursor<'a> {
+    file: &'a WholeFile,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
+        let rest = self.file.bytes.get(self.at..).unwrap_or_default();
+        match rest.get(..size) {
+            Some(taken) => {
+                self.at += size;
+                Ok(taken)
+            }
+            None => {
+                let expected = format!("{size} bytes of {what}");
+                Err(self.file.bad_at(Class::Truncated, self.at, expected, rest.len().to_string()))
+            }
+        }
+    }
+
+    fn int(&mut self, what: &str) -> Result<i32, ConvertError> {
+        let bytes = self.take(4, what)?;
+        Ok(i32::from_be_bytes(bytes.try_into().unwrap_or_default()))
+    }
+
+    /// A count that is not negative.
+    fn count(&mut self, what: &str) -> Result<usize, ConvertError> {
+        let start = self.at;
+        let count = self.int(what)?;
+        usize::try_from(count).map_err(|_negative| {
+            let expected = format!("a count of {what}");
+            self.file.bad_at(Class::Negative, start, expected, count.to_string())
+        })
+    }
+
+    /// `count` items of `size` bytes.
+    fn items(&mut self, count: usize, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
+        let total = count.checked_mul(size).unwrap_or(usize::MAX);
+        self.take(total, what)
+    }
+
+    /// Text with its length before it and zeros at its end.
+    fn text(&mut self, what: &str) -> Result<String, ConvertError> {
+        let length = self.count(what)?;
+        let bytes = self.take(length, what)?;
+        let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.file.bytes.get(self.at..).unwrap_or_default()
+    }
+}
+
+fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut bytes = Cursor { file, at: 3 };
+    let head = bytes.rest();
+    let head = head.get(..head.len().min(MAX_NOTE_BYTES)).unwrap_or(head);
+    let Some(end) = head.windows(2).position(|pair| pair == b"\n\n") else {
+        let expected = format!("a note that ends with two line feeds, in {MAX_NOTE_BYTES} bytes");
+        return Err(file.bad_at(Class::LimitExceeded, 3, expected, "none"));
+    };
+    let note = bytes.take(end, "the note")?;
+    let created = String::from_utf8_lossy(note).into_owned();
+    bytes.take(2, "the note")?;
+    let vertices = bytes.count("vertices")?;
+    let faces = bytes.count("faces")?;
+    let points = bytes.items(vertices, 12, "positions")?;
+    let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
+    surface.point_sets.push((None, column(float32, 3, points.to_vec())?));
+    let start = bytes.at;
+    let corners = bytes.items(faces, 12, "faces")?;
+    let corners = corners.as_chunks::<4>().0.iter();
+    let corners: Vec<i64> = corners.map(|four| i64::from(i32::from_be_bytes(*four))).collect();
+    check_corners(file, &corners, vertices, start)?;
+    surface.faces = Some(corners);
+    surface.record.insert("created".to_owned(), json!(created));
+    if let Some(volume) = read_volume(bytes.rest()) {
+        surface.record.insert("volume".to_owned(), Json::Object(volume));
+    }
+    Ok(surface)
+}
+
+fn check_corners(
+    file: &WholeFile,
+    corners: &[i64],
+    vertices: usize,
+    start: usize,
+) -> Result<(), ConvertError> {
+    let count = i64::try_from(vertices).unwrap_or(i64::MAX);
+    let wrong = corners.iter().position(|vertex| !(0..count).contains(vertex));
+    wrong.map_or(Ok(()), |at| {
+        let found = corners.get(at).copied().unwrap_or(0);
+        let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
+        let expected = format!("a vertex below {count}");
+        Err(file.bad_at(class, start + at * 4, expected, found.to_string()))
+    })
+}
+
+/// The lines of the volume that a surface was made from, behind tags.
+fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
+    let ints: Vec<i32> =
+        rest.as_chunks::<4>().0.iter().take(3).map(|four| i32::from_be_bytes(*four)).collect();
+    let (head, text) = match &ints[..] {
+        [20, ..] => (json!([20]), rest.get(4..)?),
+        [2, zero, 20] => (json!([2, zero, 20]), rest.get(12..)?),
+        _ => return None,
+    };
+    let text = String::from_utf8_lossy(text);
+    let mut volume = Map::new();
+    volume.insert("head".to_owned(), head);
+    for line in text.lines().take(MAX_VOLUME_LINES) {
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        if key.contains(|c: char| c.is_control()) {
+            break; // other tags follow
+        }
+        let numbers: Option<Vec<f64>> = value.split_ascii_whitespace().map(float).collect();
+        let value = match numbers {
+            Some(numbers) if numbers.len() == 3 => json!(numbers),
+            _ => json!(value),
+        };
+        volume.insert(key.to_owned(), value);
+    }
+    Some(volume)
+}
+
+fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut bytes = Cursor { file, at: 3 };
+    let vertices = usize_of(bytes.take(3, "vertices")?);
+    let quadrangles = usize_of(bytes.take(3, "quadrangles")?);
+    let points = bytes.items(vertices, 6, "positions")?;
+    let hundredths = points.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
+    let millimetres: Vec<f64> = hundredths.map(|x| f64::from(x) / 100.0).collect();
+    surface.point_sets.push((None, numbers(FLOAT64, 3, &millimetres, |x| x.to_le_bytes())?));
+    let start = bytes.at;
+    let corners = bytes.items(quadrangles, 12, "quadrangles")?;
+    let corners = corners.as_chunks::<3>().0.iter();
+    let corners: Vec<i64> =
+        corners.map(|three| i64::try_from(usize_of(three)).unwrap_or(0)).collect();
+    if let Some(at) = corners.iter().position(|v| usize::try_from(*v).is_ok_and(|v| v >= vertices))
+    {
+        let found = corners.get(at).copied().unwrap_or(0).to_string();
+        let expected = format!("a vertex below {vertices}");
+        return Err(file.bad_at(Class::OutOfBounds, start + at * 3, expected, found));
+    }
+    let mut faces = Vec::with_capacity(corners.len() / 2 * 3);
+    for [a, b, c, d] in corners.as_chunks::<4>().0 {
+        if a % 2 == 0 {
+            faces.extend([a, b, d, c, d, b]);
+        } else {
+            faces.extend([a, b, c, a, c, d]);
+        }
+    }
+    surface.faces = Some(faces);
+    Ok(surface)
+}
+
+fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut bytes = Cursor { file, at: 3 };
+    let vertices = bytes.count("vertices")?;
+    let _faces = bytes.count("faces")?;
+    let start = bytes.at;
+    let width = bytes.int("values a vertex")?;
+    if width != 1 {
+        return Err(file.bad_at(Class::Unsupported, start, "1 value a vertex", width.to_string()));
+    }
+    let values = bytes.items(vertices, 4, "values")?;
+    if !bytes.rest().is_empty() {
+        let found = format!("{} bytes more", bytes.rest().len());
+        return Err(file.bad_at(Class::Trailing, bytes.at, "the end of the file", found));
+    }
+    let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
+    let field = Field::new(surface.name.as_str(), column(float32, 1, values.to_vec())?);
+    surface.values.push(SurfaceValues { field, nodes: None });
+    Ok(surface)
+}
+
+/// Values as hundredths, without magic.
+fn read_old_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut bytes = Cursor { file, at: 0 };
+    let vertices = usize_of(bytes.take(3, "vertices")?);
+    let _faces = bytes.take(3, "faces")?;
+    let values = bytes.items(vertices, 2, "values")?;
+    if !bytes.rest().is_empty() {
+        let found = format!("{} bytes more", bytes.rest().len());
+        return Err(file.bad_at(Class::BadMagic, 0, "ff ff ff, or values of 16 bits", found));
+    }
+    let values = values.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
+    let values: Vec<f64> = values.map(|x| f64::from(x) / 100.0).collect();
+    let field =
+        Field::new(surface.name.as_str(), numbers(FLOAT64, 1, &values, |x| x.to_le_bytes())?);
+    surface.values.push(SurfaceValues { field, nodes: None });
+    Ok(surface)
+}
+
+/// An entry of a table of colours.
+struct Colour {
+    name: String,
+    rgbt: [i32; 4],
+}
+
+impl Colour {
+    /// What stands for it in the file.
+    fn id(&self) -> i32 {
+        let [r, g, b, _] = self.rgbt;
+        r.wrapping_add(g.wrapping_mul(256)).wrapping_add(b.wrapping_mul(65_536))
+    }
+}
+
+fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut bytes = Cursor { file, at: 0 };
+    let vertices = bytes.count("vertices")?;
+    let start = bytes.at;
+    let pairs = bytes.items(vertices, 8, "labels")?;
+    let mut ids = vec![None; vertices];
+    for (at, [vertex, colour]) in pairs.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
+        let vertex = i32::from_be_bytes(*vertex);
+        let place = usize::try_from(vertex).ok().and_then(|vertex| ids.get_mut(vertex));
+        let Some(place) = place else {
+            let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
+            let expected = format!("a vertex below {vertices}");
+            return Err(file.bad_at(class, start + at * 8, expected, vertex.to_string()));
+        };
+        if place.replace(i32::from_be_bytes(*colour)).is_some() {
+            let expected = "each vertex once";
+            let found = vertex.to_string();
+            return Err(file.bad_at(Class::Duplicate, start + at * 8, expected, found));
+        }
+    }
+    let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect();
+    let table = if bytes.rest().is_empty() || bytes.int("a flag of a table")? == 0 {
+        Vec::new()
+    } else {
+        read_colours(&mut bytes)?
+    };
+    let mut places = std::collections::HashMap::new();
+    for (colour, at) in table.iter().zip(0_i32..) {
+        places.entry(colour.id()).or_insert(at);
+    }
+    let code = |id: &i32| if *id == 0 { -1 } else { places.get(id).copied().unwrap_or(-1) };
+    let codes: Vec<i32> = ids.iter().map(code).collect();
+    let unknown = ids.iter().filter(|id| **id != 0 && !places.contains_key(id)).count();
+    if unknown > 0 {
+        surface.left_out.push(format!("{unknown} colours that are not in the table"));
+    }
+    let names = table.iter().map(|colour| Value::Text(colour.name.clone())).collect();
+    let codes = numbers(INT32, 1, &codes, |code| code.to_le_bytes())?;
+    let colours = numbers(INT32, 1, &ids, |id| id.to_le_bytes())?;
+    surface.alone = vec![Field::new("label", codes.clone()), Field::new("colour_id", colours)];
+    let label = Field::new(surface.name.as_str(), codes);
+    let label = label.with_categories(Categories::new(names, Some(-1)));
+    surface.values.push(SurfaceValues { field: label, nodes: None });
+    let table: Vec<Json> =
+        table.iter().map(|colour| json!({"name": colour.name, "rgbt": colour.rgbt})).collect();
+    surface.record.insert("table".to_owned(), Json::Array(table));
+    Ok(surface)
+}
+
+fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
+    let start = bytes.at;
+    let version = bytes.int("the version of the table")?;
+    let (entries, numbered) = match version {
+        -2 => {
+            let _largest = bytes.count("entries")?;
+            let _name = bytes.text("the name of the table")?;
+            (bytes.count("entries")?, true)
+        }
+        1.. => {
+            let _name = bytes.text("the name of the table")?;
+            (usize::try_from(version).unwrap_or(0), false)
+        }
+        _ => {
+            let expected = "version 2 of the table, or a count";
+            let found = version.to_string();
+            return Err(bytes.file.bad_at(Class::UnsupportedVersion, start, expected, found));
+        }
+    };
+    let mut table = Vec::new();
+    for _ in 0..entries {
+        if numbered {
+            let _place = bytes.int("the number of an entry")?;
+        }
+        let name = bytes.text("the name of an entry")?;
+        let mut rgbt = [0; 4];
+        for part in &mut rgbt {
+            *part = bytes.int("a colour")?;
+        }
+        table.push(Colour { name, rgbt });
+    }
+    Ok(table)
+}
+
+fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut lines = file.text()?.lines().zip(1..).skip(1);
+    let bad = |class, line: u64, expected: &str, found: String| -> ConvertError {
+        let place = crate::error::Place::Line(line);
+        crate::error::BadInput::new(class, "FreeSurfer", place, expected, found).into()
+    };
+    let count = lines.next();
+    let Some(count) = count.and_then(|(line, _)| line.trim().parse::<usize>().ok()) else {
+        return Err(bad(
+            Class::Encoding,
+            2,
+            "a count",
+            format!("{:?}", count.map(|(line, _)| line)),
+        ));
+    };
+    let mut nodes = Vec::new();
+    let mut values = Values::new(FLOAT64, 1);
+    let mut places = Values::new(FLOAT64, 3);
+    let mut last = 2;
+    for (line, number) in lines {
+        last = number;
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if words.is_empty() {
+            continue;
+        }
+        let [vertex, x, y, z, value] = words[..] else {
+            let expected = "vertex, x, y, z and value";
+            return Err(bad(Class::BadShape, number, expected, format!("{} values", words.len())));
+        };
+        let Some(node) = vertex.parse::<usize>().ok() else {
+            return Err(bad(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
+        };
+        if ![x, y, z].iter().all(|word| places.push_text(word)) || !values.push_text(value) {
+            return Err(bad(Class::Encoding, number, "numbers", format!("{line:?}")));
+        }
+        nodes.push(node);
+    }
+    if nodes.len() != count {
+        let found = format!("{} lines", nodes.len());
+        return Err(bad(Class::CountMismatch, last, &format!("{count} vertices"), found));
+    }
+    let inside = vec![1_u8; count];
+    let inside = column(UINT8, 1, inside)?;
+    let name = surface.name.clone();
+    let values = values.take()?;
+    surface.alone = vec![Field::new("value", values.clone())];
+    surface.label = Some((places.take()?, name.clone()));
+    let values = Field::new(format!("{name}_value"), values);
+    let bool = dtype(DtypeKind::Bool, 1);
+    let inside = Field::new(name.as_str(), column(bool, 1, inside.bytes().to_vec())?);
+    surface.values.push(SurfaceValues { field: inside, nodes: Some(nodes.clone()) });
+    surface.values.push(SurfaceValues { field: values, nodes: Some(nodes) });
+    Ok(surface)
+}
+
+/// Bytes of the note of a surface.
+const MAX_NOTE_BYTES: usize = 4096;
+const MAX_VOLUME_LINES: usize = 32;
+/// What the names of files of values end with.
+const VALUES: [&str; 6] = [".curv", ".thickness", ".sulc", ".area", ".volume", ".mean"];

@@ -1,0 +1,534 @@
+//! GIFTI: arrays in XML, as text, base64, zlib or in a file beside.
+//!
+//! ```text
+//! GIFTI > MetaData, LabelTable, DataArray (Intent, DataType, Dim0.., Encoding, Endian, ArrayIndexingOrder)
+//! DataArray > MetaData, CoordinateSystemTransformMatrix, Data
+//! ```
+//!
+//! Sizes are known from the dimensions, and no more is unpacked. `GZipBase64Binary` is a zlib stream. A file beside
+//! is a plain name below the folder. `NODE_INDEX` says which vertices the other arrays are for.
+
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Column, Field, Value};
+
+use super::{SurfaceFile, SurfaceValues, assemble, list_folder};
+use crate::ConvertError;
+use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, companion, dtype, numbers};
+use crate::read::input::Bytes;
+use crate::read::packed::{PackedFault, decode_base64, inflate};
+use crate::read::values::{Values, column};
+use crate::read::xml::{Element, Node, Xml};
+use crate::read::{Format, ReadOptions, Reader};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let mut files = Vec::new();
+    match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
+        Some(folder) => {
+            for path in list_folder(&folder, |name| name.ends_with(".gii"))? {
+                let mut bytes = Bytes::open(&path)?;
+                bytes.is(Format::Gifti);
+                let file = parse(&WholeFile::read(bytes, options)?)?;
+                files.push((Some(path), file.into_surface()?));
+            }
+        }
+        None => {
+            let file = WholeFile::read(bytes, options)?;
+            files.push((file.path.clone(), parse(&file)?.into_surface()?));
+        }
+    }
+    assemble(files, "GIFTI")?.into_reader(Format::Gifti, options)
+}
+
+/// A file as it is.
+#[derive(Debug)]
+pub(crate) struct GiftiFile {
+    pub(crate) arrays: Vec<GiftiArray>,
+    meta: Map<String, Json>,
+    labels: Vec<Label>,
+    named: SurfaceFile,
+}
+
+/// An array with what is said of it.
+#[derive(Debug)]
+pub(crate) struct GiftiArray {
+    /// Without `NIFTI_INTENT_`.
+    intent: String,
+    pub(crate) values: Column,
+    meta: Map<String, Json>,
+    matrices: Vec<Json>,
+}
+
+#[derive(Debug)]
+struct Label {
+    key: i64,
+    name: String,
+    rgba: [Option<f64>; 4],
+}
+
+pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
+    let mut all = GiftiFile {
+        arrays: Vec::new(),
+        meta: Map::new(),
+        labels: Vec::new(),
+        named: SurfaceFile::named(file.path.as_deref()),
+    };
+    let mut xml = Xml::new(file, file.text()?);
+    let mut is_gifti = false;
+    loop {
+        match xml.next()? {
+            Node::Start(element) if element.name == "GIFTI" => is_gifti = true,
+            Node::Start(element) if !is_gifti => {
+                let found = format!("<{}>", element.name);
+                return Err(file.bad_at(Class::BadMagic, element.at, "<GIFTI>", found));
+            }
+            Node::Start(element) if element.name == "MetaData" => {
+                all.meta.extend(read_meta(&mut xml)?);
+            }
+            Node::Start(element) if element.name == "LabelTable" => {
+                all.labels = read_labels(&mut xml)?;
+            }
+            Node::Start(element) if element.name == "DataArray" => {
+                let array = read_array(file, &mut xml, &element, all.arrays.len())?;
+                all.arrays.push(array);
+            }
+            Node::Start(_) => xml.skip_element()?,
+            Node::Text(_) | Node::End(_) => {}
+            Node::Done => return Ok(all),
+        }
+    }
+}
+
+fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>, ConvertError> {
+    let mut all = Map::new();
+    let mut name = String::new();
+    loop {
+        match xml.next()? {
+            Node::Start(element) if element.name == "Name" => name = xml.text_of_element()?,
+            Node::Start(element) if element.name == "Value" => {
+                let value = xml.text_of_element()?;
+                all.insert(name.trim().to_owned(), Json::String(value.trim().to_owned()));
+            }
+            Node::End(end) if end == "MetaData" => return Ok(all),
+            Node::Done => return Ok(all),
+            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+        }
+    }
+}
+
+fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>, ConvertError> {
+    let mut labels = Vec::new();
+    loop {
+        match xml.next()? {
+            Node::Start(element) if element.name == "Label" => {
+                let key = element.get("Key").or_else(|| element.get("Index"));
+                let Some(key) = key.and_then(|key| key.trim().parse().ok()) else {
+                    let found = format!("{key:?}");
+                    return Err(xml.bad(Class::Encoding, "a whole number as Key", found));
+                };
+                let colour = |name| element.get(name).and_then(|x| x.trim().parse().ok());
+                let rgba = ["Red", "Green", "Blue", "Alpha"].map(colour);
+                labels.push(Label { key, name: xml.text_of_element()?, rgba });
+            }
+            Node::End(end) if end == "LabelTable" => return Ok(labels),
+            Node::Done => return Ok(labels),
+            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+        }
+    }
+}
+
+fn read_array(
+    file: &WholeFile,
+    xml: &mut Xml<'_>,
+    element: &Element,
+    number: usize,
+) -> Result<GiftiArray, ConvertError> {
+    let shape = Shape::new(file, element, number)?;
+    let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
+    let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
+    let (mut meta, mut matrices, mut values) = (Map::new(), Vec::new(), None);
+    loop {
+        match xml.next()? {
+            Node::Start(inner) if inner.name == "MetaData" => meta = read_meta(xml)?,
+            Node::Start(inner) if inner.name == "CoordinateSystemTransformMatrix" => {
+                matrices.push(read_matrix(xml)?);
+            }
+            Node::Start(inner) if inner.name == "Data" => {
+                let text = xml.text_of_element()?;
+                values = Some(shape.read(file, element, &text)?);
+            }
+            Node::Start(_) => xml.skip_element()?,
+            Node::End(end) if end == "DataArray" => break,
+            Node::Text(_) | Node::End(_) | Node::Done => {}
+        }
+    }
+    let values = match values {
+        Some(values) => values,
+        None => shape.read(file, element, "")?,
+    };
+    Ok(GiftiArray { intent, values, meta, matrices })
+}
+
+fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
+    let mut said = Map::new();
+    loop {
+        match xml.next()? {
+            Node::Start(inner) => {
+                let text = xml.text_of_element()?;
+                let text = text.trim();
+                let value = if inner.name == "MatrixData" {
+                    let numbers = text.split_ascii_whitespace().map(str::parse::<f64>);
+                    json!(numbers.collect::<Result<Vec<_>, _>>().unwrap_or_default())
+                } else {
+                    json!(text)
+                };
+                said.insert(inner.name, value);
+            }
+            Node::End(end) if end == "CoordinateSystemTransformMatrix" => {
+                return Ok(Json::Object(said));
+            }
+            Node::Done => return Ok(Json::Object(said)),
+            Node::Text(_) | Node::End(_) => {}
+        }
+    }
+}
+
+/// What the attributes of an array say of its bytes.
+struct Shape {
+    number: usize,
+    dtype: Dtype,
+    dims: Vec<usize>,
+    size: usize, // bytes
+    by_columns: bool,
+}
+
+impl Shape {
+    fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self, ConvertError> {
+        let bad = |class, part: &str, expected: &str, found: String| {
+            file.bad_in(class, format!("DataArray {number} {part}"), expected, found)
+        };
+        let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
+        let known =
+            TYPES.iter().find(|(known, _)| Some(*known) == name.strip_prefix("NIFTI_TYPE_"));
+        let Some((_, dtype)) = known else {
+            let expected = "a type of integers or floats";
+            return Err(bad(Class::Unsupported, "DataType", expected, format!("{name:?}")));
+        };
+        let count =
+            element.get("Dimensionality").map_or(Ok(1), |text| text.trim().parse::<usize>());
+        let count = count.ok().filter(|count| (1..=6).contains(count));
+        let Some(count) = count else {
+            let found = format!("{:?}", element.get("Dimensionality"));
+            return Err(bad(Class::BadShape, "Dimensionality", "1 to 6", found));
+        };
+        let mut dims = Vec::new();
+        for axis in 0..count {
+            let said = element.get(&format!("Dim{axis}"));
+            let Some(dim) = said.and_then(|text| text.trim().parse::<usize>().ok()) else {
+                let part = format!("Dim{axis}");
+                return Err(bad(Class::BadShape, &part, "a count", format!("{said:?}")));
+            };
+            dims.push(dim);
+        }
+        let size = dims.iter().try_fold(dtype.size, |size, dim| {
+            size.checked_mul(u64::try_from(*dim).unwrap_or(u64::MAX))
+        });
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        let Some(size) = size else {
+            let found = format!("{dims:?}");
+            return Err(bad(Class::CountMismatch, "Dim0", "as many numbers as there are", found));
+        };
+        let by_columns = element.get("ArrayIndexingOrder") == Some("ColumnMajorOrder");
+        Ok(Self { number, dtype: *dtype, dims, size, by_columns })
+    }
+
+    fn read(
+        &self,
+        file: &WholeFile,
+        element: &Element,
+        text: &str,
+    ) -> Result<Column, ConvertError> {
+        let part = || format!("DataArray {} Data", self.number);
+        let fault =
+            |fault: PackedFault| file.bad_in(fault.class, part(), fault.expected, fault.found);
+        let endian = element.get("Endian").unwrap_or("LittleEndian");
+        let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
+        let bytes = match element.get("Encoding").unwrap_or("ASCII") {
+            "ASCII" | "GIFTI_ENCODING_ASCII" => {
+                return self.finish(self.read_text(file, text)?, self.dtype);
+            }
+            "Base64Binary" => {
+                let bytes = decode_base64(text.as_bytes()).map_err(fault)?;
+                self.check_size(file, bytes.len())?;
+                bytes
+            }
+            "GZipBase64Binary" => {
+                let stream = decode_base64(text.as_bytes()).map_err(fault)?;
+                // A byte of a stream makes at most 1032.
+                if self.size / 1032 > stream.len() + 1 {
+                    self.check_size(file, stream.len())?;
+                }
+                inflate(&stream, self.size).map_err(fault)?
+            }
+            "ExternalFileBinary" => self.read_external(file, element)?,
+            other => {
+                let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
+                let found = format!("{other:?}");
+                return Err(file.bad_in(Class::BadTag, part(), expected, found));
+            }
+        };
+        self.finish(bytes, dtype)
+    }
+
+    fn check_size(&self, file: &WholeFile, found: usize) -> Result<(), ConvertError> {
+        if found == self.size {
+            return Ok(());
+        }
+        let expected = format!("{} bytes of {:?} {}", self.size, self.dims, self.dtype);
+        let place = format!("DataArray {} Dim0", self.number);
+        Err(file.bad_in(Class::CountMismatch, place, expected, format!("{found} bytes")))
+    }
+
+    fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>, ConvertError> {
+        let mut values = Values::new(self.dtype, 1);
+        let mut count = 0;
+        for word in text.split_ascii_whitespace() {
+            let read = match self.dtype.kind {
+                DtypeKind::Float => values.push_text(word),
+                _ => {
+                    let whole = word.strip_suffix(".0").unwrap_or(word);
+                    values.push_text(whole)
+                }
+            };
+            if !read {
+                let shown: String = word.chars().take(40).collect();
+                let place = format!("DataArray {} Data, value {count}", self.number);
+                let expected = self.dtype.to_string();
+                let found = format!("{shown:?}");
+                return Err(file.bad_in(Class::Encoding, place, expected, found));
+            }
+            count += 1;
+        }
+        let bytes = values.take()?.bytes().to_vec();
+        self.check_size(file, bytes.len())?;
+        Ok(bytes)
+    }
+
+    fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>, ConvertError> {
+        let name = element.get("ExternalFileName").unwrap_or_default();
+        let path = companion("GIFTI", file.path.as_deref(), name)?;
+        let offset = element.get("ExternalFileOffset").unwrap_or("0").trim().parse::<u64>();
+        let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
+        let size = u64::try_from(self.size).unwrap_or(u64::MAX);
+        let end = offset.ok().and_then(|offset| offset.checked_add(size));
+        let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
+            let expected = format!("{size} bytes of {name:?}");
+            let place = format!("DataArray {} ExternalFileOffset", self.number);
+            let found = format!("{length} in all");
+            return Err(file.bad_in(Class::Truncated, place, expected, found));
+        };
+        let mut bytes = Vec::new();
+        let mut from = Bytes::from(&path, start)?;
+        let mut buffer = [0; 1 << 16];
+        while bytes.len() < self.size {
+            let wanted = (self.size - bytes.len()).min(buffer.len());
+            let into = buffer.get_mut(..wanted).unwrap_or_default();
+            from.read(into, "an array")?;
+            bytes.extend_from_slice(into);
+        }
+        Ok(bytes)
+    }
+
+    /// Rows of the first dimension, from bytes in the order of the file.
+    fn finish(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column, ConvertError> {
+        let rows = self.dims.first().copied().unwrap_or(0);
+        let width = self.dims.iter().skip(1).product::<usize>();
+        if self.by_columns && self.dims.len() > 1 {
+            bytes = row_major(&bytes, &self.dims, usize::try_from(dtype.size).unwrap_or(1));
+        }
+        if width == 0 || rows == 0 {
+            return column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
+        }
+        column(dtype, u32::try_from(width).unwrap_or(u32::MAX), bytes)
+    }
+}
+
+/// Items of `size` bytes whose first index runs fastest, in the order in which the last does.
+fn row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
+    let mut all = Vec::with_capacity(bytes.len());
+    let mut index = vec![0_usize; dims.len()];
+    for _ in 0..bytes.len() / size.max(1) {
+        let mut at = 0;
+        for (i, dim) in index.iter().zip(dims).rev() {
+            at = at * dim + i;
+        }
+        all.extend_from_slice(bytes.get(at * size..(at + 1) * size).unwrap_or_default());
+        for (i, dim) in index.iter_mut().zip(dims).rev() {
+            *i += 1;
+            if *i < *dim {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    all
+}
+
+impl GiftiFile {
+    /// Which arrays are points, faces and values.
+    fn into_surface(self) -> Result<SurfaceFile, ConvertError> {
+        let mut surface = self.named;
+        let mut nodes: Option<Vec<usize>> = None;
+        let mut arrays = Vec::new();
+        for (number, array) in self.arrays.into_iter().enumerate() {
+            if let Some(said) = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str)
+            {
+                surface.hemisphere = match said {
+                    "CortexLeft" => Some(0),
+                    "CortexRight" => Some(1),
+                    _ => surface.hemisphere,
+                };
+            }
+            arrays.push(json!({
+                "intent": array.intent,
+                "meta": array.meta,
+                "matrices": array.matrices,
+            }));
+            let name =
+                array.meta.get("Name").and_then(Json::as_str).filter(|name| !name.is_empty());
+            match &*array.intent {
+                "POINTSET" => {
+                    surface
+                        .point_sets
+                        .push((name.map(str::to_owned), points(number, array.values)?));
+                }
+                "TRIANGLE" if surface.faces.is_none() => {
+                    surface.faces = Some(vertices_of(number, &array.values, 3)?);
+                }
+                "NODE_INDEX" => {
+                    let all = vertices_of(number, &array.values, 1)?;
+                    let whole = all.iter().map(|node| usize::try_from(*node).ok());
+                    nodes = whole.collect();
+                    if nodes.is_none() {
+                        let place = format!("DataArray {number}");
+                        return Err(bad(
+                            Class::Negative,
+                            place,
+                            "vertices from 0",
+                            "a negative one",
+                        ));
+                    }
+                }
+                intent => {
+                    let name = match (name, intent) {
+                        (Some(name), _) => name.to_owned(),
+                        (None, "NONE" | "SHAPE" | "LABEL") => surface.name.clone(),
+                        (None, _) => format!("{}_{}", surface.name, intent.to_ascii_lowercase()),
+                    };
+                    let field = match intent {
+                        "LABEL" => labelled(&name, array.values, &self.labels)?,
+                        _ => Field::new(name, array.values),
+                    };
+                    surface.values.push(SurfaceValues { field, nodes: None });
+                }
+            }
+        }
+        if let Some(nodes) = nodes {
+            for values in &mut surface.values {
+                if values.field.column.len() != nodes.len() {
+                    let expected = format!("{} values as NODE_INDEX has", nodes.len());
+                    let found = values.field.column.len().to_string();
+                    return Err(bad(
+                        Class::CountMismatch,
+                        values.field.name.to_string(),
+                        expected,
+                        found,
+                    ));
+                }
+                values.nodes = Some(nodes.clone());
+            }
+        }
+        let labels: Vec<Json> = self
+            .labels
+            .iter()
+            .map(|label| json!({"key": label.key, "name": label.name, "rgba": label.rgba}))
+            .collect();
+        surface.record.insert("meta".to_owned(), Json::Object(self.meta));
+        surface.record.insert("arrays".to_owned(), Json::Array(arrays));
+        if !labels.is_empty() {
+            surface.record.insert("labels".to_owned(), Json::Array(labels));
+        }
+        Ok(surface)
+    }
+}
+
+fn bad(
+    class: Class,
+    place: String,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> ConvertError {
+    crate::error::BadInput::new(class, "GIFTI", crate::error::Place::Named(place), expected, found)
+        .into()
+}
+
+fn points(number: usize, values: Column) -> Result<Column, ConvertError> {
+    let is_float = values.dtype() == Dtype::FLOAT32 || values.dtype() == FLOAT64;
+    if is_float && (values.width() == 3 || values.is_empty()) {
+        return if values.is_empty() { column(values.dtype(), 3, Vec::new()) } else { Ok(values) };
+    }
+    let found = format!("{} {}", values.width(), values.dtype());
+    let place = format!("DataArray {number}");
+    Err(bad(Class::BadShape, place, "three floats a vertex", found))
+}
+
+fn vertices_of(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, ConvertError> {
+    let place = || format!("DataArray {number}");
+    if values.width() != width && !values.is_empty() {
+        let found = values.width().to_string();
+        return Err(bad(Class::BadShape, place(), format!("{width} vertices a row"), found));
+    }
+    let width = usize::try_from(width).unwrap_or(1);
+    let mut all = Vec::with_capacity(values.len() * width);
+    for row in 0..values.len() {
+        for c in 0..width {
+            let vertex = match values.value(row, c) {
+                Value::Int(vertex) => Some(vertex),
+                Value::UInt(vertex) => i64::try_from(vertex).ok(),
+                Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+            };
+            let Some(vertex) = vertex else {
+                let found = values.dtype().to_string();
+                return Err(bad(Class::BadTag, place(), "whole numbers", found));
+            };
+            all.push(vertex);
+        }
+    }
+    Ok(all)
+}
+
+/// Labels as categories; plain keys where one of them has no label.
+fn labelled(name: &str, values: Column, labels: &[Label]) -> Result<Field, ConvertError> {
+    let keys = vertices_of(0, &values, values.width())?;
+    let places: std::collections::HashMap<i64, i32> =
+        labels.iter().zip(0..).map(|(label, at)| (label.key, at)).collect();
+    let codes: Option<Vec<i32>> = keys.iter().map(|key| places.get(key).copied()).collect();
+    let Some(codes) = codes else { return Ok(Field::new(name, values)) };
+    let texts = labels.iter().map(|label| Value::Text(label.name.clone())).collect();
+    let column = numbers(INT32, values.width(), &codes, |code| code.to_le_bytes())?;
+    Ok(Field::new(name, column).with_categories(Categories::new(texts, None)))
+}
+
+const TYPES: [(&str, Dtype); 10] = [
+    ("UINT8", UINT8),
+    ("INT32", INT32),
+    ("FLOAT32", Dtype::FLOAT32),
+    ("FLOAT64", FLOAT64),
+    ("INT8", dtype(DtypeKind::Int, 1)),
+    ("INT16", dtype(DtypeKind::Int, 2)),
+    ("INT64", Dtype::INT64),
+    ("UINT16", dtype(DtypeKind::UInt, 2)),
+    ("UINT32", dtype(DtypeKind::UInt, 4)),
+    ("UINT64", dtype(DtypeKind::UInt, 8)),
+];

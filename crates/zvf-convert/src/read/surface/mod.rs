@@ -1,0 +1,575 @@
+//! Surfaces of brains and values for their vertices: GIFTI and FreeSurfer.
+//!
+//! ```text
+//! a file     point sets with faces, or values for the vertices of another file, or both
+//! a folder   surfaces of both hemispheres, each an object (left 0, right 1), with the values that fit them
+//! ```
+//!
+//! The first surface of a hemisphere (white, midthickness, pial, else by name) gives positions and faces; others
+//! of equal faces become attributes `coords_NAME`. Values join by hemisphere and must have as many rows as there
+//! are vertices. Labels become categories. `zv_join_key` is hemisphere << 32 | vertex of the file, since chunks
+//! put vertices into another order.
+//!
+//! Values without a surface have a row a vertex, with the number of the vertex as the only axis; a label has the
+//! places of its vertices, which are objects of one group.
+//!
+//! Matrices between spaces, metadata, keys and colours of labels go to the header record `surface`; no matrix is
+//! applied.
+
+pub(crate) mod freesurfer;
+pub(crate) mod gifti;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Kind, ObjectId};
+
+use super::Group;
+use super::geometry::{Geometry, VertexOwners, numbers};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// What one file says of surfaces.
+#[derive(Debug, Default)]
+pub(super) struct SurfaceFile {
+    /// The name of the surface or of the values: `white`, `thickness`.
+    pub(super) name: String,
+    /// 0 left, 1 right.
+    pub(super) hemisphere: Option<u32>,
+    /// Point sets of three numbers a vertex, with their names where they have any.
+    pub(super) point_sets: Vec<(Option<String>, Column)>,
+    /// Three vertices a face.
+    pub(super) faces: Option<Vec<i64>>,
+    pub(super) values: Vec<SurfaceValues>,
+    /// What is given instead of the values where no surface is.
+    pub(super) alone: Vec<Field>,
+    /// Where the vertices of a label are, and its name.
+    pub(super) label: Option<(Column, String)>,
+    pub(super) record: Map<String, Json>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// Values for vertices.
+#[derive(Debug)]
+pub(super) struct SurfaceValues {
+    pub(super) field: Field,
+    /// The vertices that have values, where not all have.
+    pub(super) nodes: Option<Vec<usize>>,
+}
+
+impl SurfaceFile {
+    /// The name and the hemisphere that the name of a file tells.
+    pub(super) fn named(path: Option<&Path>) -> Self {
+        let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or("");
+        let hemisphere = match name {
+            _ if name.starts_with("lh.") || name.contains(".L.") => Some(0),
+            _ if name.starts_with("rh.") || name.contains(".R.") => Some(1),
+            _ => None,
+        };
+        let stem = name.strip_prefix("lh.").or_else(|| name.strip_prefix("rh.")).unwrap_or(name);
+        let ends =
+            [".surf.gii", ".shape.gii", ".func.gii", ".label.gii", ".gii", ".annot", ".label"];
+        let stem = ends.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+        Self { name: stem.to_owned(), hemisphere, ..Self::default() }
+    }
+
+    fn is_surface(&self) -> bool {
+        !self.point_sets.is_empty()
+    }
+
+    /// How much a surface is like the one that others are given relative to.
+    fn rank(&self) -> usize {
+        let known = BASES.iter().position(|base| self.name.contains(base));
+        known.unwrap_or(BASES.len())
+    }
+}
+
+/// Surfaces that give the positions, the first of them that is there.
+const BASES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
+
+/// Files of `format` put together; `paths` are for messages.
+pub(super) fn assemble(
+    files: Vec<(Option<PathBuf>, SurfaceFile)>,
+    format: &'static str,
+) -> Result<Geometry, ConvertError> {
+    let (mut surfaces, values): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|(_, file)| file.is_surface());
+    if surfaces.is_empty() {
+        return assemble_values(values, format);
+    }
+    surfaces.sort_by(|(_, a), (_, b)| (a.rank(), &a.name).cmp(&(b.rank(), &b.name)));
+    let mut hemispheres: BTreeMap<u32, Hemisphere> = BTreeMap::new();
+    let alone = surfaces.len() == 1;
+    for (path, file) in surfaces {
+        let place = file_place(path.as_deref());
+        let id = file.hemisphere.unwrap_or(0);
+        match hemispheres.get_mut(&id) {
+            None => {
+                hemispheres.insert(id, Hemisphere::new(file, format, &place)?);
+            }
+            Some(known) => known.join_surface(file, format, &place)?,
+        }
+    }
+    for (path, file) in values {
+        let place = file_place(path.as_deref());
+        let only = hemispheres.len() == 1;
+        let id = file.hemisphere.unwrap_or(0);
+        let known = match hemispheres.get_mut(&id) {
+            None if only => hemispheres.values_mut().next(),
+            known => known,
+        };
+        if let Some(known) = known {
+            known.join_values(file, format, &place)?;
+        }
+    }
+    join_hemispheres(hemispheres, alone)
+}
+
+/// Values without a surface: a row a vertex, whose number is the only axis; of a label its place and its group.
+fn assemble_values(
+    files: Vec<(Option<PathBuf>, SurfaceFile)>,
+    format: &'static str,
+) -> Result<Geometry, ConvertError> {
+    let mut rows: Option<Vec<i64>> = None;
+    let (mut fields, mut record, mut left_out) = (Vec::new(), Map::new(), Vec::new());
+    let is_single = files.len() == 1;
+    let mut label = None;
+    for (path, file) in files {
+        let number = |row: usize| i64::try_from(row).unwrap_or(i64::MAX);
+        for values in &file.values {
+            let own: Vec<i64> = match &values.nodes {
+                Some(nodes) => nodes.iter().map(|node| number(*node)).collect(),
+                None => (0..values.field.column.len()).map(number).collect(),
+            };
+            if rows.as_ref().is_some_and(|known| *known != own) {
+                let place = Place::Named(file_place(path.as_deref()));
+                let expected = format!("{} values", rows.as_ref().map_or(0, Vec::len));
+                let found = format!("{} of {}", own.len(), values.field.name);
+                let bad = BadInput::new(Class::CountMismatch, format, place, expected, found);
+                return Err(bad.into());
+            }
+            rows = Some(own);
+        }
+        match file.alone.is_empty() {
+            true => fields.extend(file.values.into_iter().map(|values| values.field)),
+            false => fields.extend(file.alone),
+        }
+        label = file.label.filter(|_| is_single);
+        if !file.record.is_empty() {
+            record.insert(file.name, Json::Object(file.record));
+        }
+        left_out.extend(file.left_out);
+    }
+    let rows = rows.unwrap_or_default();
+    let numbered = numbers(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
+    let mut geometry = match label {
+        Some((places, name)) => {
+            let mut geometry = Geometry::new(Kind::PointCloud, places);
+            geometry.unit = Some("millimeter");
+            let members: Vec<ObjectId> = rows.iter().map(|row| ObjectId(*row)).collect();
+            geometry.owners = VertexOwners::Each(members.iter().copied().map(Some).collect());
+            geometry.groups = vec![Group { name: Some(name), members }];
+            geometry
+        }
+        None => {
+            let mut geometry = Geometry::new(Kind::PointCloud, numbered);
+            geometry.axes = vec!["vertex".to_owned()];
+            left_out.push("the surface: vertices have numbers only, and no positions".to_owned());
+            geometry
+        }
+    };
+    geometry.fields = fields;
+    geometry.left_out = left_out;
+    if !record.is_empty() {
+        geometry.records.push(("surface".to_owned(), Json::Object(record)));
+    }
+    Ok(geometry)
+}
+
+fn file_place(path: Option<&Path>) -> String {
+    let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
+    name.unwrap_or("the file").to_owned()
+}
+
+/// A surface with all that is known of its vertices.
+struct Hemisphere {
+    name: String,
+    positions: Column,
+    faces: Vec<i64>,
+    fields: Vec<Field>,
+    record: Map<String, Json>,
+    left_out: Vec<String>,
+}
+
+impl Hemisphere {
+    fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self, ConvertError> {
+        let (_, positions) = file.point_sets.remove(0);
+        let faces = file.faces.take().unwrap_or_default();
+        let mut known = Self {
+            name: file.name.clone(),
+            positions,
+            faces,
+            fields: Vec::new(),
+            record: Map::new(),
+            left_out: Vec::new(),
+        };
+        check_faces(&known.faces, known.positions.len(), format, place)?;
+        known.join_values(file, format, place)?;
+        Ok(known)
+    }
+
+    /// Adds a surface of the same faces as coordinates of its vertices.
+    fn join_surface(
+        &mut self,
+        mut file: SurfaceFile,
+        format: &'static str,
+        place: &str,
+    ) -> Result<(), ConvertError> {
+        if file.faces.take().is_some_and(|faces| faces != self.faces) {
+            let expected = format!("the faces of {}", self.name);
+            let place = Place::Named(place.to_owned());
+            let bad = BadInput::new(Class::CountMismatch, format, place, expected, "others");
+            return Err(bad.with_hint("convert each surface by itself").into());
+        }
+        self.join_values(file, format, place)
+    }
+
+    fn join_values(
+        &mut self,
+        file: SurfaceFile,
+        format: &'static str,
+        place: &str,
+    ) -> Result<(), ConvertError> {
+        let vertices = self.positions.len();
+        let wrong = |expected: String, found: String| -> ConvertError {
+            let place = Place::Named(place.to_owned());
+            BadInput::new(Class::CountMismatch, format, place, expected, found).into()
+        };
+        for (name, points) in file.point_sets {
+            if points.len() != vertices {
+                let found = format!("{} vertices", points.len());
+                return Err(wrong(format!("{vertices} vertices as {} has", self.name), found));
+            }
+            let name = format!("coords_{}", name.as_deref().unwrap_or(&file.name));
+            self.push_field(Field::new(name, points));
+        }
+        for SurfaceValues { field, nodes } in file.values {
+            match nodes {
+                Some(nodes) => {
+                    if let Some(far) = nodes.iter().find(|node| **node >= vertices) {
+                        let place = Place::Named(place.to_owned());
+                        let expected = format!("vertices below {vertices}");
+                        let found = far.to_string();
+                        return Err(BadInput::new(
+                            Class::OutOfBounds,
+                            format,
+                            place,
+                            expected,
+                            found,
+                        )
+                        .into());
+                    }
+                    for field in spread(&field, &nodes, vertices)? {
+                        self.push_field(field);
+                    }
+                }
+                None if field.column.len() == vertices => self.push_field(field),
+                None => {
+                    let found = format!("{} values of {}", field.column.len(), field.name);
+                    return Err(wrong(format!("{vertices} as {} has vertices", self.name), found));
+                }
+            }
+        }
+        if !file.record.is_empty() {
+            self.record.insert(file.name, Json::Object(file.record));
+        }
+        self.left_out.extend(file.left_out);
+        Ok(())
+    }
+
+    /// Adds a field under a name of its own.
+    fn push_field(&mut self, field: Field) {
+        let taken = |name: &str| self.fields.iter().any(|known| *known.name == *name);
+        let mut name = field.name.to_string();
+        let mut number = 1;
+        while taken(&name) {
+            number += 1;
+            name = format!("{}_{number}", field.name);
+        }
+        self.fields.push(Field { name: name.into(), ..field });
+    }
+}
+
+pub(super) fn check_faces(
+    faces: &[i64],
+    vertices: usize,
+    format: &'static str,
+    place: &str,
+) -> Result<(), ConvertError> {
+    let vertices = i64::try_from(vertices).unwrap_or(i64::MAX);
+    let Some(at) = faces.iter().position(|vertex| !(0..vertices).contains(vertex)) else {
+        return Ok(());
+    };
+    let vertex = faces.get(at).copied().unwrap_or(0);
+    let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
+    let place = Place::Named(format!("{place}, face {}", at / 3));
+    let expected = format!("vertices from 0 to {}", vertices - 1);
+    Err(BadInput::new(class, format, place, expected, vertex.to_string()).into())
+}
+
+/// Values of some vertices as values of all: the others are NaN, or not present.
+fn spread(field: &Field, nodes: &[usize], vertices: usize) -> Result<Vec<Field>, ConvertError> {
+    let dtype = field.column.dtype();
+    let stride = field.column.stride();
+    let missing = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 8) => f64::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
+        (_, size) => vec![0; usize::try_from(size).unwrap_or(1)],
+    };
+    let mut bytes = missing.repeat(vertices * stride / missing.len().max(1));
+    let mut present = vec![0_u8; vertices];
+    for (node, row) in nodes.iter().zip(field.column.rows()) {
+        if let Some(place) = bytes.get_mut(node * stride..(node + 1) * stride) {
+            place.copy_from_slice(row);
+        }
+        if let Some(flag) = present.get_mut(*node) {
+            *flag = 1;
+        }
+    }
+    let column = super::values::column(dtype, field.column.width(), bytes)?;
+    let mut fields = vec![field.with_column(column)];
+    if !matches!(dtype.kind, DtypeKind::Float | DtypeKind::Bool) {
+        let bool = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
+        let name = format!("{}_present", field.name);
+        fields.push(Field::new(name, super::values::column(bool, 1, present)?));
+    }
+    Ok(fields)
+}
+
+/// Both hemispheres as one mesh of two objects.
+fn join_hemispheres(
+    hemispheres: BTreeMap<u32, Hemisphere>,
+    alone: bool,
+) -> Result<Geometry, ConvertError> {
+    let mut record = Map::new();
+    let mut names = Vec::new();
+    let count = hemispheres.len();
+    let mut keys = Vec::new();
+    let mut faces: Vec<i64> = Vec::new();
+    let mut owners = Vec::new();
+    let mut all: Vec<Vec<Field>> = Vec::new();
+    let mut positions = Vec::new();
+    let mut left_out = Vec::new();
+    let mut dtype = None;
+    for (id, hemisphere) in hemispheres {
+        let first = i64::try_from(owners.len()).unwrap_or(i64::MAX);
+        let rows = hemisphere.positions.len();
+        let key = |row: usize| (i64::from(id) << 32) | i64::try_from(row).unwrap_or(0);
+        keys.extend((0..rows).map(key));
+        owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
+        faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
+        let told = hemisphere.positions.dtype();
+        if dtype.is_some_and(|known| known != told) {
+            let advice = "convert each hemisphere by itself";
+            let what = "positions of two types".to_owned();
+            return Err(ConvertError::NoType { format: "a surface", what, advice });
+        }
+        dtype = Some(told);
+        positions.extend_from_slice(hemisphere.positions.bytes());
+        all.push(hemisphere.fields);
+        left_out.extend(hemisphere.left_out);
+        names.push((ObjectId(i64::from(id)), hemisphere_name(id, alone, &hemisphere.name)));
+        record.extend(hemisphere.record);
+    }
+    let column = super::values::column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
+    let mut geometry = Geometry::new(Kind::Mesh, column);
+    geometry.unit = Some("millimeter");
+    geometry.fields = join_fields(all, count, &mut left_out)?;
+    geometry
+        .fields
+        .push(Field::new("zv_join_key", numbers(Dtype::INT64, 1, &keys, |key| key.to_le_bytes())?));
+    geometry.owners = VertexOwners::Each(owners);
+    let rows = numbers(Dtype::INT64, 3, &faces, |vertex| vertex.to_le_bytes())?;
+    geometry.elements = Some((rows, Vec::new()));
+    geometry.objects = names.iter().map(|(id, _)| *id).collect();
+    let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+    geometry.object_fields = vec![super::geometry::text_field("name", &names)?];
+    geometry.left_out = left_out;
+    if !record.is_empty() {
+        geometry.records.push(("surface".to_owned(), Json::Object(record)));
+    }
+    Ok(geometry)
+}
+
+fn hemisphere_name(id: u32, alone: bool, name: &str) -> String {
+    match (id, alone) {
+        (_, true) => name.to_owned(),
+        (0, _) => "CortexLeft".to_owned(),
+        (_, _) => "CortexRight".to_owned(),
+    }
+}
+
+/// The fields that all hemispheres have, one after another; others are left out with a note.
+fn join_fields(
+    mut all: Vec<Vec<Field>>,
+    count: usize,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Field>, ConvertError> {
+    if count == 1 {
+        return Ok(all.pop().unwrap_or_default());
+    }
+    let Some((first, others)) = all.split_first() else { return Ok(Vec::new()) };
+    let mut joined = Vec::new();
+    let same = |a: &Field, b: &Field| {
+        a.name == b.name
+            && (a.column.dtype(), a.column.width()) == (b.column.dtype(), b.column.width())
+            && a.categories == b.categories
+    };
+    for field in first {
+        let found: Vec<&Field> = others
+            .iter()
+            .filter_map(|fields| fields.iter().find(|other| same(field, other)))
+            .collect();
+        if found.len() != others.len() {
+            left_out.push(format!("{}, which only one hemisphere has", field.name));
+            continue;
+        }
+        let mut bytes = field.column.bytes().to_vec();
+        found.iter().for_each(|other| bytes.extend_from_slice(other.column.bytes()));
+        let column = super::values::column(field.column.dtype(), field.column.width(), bytes)?;
+        joined.push(field.with_column(column));
+    }
+    let lonely = others.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
+    left_out.extend(lonely.map(|field| format!("{}, which only one hemisphere has", field.name)));
+    Ok(joined)
+}
+
+/// Whether there is a file of GIFTI in a folder.
+pub(crate) fn has_gifti(folder: &Path) -> bool {
+    list_folder(folder, |name| name.ends_with(".gii")).is_ok_and(|paths| !paths.is_empty())
+}
+
+/// The files of a folder whose names `wanted` takes, in order.
+pub(super) fn list_folder(
+    folder: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, ConvertError> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(ConvertError::Read)? {
+        let entry = entry.map_err(ConvertError::Read)?;
+        let is_file = entry.file_type().map_err(ConvertError::Read)?.is_file();
+        if is_file && entry.file_name().to_str().is_some_and(&wanted) {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value as Json;
+
+    use super::*;
+    use crate::read::geometry::WholeFile;
+    use crate::read::golden::{self, Gathered};
+    use crate::read::{Bytes, Format, ReadOptions};
+
+    fn read_file(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
+        let mut bytes = Bytes::open(path)?;
+        bytes.is(format);
+        WholeFile::read(bytes, &ReadOptions::default())
+    }
+
+    #[test]
+    fn golden_files_of_gifti() {
+        golden::check("gifti");
+        for (name, facts) in golden::expected("gifti")["files"].as_object().unwrap() {
+            let file = read_file(&golden::folder("gifti").join(name), Format::Gifti).unwrap();
+            let parsed = gifti::parse(&file).unwrap();
+            let arrays = facts["gifti"]["arrays"].as_array().unwrap();
+            assert_eq!(parsed.arrays.len(), arrays.len(), "{name}");
+            for (array, facts) in parsed.arrays.iter().zip(arrays) {
+                let field = Field::new("array", array.values.clone());
+                Gathered::from_field(&field).compare(name, facts);
+            }
+        }
+    }
+
+    #[test]
+    fn golden_files_of_freesurfer() {
+        let expected = golden::expected("freesurfer");
+        golden::check_good("freesurfer", &expected);
+        let read = |path: &Path| freesurfer::parse(&read_file(path, Format::Freesurfer)?);
+        for (name, facts) in expected["files"].as_object().unwrap() {
+            let file = read(&golden::folder("freesurfer").join(name)).unwrap();
+            for column in facts["vertex_attributes"].as_array().into_iter().flatten() {
+                let wanted = column["name"].as_str().unwrap();
+                let field = &file.values[0].field;
+                match wanted {
+                    "label" => {
+                        let codes = Field::new("label", field.column.clone());
+                        Gathered::from_field(&codes).compare(name, column);
+                    }
+                    "colour_id" => {}
+                    _ => Gathered::from_field(field).compare(name, column),
+                }
+            }
+            for group in facts["groups"].as_object().into_iter().flatten() {
+                let nodes = file.values[0].nodes.as_ref().unwrap();
+                assert_eq!(nodes.len() as u64, group.1["count"].as_u64().unwrap(), "{name}");
+                let bytes: Vec<u8> =
+                    nodes.iter().flat_map(|node| (*node as i64).to_le_bytes()).collect();
+                assert_eq!(golden::sha256(&bytes), group.1["sha256"].as_str().unwrap(), "{name}");
+            }
+            if let Some(volume) = facts["volume"].as_object().filter(|volume| !volume.is_empty()) {
+                let Some(Json::Object(found)) = file.record.get("volume") else { panic!("{name}") };
+                assert_eq!(found["cras"], volume["cras"], "{name}");
+                assert_eq!(found["filename"], volume["filename"], "{name}");
+            }
+        }
+        golden::check_broken("freesurfer", &expected, |path| read(path).map(drop));
+    }
+
+    #[test]
+    fn a_folder_is_a_subject() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["lh.white", "lh.thickness", "lh.test.annot", "lh.area.label"] {
+            let from = golden::folder("freesurfer").join(name);
+            std::fs::copy(from, folder.path().join(name)).unwrap();
+        }
+        let right = golden::folder("freesurfer").join("rh.plain");
+        std::fs::copy(right, folder.path().join("rh.white")).unwrap();
+        let mut bytes = Bytes::open(folder.path()).unwrap();
+        bytes.is(Format::Freesurfer);
+        let reader = freesurfer::open(bytes, &ReadOptions::default()).unwrap();
+        let read = golden::Collected::gather(reader).unwrap();
+        assert_eq!((read.positions.len(), read.elements.len()), (162 * 2 * 3, 320 * 2 * 3));
+        assert_eq!(read.objects, [ObjectId(0), ObjectId(1)]);
+        let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["zv_join_key"]);
+        assert_eq!(read.left_out.len(), 4, "{:?}", read.left_out);
+        std::fs::remove_file(folder.path().join("rh.white")).unwrap();
+        let reader =
+            freesurfer::open(Bytes::open(folder.path()).unwrap(), &ReadOptions::default()).unwrap();
+        let read = golden::Collected::gather(reader).unwrap();
+        let names: Vec<&str> = read.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["area", "area_value", "test", "thickness", "zv_join_key"]);
+    }
+
+    #[test]
+    fn an_array_inflates_to_what_it_claims_and_no_more() {
+        let path = golden::folder("gifti").join("gzip.surf.gii");
+        let text = std::fs::read_to_string(path).unwrap();
+        let small = text.replace("Dim0=\"162\"", "Dim0=\"3\"");
+        let file = WholeFile { bytes: small.into_bytes(), path: None, format: "GIFTI" };
+        let error = gifti::parse(&file).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CountMismatch in GIFTI, DataArray 0 Data: expected 36 bytes, found more when unpacked"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The text that a TCK file begins with.
+//!
+//! ```text
+//! mrtrix tracks
+//! count: 0000000012          often 0 or stale
+//! datatype: Float32LE        also Float32BE, Float64LE, Float64BE
+//! file: . 67                 the byte at which the triplets begin
+//! END
+//! ```
+//!
+//! Keys come in any order, and some repeat.
+
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+
+use crate::ConvertError;
+use crate::error::Place;
+use crate::read::Bytes;
+
+/// What the header says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TckHeader {
+    /// How a number is stored.
+    pub(super) dtype: Dtype,
+    /// Where the triplets begin.
+    pub(super) start: u64,
+    /// How many streamlines it claims, unless that is 0.
+    pub(super) count: Option<u64>,
+    /// All other keys in their order.
+    pub(super) keys: Vec<(String, String)>,
+    /// Lines that are no `key: value`.
+    pub(super) odd_lines: u64,
+}
+
+impl TckHeader {
+    /// Reads up to the line `END`.
+    pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
+        let first = line(bytes, 1)?;
+        if first.trim_end() != MAGIC {
+            let found = format!("{:?}", shortened(&first));
+            return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+        }
+        let (mut datatype, mut file, mut count) = (None, None, None);
+        let (mut keys, mut odd_lines) = (Vec::new(), 0);
+        for number in 2_u64.. {
+            let text = line(bytes, number)?;
+            let text = text.trim();
+            if text == "END" {
+                break;
+            }
+            let Some((key, value)) = text.split_once(':') else {
+                odd_lines += u64::from(!text.is_empty());
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            match key {
+                "datatype" => datatype = Some((number, value.to_owned())),
+                "file" => file = Some((number, value.to_owned())),
+                "count" => count = value.parse::<u64>().ok().filter(|count| *count > 0),
+                _ => keys.push((key.to_owned(), value.to_owned())),
+            }
+        }
+        let dtype = match &datatype {
+            None => Dtype::FLOAT32,
+            Some((number, name)) => dtype(name).ok_or_else(|| {
+                let place = Place::Column { line: *number, column: "datatype".to_owned() };
+                let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
+                bytes.bad(Class::BadTag, place, expected, format!("{:?}", shortened(name)))
+            })?,
+        };
+        let start = start(bytes, file)?;
+        Ok(Self { dtype, start, count, keys, odd_lines })
+    }
+}
+
+/// The place that `file` names, which is in the same file and after the header.
+fn start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError> {
+    let end = bytes.at();
+    let Some((line, value)) = file else {
+        let place = Place::Named("the header".to_owned());
+        return Err(bytes.bad(Class::NotFound, place, "a line \"file: . N\"", "none").into());
+    };
+    let place = || Place::Column { line, column: "file".to_owned() };
+    let expected = "\". N\" with N a byte after the header";
+    let found = || format!("{:?}", shortened(&value));
+    let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
+    if name != "." {
+        let bad = bytes.bad(Class::Unsupported, place(), expected, found());
+        return Err(bad.with_hint("tracks in another file are not followed").into());
+    }
+    let Ok(offset) = offset.trim().parse::<u64>() else {
+        return Err(bytes.bad(Class::Encoding, place(), expected, found()).into());
+    };
+    if offset < end || bytes.len().is_some_and(|len| offset > len) {
+        let expected = match bytes.len() {
+            Some(len) => format!("a byte from {end} to {len}"),
+            None => format!("a byte from {end} on"),
+        };
+        let class = Class::OutOfBounds;
+        return Err(bytes.bad(class, place(), expected, offset.to_string()).into());
+    }
+    Ok(offset)
+}
+
+/// One line of the header, without its end; what is no UTF-8 is kept as far as it goes.
+fn line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
+    let mut text = Vec::new();
+    loop {
+        let at = bytes.at();
+        let shown = bytes.peek()?;
+        let is_end = shown.is_empty();
+        if is_end || at > MAX_HEADER_BYTES {
+            let found = if is_end { "the end of the file" } else { "a longer header" };
+            let expected = if number == 1 { MAGIC } else { "a line END" };
+            let class = if number == 1 { Class::BadMagic } else { Class::Truncated };
+            return Err(bytes.bad(class, Place::Line(number), expected, found).into());
+        }
+        let end = shown.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(shown.len(), |end| end + 1);
+        let room = usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX);
+        text.extend_from_slice(&shown[..taken.min(room)]);
+        bytes.take(taken);
+        if end.is_some() {
+            break;
+        }
+        if number == 1 && text.len() > MAGIC.len() + 2 {
+            let found = "a longer line";
+            return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn dtype(name: &str) -> Option<Dtype> {
+    let known = [
+        ("Float32LE", Dtype::FLOAT32),
+        ("Float32BE", Dtype { big_endian: true, ..Dtype::FLOAT32 }),
+        ("Float64LE", Dtype { size: 8, ..Dtype::FLOAT32 }),
+        ("Float64BE", Dtype { size: 8, big_endian: true, ..Dtype::FLOAT32 }),
+    ];
+    known.into_iter().find(|(known, _)| *known == name).map(|(_, dtype)| dtype)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+const MAGIC: &str = "mrtrix tracks";
+const MAX_HEADER_BYTES: u64 = 4 << 20;

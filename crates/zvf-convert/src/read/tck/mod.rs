@@ -1,0 +1,200 @@
+//! TCK: streamlines of `MRtrix`.
+//!
+//! ```text
+//! header      lines of text: see `header`
+//! triplet     x, y, z: mm of the scanner, the centre of a voxel is its place
+//! NaN x 3     ends a streamline
+//! Inf x 3     ends the file
+//! ```
+//!
+//! Object `k` is streamline `k`; two marks in a row are an object of no vertex. No matrix is in the file, and
+//! none is applied. The header's count is never trusted: one that differs from the data is a note.
+//!
+//! Not here: values beside the file (`.tsf`).
+
+mod header;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+use zvf_model::{Kind, ObjectId};
+
+use self::header::TckHeader;
+use super::record::{Vertices, block};
+use super::roles::axes;
+use super::values::Values;
+use super::{Bytes, Notes, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::Place;
+
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let said = TckHeader::read(&mut bytes)?;
+    let kind = options.kind.unwrap_or(Kind::Streamline);
+    if kind.has_links() || kind == Kind::Line {
+        let place = Place::Named("the file".to_owned());
+        let expected = "streamline, polyline or point_cloud";
+        return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
+    }
+    let at = bytes.at();
+    bytes.pass(said.start - at)?;
+    let mut vertices = Vertices::new(kind, Values::new(said.dtype, 3), Vec::new(), true);
+    let mut header = vertices.header(axes(3))?.with_unit("millimeter");
+    if !said.keys.is_empty() {
+        let keys = said.keys.iter().map(|(key, value)| json!([key, value])).collect();
+        header.records.push(("tck".to_owned(), json!({"keys": Json::Array(keys)})));
+    }
+    if said.odd_lines > 0 {
+        let lines = said.odd_lines;
+        header.left_out.push(format!("{lines} lines of the header that are no \"key: value\""));
+    }
+    let notes = Notes::default();
+    let pieces = Pieces {
+        bytes,
+        dtype: said.dtype,
+        vertices,
+        ids: Vec::new(),
+        count: said.count,
+        current: 0,
+        batch_rows: options.batch_rows.max(1),
+        ended: false,
+        notes: notes.clone(),
+    };
+    Ok(Reader::new(header, pieces).with_notes(notes))
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    bytes: Bytes,
+    dtype: Dtype,
+    vertices: Vertices,
+    ids: Vec<ObjectId>, // streamlines that are complete, since the last piece of them
+    count: Option<u64>,
+    current: i64, // the streamline that is read
+    batch_rows: usize,
+    ended: bool,
+    notes: Notes,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.ended
+            && self.vertices.rows() < self.batch_rows
+            && self.ids.len() < self.batch_rows
+        {
+            self.read_block()?;
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Piece::Objects { ids: std::mem::take(&mut self.ids), fields: Vec::new() }))
+    }
+
+    /// Takes some triplets apart; the block ends where the file does, at the latest.
+    fn read_block(&mut self) -> Result<(), ConvertError> {
+        let size = usize::try_from(self.dtype.size).unwrap_or(8);
+        let stride = size * 3;
+        let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
+        let mut triplets = vec![0; block(stride, room) * stride];
+        let start = self.bytes.at();
+        let read = self.bytes.read_up_to(&mut triplets)?;
+        triplets.truncate(read);
+        let whole = triplets.chunks_exact(stride);
+        let rest = whole.remainder().len();
+        for (n, triplet) in whole.enumerate() {
+            let at = start + (n * stride) as u64;
+            let object = ObjectId(self.current);
+            match self.mark(triplet, size) {
+                Mark::Vertex => {
+                    self.vertices.positions.push_bytes(triplet);
+                    self.vertices.end_row(Some(object), 0);
+                }
+                Mark::Streamline => {
+                    self.ids.push(object);
+                    self.current += 1;
+                }
+                Mark::End => return self.end(at, read - (n + 1) * stride),
+                Mark::Half => {
+                    let expected = "three numbers, three NaNs or three infinities";
+                    let place = Place::Byte(at);
+                    let bad = self.bytes.bad(Class::Encoding, place, expected, "some of each");
+                    return Err(bad.into());
+                }
+            }
+        }
+        if read < stride || rest > 0 {
+            let expected = "three infinities at the end";
+            let found = match rest {
+                0 => format!("the end of the file after {} streamlines", self.current),
+                _ => format!("{rest} bytes of a vertex"),
+            };
+            let place = Place::Byte(start + (read - rest) as u64);
+            let bad = self.bytes.bad(Class::Truncated, place, expected, found);
+            return Err(bad
+                .with_hint("the program that wrote it was stopped; write it again")
+                .into());
+        }
+        Ok(())
+    }
+
+    /// What a triplet is.
+    fn mark(&self, triplet: &[u8], size: usize) -> Mark {
+        let number = |n: usize| -> f64 {
+            let bytes = &triplet[n * size..][..size];
+            match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
+                (Some(bytes), _) if self.dtype.big_endian => f64::from_be_bytes(*bytes),
+                (Some(bytes), _) => f64::from_le_bytes(*bytes),
+                (None, Some(bytes)) if self.dtype.big_endian => f32::from_be_bytes(*bytes).into(),
+                (None, Some(bytes)) => f32::from_le_bytes(*bytes).into(),
+                (None, None) => f64::NAN,
+            }
+        };
+        let numbers = [number(0), number(1), number(2)];
+        if numbers.iter().all(|x| x.is_finite()) {
+            Mark::Vertex
+        } else if numbers.iter().all(|x| x.is_nan()) {
+            Mark::Streamline
+        } else if numbers.iter().all(|x| x.is_infinite()) {
+            Mark::End
+        } else {
+            Mark::Half
+        }
+    }
+
+    /// Ends the file at the mark at byte `at`, of which `more` bytes were read that follow it.
+    fn end(&mut self, at: u64, more: usize) -> Result<(), ConvertError> {
+        if more > 0 || !self.bytes.peek()?.is_empty() {
+            let place = Place::Byte(at);
+            let expected = "the end of the file after three infinities";
+            return Err(self.bytes.bad(Class::Trailing, place, expected, "more bytes").into());
+        }
+        if self.vertices.has_open_run(ObjectId(self.current)) {
+            self.ids.push(ObjectId(self.current)); // the infinities end it, too
+            self.current += 1;
+        }
+        if let Some(count) = self.count.filter(|count| i64::try_from(*count) != Ok(self.current)) {
+            let found = self.current;
+            self.notes.push(format!("the header counts {count} streamlines, there are {found}"));
+        }
+        self.ended = true;
+        Ok(())
+    }
+}
+
+/// What a triplet can be.
+enum Mark {
+    Vertex,
+    Streamline,
+    End,
+    Half,
+}

@@ -1,0 +1,395 @@
+//! Points as lines of numbers: XYZ, PTS, and the XYZ of chemistry.
+//!
+//! ```text
+//! xyz          x y z [more]                          numbers apart by blanks, or by commas
+//!              n, a note, then: element x y z        where the first line is a whole number by itself
+//!              names first                           then it is read as CSV
+//! pts          n, then: x y z [intensity [r g b]]
+//! ```
+//!
+//! Three last numbers that are whole and from 0 to 255 in every line are a colour. All lines are as long as the
+//! first. A comma within a number is a fault, never two numbers. The file is passed over twice, because only all
+//! lines together tell whether numbers are whole.
+
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Field, Kind, Value};
+
+use super::input::Bytes;
+use super::lines::Lines;
+use super::record::Vertices;
+use super::roles::{axes, point_kind};
+use super::source::Source;
+use super::values::{NamedValues, Values, float};
+use super::{Format, Header, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::BadInput;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let source = Source::open(bytes, options.memory)?;
+    let mut first = Rows::new(&source, Format::Xyz)?;
+    if first.has_names()? {
+        return super::csv::open(source.begin(Format::Xyz)?, options, b',');
+    }
+    read(source, Format::Xyz, options)
+}
+
+pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let source = Source::open(bytes, options.memory)?;
+    read(source, Format::Pts, options)
+}
+
+fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let kind = point_kind(options, format.name())?;
+    let found = Found::new(Rows::new(&source, format)?)?;
+    let dtype = options.positions.unwrap_or(FLOAT64);
+    let rest = found.numbers - 3 - if found.has_colour { 3 } else { 0 };
+    let mut fields: Vec<NamedValues> = (0..rest)
+        .map(|at| {
+            let name = if at == 0 { "intensity".to_owned() } else { format!("field_{}", at + 3) };
+            let whole = found.whole.get(at + 3).copied().unwrap_or(false);
+            NamedValues::new(name, if whole { INT32 } else { FLOAT64 }, 1)
+        })
+        .collect();
+    if found.has_colour {
+        fields.push(NamedValues::new("color", UINT8, 3));
+    }
+    let elements = !found.elements.is_empty();
+    if elements {
+        fields.push(NamedValues::new("element", INT32, 1));
+    }
+    let owned = kind.is_chain();
+    let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, owned);
+    let header = Header { vertices: Some(found.count), ..vertices.header(axes(3))? };
+    let header = if elements { header.with_unit("angstrom") } else { header };
+    let labels = Categories::new(
+        found.elements.iter().map(|text| Value::from(text.as_str())).collect(),
+        None,
+    );
+    let fields = header.fields.iter().map(|field| label(field, &labels)).collect();
+    let header = Header { fields, ..header };
+    let rows = Rows::new(&source, format)?;
+    let batch_rows = options.batch_rows.max(1);
+    Ok(Reader::new(header, Pieces { rows, vertices, found, labels, batch_rows, ended: false }))
+}
+
+fn label(field: &Field, labels: &Categories) -> Field {
+    let field = field.clone();
+    if *field.name == *"element" { field.with_categories(labels.clone()) } else { field }
+}
+
+/// The lines with points.
+struct Rows {
+    lines: Lines,
+    format: Format,
+    /// Points that the first line counts.
+    count: Option<u64>,
+    has_elements: bool,
+    read: u64,
+    begun: bool,
+    /// The first line of points, where it was read to see what the file is.
+    held: Option<String>,
+}
+
+impl Rows {
+    fn new(source: &Source, format: Format) -> Result<Self, ConvertError> {
+        let lines = Lines::new(source.begin(format)?);
+        Ok(Self {
+            lines,
+            format,
+            count: None,
+            has_elements: false,
+            read: 0,
+            begun: false,
+            held: None,
+        })
+    }
+
+    /// Whether the first line has names instead of numbers.
+    fn has_names(&mut self) -> Result<bool, ConvertError> {
+        let Some(line) = self.next_line()? else { return Ok(false) };
+        let first =
+            split(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
+        let is_name =
+            |word: &String| word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_');
+        Ok(first.filter(|word| is_name(word) && float(word).is_none()).is_some())
+    }
+
+    fn next_line(&mut self) -> Result<Option<String>, ConvertError> {
+        loop {
+            let Some(line) = self.lines.next()? else { return Ok(None) };
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') && !line.starts_with("//") {
+                return Ok(Some(line.to_owned()));
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), ConvertError> {
+        let Some(line) = self.next_line()? else { return Ok(()) };
+        let alone = line.parse::<u64>().ok();
+        match (self.format, alone) {
+            (Format::Pts, None) => {
+                let found = format!("{line:?}");
+                return Err(self.lines.bad(Class::Encoding, "the number of points", found).into());
+            }
+            (_, Some(count)) => {
+                self.count = Some(count);
+                if self.format == Format::Xyz {
+                    self.has_elements = true;
+                    self.lines.next()?; // the note
+                }
+            }
+            (_, None) => self.held = Some(line),
+        }
+        Ok(())
+    }
+
+    /// The next line of a point.
+    fn next(&mut self) -> Result<Option<String>, ConvertError> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begin()?;
+        }
+        let line = match self.held.take() {
+            Some(line) => Some(line),
+            None => self.next_line()?,
+        };
+        match (line, self.count) {
+            (Some(_), Some(count)) if self.read == count => {
+                let expected = format!("the end after {count} points");
+                Err(self.lines.bad(Class::Trailing, expected, "one more").into())
+            }
+            (None, Some(count)) if self.read < count => {
+                let expected = format!("{count} points, as the first line counts");
+                Err(self.lines.bad(Class::Truncated, expected, self.read.to_string()).into())
+            }
+            (Some(line), _) => {
+                self.read += 1;
+                Ok(Some(line))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// The element and the numbers of a line.
+    fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>), BadInput> {
+        let words = split(line).map_err(|found| {
+            let bad =
+                self.lines.bad(Class::Encoding, "numbers apart by blanks, or by commas", found);
+            bad.with_hint("decimal commas have to become points")
+        })?;
+        let (element, words) = match words.as_slice() {
+            [first, rest @ ..] if self.has_elements => (Some(*first), rest),
+            all => (None, all),
+        };
+        let number = |word: &&str| {
+            float(word)
+                .ok_or_else(|| self.lines.bad(Class::Encoding, "a number", format!("{word:?}")))
+        };
+        Ok((element, words.iter().map(number).collect::<Result<_, _>>()?))
+    }
+}
+
+/// The words of a line; what is wrong where commas are within numbers.
+fn split(line: &str) -> Result<Vec<&str>, String> {
+    if !line.contains([',', ';']) {
+        return Ok(line.split_ascii_whitespace().collect());
+    }
+    let words: Vec<&str> = line.split([',', ';']).map(str::trim).collect();
+    if words.iter().any(|word| word.contains(char::is_whitespace)) {
+        return Err(format!("{:?}", line.chars().take(40).collect::<String>()));
+    }
+    Ok(words)
+}
+
+/// What all lines together tell.
+struct Found {
+    count: u64,
+    numbers: usize,
+    /// Which numbers are whole and fit 32 bits, in every line.
+    whole: Vec<bool>,
+    has_colour: bool,
+    elements: Vec<String>,
+}
+
+impl Found {
+    fn new(mut rows: Rows) -> Result<Self, ConvertError> {
+        let mut found = Self {
+            count: 0,
+            numbers: 0,
+            whole: Vec::new(),
+            has_colour: false,
+            elements: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        while let Some(line) = rows.next()? {
+            let (element, numbers) = rows.parse(&line)?;
+            if found.count == 0 {
+                found.numbers = numbers.len();
+                found.whole = vec![true; numbers.len()];
+                bytes = vec![true; numbers.len()];
+            }
+            if numbers.len() != found.numbers || numbers.len() < 3 {
+                let expected = format!("{} numbers, as in the first line", found.numbers.max(3));
+                return Err(rows
+                    .lines
+                    .bad(Class::BadShape, expected, numbers.len().to_string())
+                    .into());
+            }
+            for ((number, whole), byte) in numbers.iter().zip(&mut found.whole).zip(&mut bytes) {
+                *whole &= number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
+                *byte &= *whole && (0.0..=255.0).contains(number);
+            }
+            if let Some(element) =
+                element.filter(|element| !found.elements.iter().any(|one| one == element))
+            {
+                found.elements.push(element.to_owned());
+            }
+            if found.elements.len() > MAX_ELEMENTS {
+                let expected = format!("at most {MAX_ELEMENTS} elements");
+                return Err(rows.lines.bad(Class::LimitExceeded, expected, "more").into());
+            }
+            found.count += 1;
+        }
+        found.numbers = found.numbers.max(3);
+        let last = bytes.get(found.numbers - 3..).unwrap_or_default();
+        found.has_colour = found.numbers >= 6 && last.len() == 3 && last.iter().all(|byte| *byte);
+        Ok(found)
+    }
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    rows: Rows,
+    vertices: Vertices,
+    found: Found,
+    labels: Categories,
+    batch_rows: usize,
+    ended: bool,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.ended && self.vertices.rows() < self.batch_rows {
+            match self.rows.next()? {
+                Some(line) => self.push(&line)?,
+                None => self.ended = true,
+            }
+        }
+        if self.vertices.rows() == 0 {
+            return Ok(None);
+        }
+        let Piece::Vertices(batch) = self.vertices.take()? else { return Ok(None) };
+        let plain = zvf_model::Batch::new(batch.kind(), batch.positions().clone());
+        let fields = batch.fields().iter().map(|field| label(field, &self.labels));
+        let labelled = fields.into_iter().try_fold(plain, zvf_model::Batch::with_field);
+        let labelled = labelled.map_err(super::values::no_batch)?;
+        if batch.parts().offsets().is_empty() {
+            return Ok(Some(Piece::Vertices(labelled)));
+        }
+        let labelled =
+            labelled.with_parts(batch.parts().clone()).map_err(super::values::no_batch)?;
+        Ok(Some(Piece::Vertices(labelled)))
+    }
+
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and in range, as the first pass found"
+    )]
+    fn push(&mut self, line: &str) -> Result<(), ConvertError> {
+        let (element, numbers) = self.rows.parse(line)?;
+        let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((&numbers, &[]));
+        let narrow = self.vertices.positions.dtype().size == 4;
+        for x in position {
+            if narrow {
+                self.vertices.positions.push_bytes(&(*x as f32).to_le_bytes());
+            } else {
+                self.vertices.positions.push_bytes(&x.to_le_bytes());
+            }
+        }
+        let code =
+            element.and_then(|element| self.found.elements.iter().position(|one| one == element));
+        for field in &mut self.vertices.fields {
+            let width =
+                if field.name == "color" { 3 } else { usize::from(field.name != "element") };
+            let (own, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
+            rest = after;
+            match field.values.dtype() {
+                UINT8 => own.iter().for_each(|x| field.values.push_bytes(&[*x as u8])),
+                INT32 if width == 0 => {
+                    let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
+                    field.values.push_bytes(&code.to_le_bytes());
+                }
+                INT32 => {
+                    own.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes()))
+                }
+                _ => own.iter().for_each(|x| field.values.push_bytes(&x.to_le_bytes())),
+            }
+        }
+        self.vertices.end_row(None, 0);
+        Ok(())
+    }
+}
+
+/// The kinds of geometry that lines of numbers are.
+pub(crate) const KINDS: &[Kind] = &[Kind::PointCloud];
+const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
+const INT32: Dtype = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
+const UINT8: Dtype = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };
+const MAX_ELEMENTS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::stock_files::{check_broken, check_good};
+    use super::*;
+    use crate::read::{Input, open};
+
+    #[test]
+    fn files_of_others_have_their_points() {
+        // What pandas reads from table.xyz differs from the nearest numbers in the last bit.
+        let except = ["table.xyz"];
+        check_good("text_points", &except, &ReadOptions::default());
+        check_good("text_points", &except, &ReadOptions { batch_rows: 2, ..ReadOptions::default() });
+        let path = super::super::stock_files::folder("text_points").join("table.xyz");
+        let table = super::super::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
+        assert_eq!((table.rows, table.header.fields.len()), (25, 1));
+    }
+
+    #[test]
+    fn broken_files_are_refused() {
+        check_broken("text_points", &ReadOptions::default());
+    }
+
+    #[test]
+    fn every_spelling_of_a_number() {
+        let text: &[u8] = b"# a note\n1. .5 +1E5\n\n-2 nan inf\n";
+        let reader = open(Input::reader(text), Some(Format::Xyz), &ReadOptions::default()).unwrap();
+        let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
+        let [Piece::Vertices(batch)] = &pieces[..] else { panic!() };
+        assert_eq!(
+            [0, 1, 2].map(|axis| batch.positions().float(0, axis).unwrap()),
+            [1.0, 0.5, 1e5]
+        );
+        for (text, fault) in [
+            ("1 2 3\n1 2\n", "line 2: expected 3 numbers, as in the first line, found 2"),
+            ("1,5 2,5 3,5\n", "decimal commas have to become points"),
+            ("2\nnote\nC 1 2 3\n", "expected 2 points, as the first line counts, found 1"),
+            ("1\nnote\nC 1 2 3\nH 1 2 3\n", "expected the end after 1 points, found one more"),
+        ] {
+            let input = Input::reader(std::io::Cursor::new(text.as_bytes().to_vec()));
+            let error =
+                open(input, Some(Format::Xyz), &ReadOptions::default()).unwrap_err().to_string();
+            assert!(error.contains(fault), "{error}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The counts and the image that a TRX says it has: `header.json`.
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use super::members::{HEADER, Members, bad};
+use crate::ConvertError;
+use crate::error::Place;
+
+/// What `header.json` says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TrxHeader {
+    pub(super) vertices: u64,
+    pub(super) streamlines: u64,
+    /// Of the image that the streamlines belong to; positions are in mm of the world already.
+    pub(super) affine: Option<[[f64; 4]; 4]>,
+    pub(super) dimensions: Option<Json>,
+    /// Keys that are not known.
+    pub(super) others: Vec<(String, Json)>,
+}
+
+impl TrxHeader {
+    pub(super) fn read(members: &Members) -> Result<Self, ConvertError> {
+        let place = |field: &str| Place::Named(format!("{HEADER}, {field}"));
+        let Some(mut bytes) = members.read(HEADER)? else {
+            let expected = "a member header.json";
+            return Err(
+                bad(Class::NotFound, Place::Named("the file".into()), expected, "none").into()
+            );
+        };
+        let text = bytes.read_all(MAX_BYTES)?;
+        let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
+        let json = json.map_err(|error| {
+            let at = Place::Named(format!("{HEADER}, line {}", error.line()));
+            bad(Class::Encoding, at, "a JSON object", error.to_string())
+        })?;
+        let (mut header, mut counts) = (
+            Self {
+                vertices: 0,
+                streamlines: 0,
+                affine: None,
+                dimensions: None,
+                others: Vec::new(),
+            },
+            [false; 2],
+        );
+        for (key, value) in json {
+            match key.as_str() {
+                "NB_VERTICES" | "NB_STREAMLINES" => {
+                    let Some(count) = value.as_u64() else {
+                        let expected = "a whole number";
+                        return Err(
+                            bad(Class::Encoding, place(&key), expected, value.to_string()).into()
+                        );
+                    };
+                    let which = usize::from(key == "NB_STREAMLINES");
+                    counts[which] = true;
+                    *[&mut header.vertices, &mut header.streamlines][which] = count;
+                }
+                "VOXEL_TO_RASMM" => {
+                    let Some(matrix) = matrix(&value) else {
+                        let expected = "4 x 4 numbers";
+                        let found: String = value.to_string().chars().take(60).collect();
+                        return Err(bad(Class::BadShape, place(&key), expected, found).into());
+                    };
+                    header.affine = Some(matrix);
+                }
+                "DIMENSIONS" => header.dimensions = Some(value),
+                _ => header.others.push((key, value)),
+            }
+        }
+        if let Some(missing) =
+            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(counts).find(|(_, is)| !is)
+        {
+            return Err(bad(Class::NotFound, place(missing.0), "a count", "none").into());
+        }
+        Ok(header)
+    }
+
+    /// What the way back needs.
+    pub(super) fn record(&self) -> Json {
+        let others: serde_json::Map<String, Json> = self.others.iter().cloned().collect();
+        json!({
+            "voxel_to_rasmm": self.affine,
+            "dimensions": self.dimensions,
+            "others": others,
+        })
+    }
+}
+
+/// A matrix, nested or flat.
+fn matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
+    let flat =
+        |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
+    let rows: Vec<f64> = match flat(value) {
+        Some(numbers) => numbers,
+        None => value.as_array()?.iter().map(flat).collect::<Option<Vec<_>>>()?.concat(),
+    };
+    let (rows, rest) = rows.as_chunks::<4>();
+    <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
+}
+
+const MAX_BYTES: u64 = 16 << 20;

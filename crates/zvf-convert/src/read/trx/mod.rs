@@ -1,0 +1,411 @@
+//! TRX: streamlines with attributes and groups, arrays of numbers in a zip or a folder.
+//!
+//! ```text
+//! header.json              counts, and the matrix of an image
+//! positions.3.TYPE         x, y, z: mm of the world already
+//! offsets.TYPE             the first vertex of each streamline, and one past the last
+//! dpv/NAME[.W].TYPE        attributes of vertices
+//! dps/NAME[.W].TYPE        attributes of streamlines
+//! groups/NAME.uint32       streamlines of a group
+//! dpg/GROUP/NAME[.W].TYPE  attributes of a group, one row
+//! ```
+//!
+//! Object `k` is streamline `k`. The matrix is that of an image: it is recorded and not applied. Counts and sizes
+//! must agree before any member is read, so a member that inflates to more is refused unread.
+
+mod header;
+mod members;
+
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
+
+use self::header::TrxHeader;
+use self::members::{ArrayMember, HEADER, Members, bad};
+use super::roles::axes;
+use super::values::{column, no_batch};
+use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
+use crate::ConvertError;
+use crate::error::Place;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let Some(path) = bytes.path() else {
+        let place = Place::Named("the input".into());
+        let bad = bad(Class::Unsupported, place, "a file or a folder", "a stream");
+        return Err(bad.with_hint("a zip is not read from front to back").into());
+    };
+    let kind = options.kind.unwrap_or(Kind::Streamline);
+    if !kind.is_chain() || kind == Kind::Line {
+        let place = Place::Named("the file".to_owned());
+        let expected = "streamline or polyline";
+        return Err(bad(Class::Unsupported, place, expected, kind.to_string()).into());
+    }
+    let members = Members::open(path, bytes.is_folder())?;
+    let said = TrxHeader::read(&members)?;
+    let (arrays, others) = members.arrays()?;
+    let notes = Notes::default();
+    let find =
+        |name: &str| arrays.iter().find(|array| array.folder.is_empty() && array.name == name);
+    let positions = match find("positions") {
+        Some(array) => {
+            if array.width != 3 || array.dtype.kind != DtypeKind::Float {
+                let place = Place::Named(array.path.clone());
+                let expected = "positions.3.float16, float32 or float64";
+                return Err(bad(Class::BadShape, place, expected, array.path.clone()).into());
+            }
+            check_rows(array, said.vertices, "NB_VERTICES")?;
+            array.clone()
+        }
+        None if said.vertices == 0 => nothing("positions", Dtype::FLOAT32, 3),
+        None => {
+            let place = Place::Named("the file".to_owned());
+            return Err(bad(Class::NotFound, place, "a member positions.3.TYPE", "none").into());
+        }
+    };
+    let offsets = offsets(&members, find("offsets"), &said, options.memory, &notes)?;
+    let of = |folder: &str| -> Vec<ArrayMember> {
+        arrays.iter().filter(|array| array.folder == folder).cloned().collect()
+    };
+    let (dpv, dps) = (of("dpv"), of("dps"));
+    for array in &dpv {
+        check_rows(array, said.vertices, "NB_VERTICES")?;
+    }
+    for array in &dps {
+        check_rows(array, said.streamlines, "NB_STREAMLINES")?;
+    }
+    let (groups, group_fields, absent) = groups(&members, &arrays, &said, options.memory)?;
+    let mut record = said.record();
+    if let (Some(record), false) = (record.as_object_mut(), absent.is_empty()) {
+        record.insert("absent".to_owned(), absent.into());
+    }
+    let mut header = Header::new(kind, axes(3), column(positions.dtype, 3, Vec::new())?);
+    header = header.with_unit("millimeter");
+    header.space =
+        Some(Space { name: Some("RASMM".into()), affine: said.affine, is_applied: false });
+    header.records.push(("trx".to_owned(), record));
+    header.fields = empty(&dpv)?;
+    header.object_fields = empty(&dps)?;
+    header.objects = true;
+    header.groups = !groups.is_empty();
+    header.group_fields =
+        group_fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
+    header.vertices = Some(said.vertices);
+    header.left_out.extend(others.into_iter().map(|name| format!("the member {name}")));
+    for array in arrays.iter().filter(|array| array.folder.is_empty()) {
+        if !["positions", "offsets"].contains(&array.name.as_str()) {
+            header.left_out.push(format!("the member {}", array.path));
+        }
+    }
+    let streams = |arrays: Vec<ArrayMember>| -> Result<Vec<Stream>, ConvertError> {
+        arrays.into_iter().map(|array| Stream::open(&members, array)).collect()
+    };
+    let pieces = Pieces {
+        kind,
+        positions: Stream::open(&members, positions)?,
+        fields: streams(dpv)?,
+        object_fields: streams(dps)?,
+        offsets,
+        groups: (!groups.is_empty()).then_some((groups, group_fields)),
+        streamline: 0,
+        vertex: 0,
+        declared: 0,
+        batch_rows: options.batch_rows.max(1) as u64,
+    };
+    Ok(Reader::new(header, pieces).with_notes(notes))
+}
+
+/// Refuses an array that is not as long as the header says.
+fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<(), ConvertError> {
+    let wanted = u128::from(rows) * u128::from(array.width) * u128::from(array.dtype.size);
+    if wanted == u128::from(array.size) {
+        return Ok(());
+    }
+    let place = Place::Named(array.path.clone());
+    let expected = format!("{wanted} bytes, as {count} of {HEADER} is {rows}");
+    Err(bad(Class::CountMismatch, place, expected, array.size.to_string()).into())
+}
+
+fn nothing(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
+    let (path, folder, name) = (String::new(), String::new(), name.to_owned());
+    ArrayMember { path, folder, name, dtype, width, size: 0 }
+}
+
+fn empty(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
+    let fields = arrays.iter().map(|array| {
+        Ok(Field::new(array.name.as_str(), column(array.dtype, array.width, Vec::new())?))
+    });
+    fields.collect()
+}
+
+/// All bytes of a small array.
+fn read_member(
+    members: &Members,
+    array: &ArrayMember,
+    memory: u64,
+) -> Result<Vec<u8>, ConvertError> {
+    let place = || Place::Named(array.path.clone());
+    if array.size > memory {
+        let expected = format!("at most {memory} bytes, which have to be in memory at once");
+        let bad = bad(Class::LimitExceeded, place(), expected, array.size.to_string());
+        return Err(bad.with_hint("raise --memory-limit").into());
+    }
+    if array.size == 0 {
+        return Ok(Vec::new());
+    }
+    let Some(mut bytes) = members.read(&array.path)? else { return Ok(Vec::new()) };
+    let found = bytes.read_all(array.size)?;
+    if found.len() as u64 != array.size {
+        let expected = format!("{} bytes", array.size);
+        return Err(bad(Class::Truncated, place(), expected, found.len().to_string()).into());
+    }
+    Ok(found)
+}
+
+/// Whole numbers of an array of one column.
+fn numbers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>, ConvertError> {
+    let place = || Place::Named(array.path.clone());
+    let is_whole = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
+    if !is_whole || array.width != 1 {
+        let expected = "one column of whole numbers";
+        return Err(bad(Class::BadShape, place(), expected, array.path.clone()).into());
+    }
+    if array.rows().is_none() {
+        let expected = format!("a multiple of {} bytes", array.dtype.size);
+        return Err(bad(Class::Misaligned, place(), expected, array.size.to_string()).into());
+    }
+    let column = column(array.dtype, 1, read_member(members, array, memory)?)?;
+    let number = |row| match column.value(row, 0) {
+        zvf_model::Value::UInt(n) => Ok(n),
+        zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
+            let place = Place::Named(format!("{}, value {row}", array.path));
+            bad(Class::Negative, place, "0 or more", n.to_string()).into()
+        }),
+        _ => Ok(0),
+    };
+    (0..column.len()).map(number).collect()
+}
+
+/// The first vertex of each streamline, and one past the last.
+fn offsets(
+    members: &Members,
+    array: Option<&ArrayMember>,
+    said: &TrxHeader,
+    memory: u64,
+    notes: &Notes,
+) -> Result<Vec<u64>, ConvertError> {
+    let Some(array) = array else {
+        if said.streamlines == 0 && said.vertices == 0 {
+            return Ok(vec![0]);
+        }
+        let place = Place::Named("the file".to_owned());
+        return Err(bad(Class::NotFound, place, "a member offsets.uint32", "none").into());
+    };
+    let place = |row: usize| Place::Named(format!("{}, value {row}", array.path));
+    let mut offsets = numbers(members, array, memory)?;
+    let found = offsets.len() as u64;
+    if found == said.streamlines && found > 0 {
+        offsets.push(said.vertices);
+        notes.push(format!("{} lacks its last value: it is taken for NB_VERTICES", array.path));
+    } else if found != said.streamlines.saturating_add(1) && !(found == 0 && said.streamlines == 0)
+    {
+        let expected =
+            format!("{} values, one more than NB_STREAMLINES", said.streamlines.saturating_add(1));
+        let named = Place::Named(array.path.clone());
+        return Err(bad(Class::CountMismatch, named, expected, found.to_string()).into());
+    }
+    if offsets.is_empty() {
+        offsets.push(0);
+    }
+    if offsets.first() != Some(&0) {
+        let found = offsets.first().map_or_else(String::new, u64::to_string);
+        return Err(bad(Class::OutOfBounds, place(0), "0", found).into());
+    }
+    for (row, pair) in offsets.windows(2).enumerate() {
+        if pair[1] > said.vertices {
+            let expected = format!("at most NB_VERTICES, {}", said.vertices);
+            return Err(
+                bad(Class::OutOfBounds, place(row + 1), expected, pair[1].to_string()).into()
+            );
+        }
+        if pair[0] > pair[1] {
+            let expected = format!("at least {}", pair[0]);
+            return Err(
+                bad(Class::NotMonotonic, place(row + 1), expected, pair[1].to_string()).into()
+            );
+        }
+    }
+    let last = offsets.last().copied().unwrap_or(0);
+    if last != said.vertices {
+        let expected = format!("NB_VERTICES, {}", said.vertices);
+        return Err(bad(
+            Class::CountMismatch,
+            place(offsets.len() - 1),
+            expected,
+            last.to_string(),
+        )
+        .into());
+    }
+    Ok(offsets)
+}
+
+/// All groups by name, their attributes as columns, and which group lacks which whole number.
+#[expect(clippy::type_complexity, reason = "read once, at one place")]
+fn groups(
+    members: &Members,
+    arrays: &[ArrayMember],
+    said: &TrxHeader,
+    memory: u64,
+) -> Result<(Vec<Group>, Vec<Field>, Vec<serde_json::Value>), ConvertError> {
+    let mut groups = Vec::new();
+    for array in arrays.iter().filter(|array| array.folder == "groups") {
+        let mut ids = Vec::new();
+        for (row, member) in numbers(members, array, memory)?.into_iter().enumerate() {
+            if member >= said.streamlines {
+                let place = Place::Named(format!("{}, value {row}", array.path));
+                let expected = format!("a streamline below {}", said.streamlines);
+                return Err(bad(Class::OutOfBounds, place, expected, member.to_string()).into());
+            }
+            ids.push(ObjectId(i64::try_from(member).unwrap_or(i64::MAX)));
+        }
+        groups.push(Group { name: Some(array.name.clone()), members: ids });
+    }
+    let mut keys: Vec<&ArrayMember> = Vec::new(); // of each name one
+    let of_groups = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
+    for (group, array) in of_groups() {
+        if !groups.iter().any(|known| known.name.as_deref() == Some(group)) {
+            let place = Place::Named(array.path.clone());
+            let expected = format!("a member groups/{group}.uint32");
+            return Err(bad(Class::NotFound, place, expected, "none").into());
+        }
+        check_rows(array, 1, "a group has one row; the count")?;
+        match keys.iter().find(|known| known.name == array.name) {
+            None => keys.push(array),
+            Some(known) if (known.dtype, known.width) == (array.dtype, array.width) => {}
+            Some(known) => {
+                let place = Place::Named(array.path.clone());
+                let expected = format!("the type of {}", known.path);
+                return Err(bad(Class::Unsupported, place, expected, array.path.clone()).into());
+            }
+        }
+    }
+    keys.sort_by(|a, b| a.name.cmp(&b.name));
+    let (mut fields, mut absent) = (Vec::new(), Vec::new());
+    for key in keys {
+        let mut bytes = Vec::new();
+        for group in &groups {
+            let name = group.name.as_deref().unwrap_or_default();
+            let own = of_groups().find(|(of, array)| *of == name && array.name == key.name);
+            match own {
+                Some((_, array)) => bytes.extend(read_member(members, array, memory)?),
+                None => {
+                    absent.push(serde_json::json!([name, key.name]));
+                    let missing: &[u8] = match (key.dtype.kind, key.dtype.size) {
+                        (DtypeKind::Float, 2) => &[0x00, 0x7e],
+                        (DtypeKind::Float, 4) => &[0, 0, 0xc0, 0x7f],
+                        (DtypeKind::Float, _) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
+                        (_, size) => &[0; 8][..(size as usize).min(8)],
+                    };
+                    bytes.extend(missing.repeat(key.width as usize));
+                }
+            }
+        }
+        fields.push(Field::new(key.name.as_str(), column(key.dtype, key.width, bytes)?));
+    }
+    Ok((groups, fields, absent))
+}
+
+/// An array that is read row by row.
+struct Stream {
+    array: ArrayMember,
+    bytes: Option<Bytes>,
+}
+
+impl Stream {
+    fn open(members: &Members, array: ArrayMember) -> Result<Self, ConvertError> {
+        let bytes = if array.size > 0 { members.read(&array.path)? } else { None };
+        Ok(Self { array, bytes })
+    }
+
+    /// The next rows.
+    fn take(&mut self, rows: u64) -> Result<zvf_model::Column, ConvertError> {
+        let stride = self.array.width as usize * self.array.dtype.size as usize;
+        let mut buffer = vec![0; rows as usize * stride];
+        if let Some(bytes) = self.bytes.as_mut().filter(|_| rows > 0) {
+            bytes.read(&mut buffer, &self.array.path)?;
+        }
+        column(self.array.dtype, self.array.width, buffer)
+    }
+
+    fn take_field(&mut self, rows: u64) -> Result<Field, ConvertError> {
+        let column = self.take(rows)?;
+        Ok(Field::new(self.array.name.as_str(), column))
+    }
+}
+
+/// A file in the course of being read.
+struct Pieces {
+    kind: Kind,
+    positions: Stream,
+    fields: Vec<Stream>,
+    object_fields: Vec<Stream>,
+    offsets: Vec<u64>, // never descending, at least one; the last is the number of vertices
+    groups: Option<(Vec<Group>, Vec<Field>)>,
+    streamline: usize, // the one that the next vertex is of
+    vertex: u64,       // the next one
+    declared: usize,   // streamlines that were told of
+    batch_rows: u64,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        let streamlines = self.offsets.len() - 1;
+        if self.declared < self.streamline {
+            let ids = self.declared..self.streamline;
+            let rows = ids.len() as u64;
+            self.declared = self.streamline;
+            let fields: Result<Vec<_>, _> =
+                self.object_fields.iter_mut().map(|stream| stream.take_field(rows)).collect();
+            let ids = ids.map(|id| ObjectId(i64::try_from(id).unwrap_or(i64::MAX))).collect();
+            return Ok(Some(Piece::Objects { ids, fields: fields? }));
+        }
+        if self.streamline < streamlines {
+            return self.vertices().map(Some);
+        }
+        let groups = self.groups.take();
+        Ok(groups.map(|(groups, fields)| Piece::Groups { groups, fields }))
+    }
+
+    /// Vertices of the next streamlines, or some of one that is long.
+    fn vertices(&mut self) -> Result<Piece, ConvertError> {
+        let start = self.vertex;
+        let (mut ends, mut objects) = (vec![0], Vec::new());
+        while let Some(end) = self.offsets.get(self.streamline + 1).copied() {
+            let end = end.min(start.saturating_add(self.batch_rows));
+            self.vertex = end;
+            ends.push(usize::try_from(end - start).unwrap_or(usize::MAX));
+            objects.push(ObjectId(i64::try_from(self.streamline).unwrap_or(i64::MAX)));
+            if self.offsets[self.streamline + 1] > end {
+                break; // cut: the next batch goes on with it
+            }
+            self.streamline += 1;
+            if end - start >= self.batch_rows || objects.len() as u64 >= self.batch_rows {
+                break;
+            }
+        }
+        let rows = self.vertex - start;
+        let mut batch = Batch::new(self.kind, self.positions.take(rows)?);
+        for stream in &mut self.fields {
+            batch = batch.with_field(stream.take_field(rows)?).map_err(no_batch)?;
+        }
+        let parts = Parts::new(ends, objects).map_err(no_batch)?;
+        Ok(Piece::Vertices(batch.with_parts(parts).map_err(no_batch)?))
+    }
+}

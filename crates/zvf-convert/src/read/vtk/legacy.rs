@@ -1,0 +1,525 @@
+//! The old form: a line of version, a title, `ASCII` or `BINARY` (big-endian), then sections by keywords.
+//!
+//! ```text
+//! POINTS n type                       3 n numbers
+//! LINES n size                        before version 5: for each its count and its points, `size` numbers in all
+//! LINES n m, OFFSETS t, CONNECTIVITY t   from version 5: n - 1 lines
+//! POINT_DATA n, CELL_DATA n           SCALARS, COLOR_SCALARS, VECTORS, NORMALS, TENSORS, TEXTURE_COORDINATES, FIELD
+//! METADATA                            up to an empty line; left out
+//! ```
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field};
+
+use super::{Cells, PolyData, as_json};
+use crate::ConvertError;
+use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
+use crate::read::values::{Values, column};
+
+pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
+    let mut parser = Parser { file, at: 0, is_binary: false, version: 0, data: PolyData::new()? };
+    parser.read_head()?;
+    parser.read_sections()?;
+    Ok(parser.data)
+}
+
+struct Parser<'a> {
+    file: &'a WholeFile,
+    at: usize,
+    is_binary: bool,
+    version: u32,
+    data: PolyData,
+}
+
+/// Where attributes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Points,
+    Cells,
+    Fields,
+}
+
+impl<'a> Parser<'a> {
+    fn bad(
+        &self,
+        class: Class,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> ConvertError {
+        self.file.bad_at(class, self.at, expected, found)
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.file.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The next line without its end; nothing at the end of the file.
+    fn line(&mut self) -> Option<&'a str> {
+        let rest = self.rest();
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        self.at += (end + 1).min(rest.len());
+        let line = rest.get(..end.min(MAX_LINE_BYTES)).unwrap_or_default();
+        Some(std::str::from_utf8(line).unwrap_or("\u{fffd}").trim())
+    }
+
+    /// The words of the next line that is not empty.
+    fn words(&mut self) -> Option<Vec<&'a str>> {
+        loop {
+            let line = self.line()?;
+            if !line.is_empty() {
+                return Some(line.split_ascii_whitespace().collect());
+            }
+        }
+    }
+
+    fn read_head(&mut self) -> Result<(), ConvertError> {
+        let first = self.line().unwrap_or_default();
+        let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
+            let found: String = first.chars().take(40).collect();
+            let expected = "# vtk DataFile Version";
+            return Err(self.file.bad_at(Class::BadMagic, 0, expected, format!("{found:?}")));
+        };
+        let major = version.trim().split('.').next().and_then(|major| major.parse().ok());
+        self.version = match major {
+            Some(major @ 1..=5) => major,
+            _ => {
+                let found = format!("{:?}", version.trim());
+                let expected = "version 1 to 5";
+                return Err(self.file.bad_at(Class::UnsupportedVersion, 23, expected, found));
+            }
+        };
+        self.data.title = self.line().filter(|title| !title.is_empty()).map(str::to_owned);
+        let form = self.line().unwrap_or_default();
+        self.is_binary = match form.to_ascii_uppercase().as_str() {
+            "ASCII" => false,
+            "BINARY" => true,
+            _ => return Err(self.bad(Class::BadTag, "ASCII or BINARY", format!("{form:?}"))),
+        };
+        let Some(words) = self.words() else {
+            return Err(self.bad(Class::Truncated, "DATASET POLYDATA", "the end of the file"));
+        };
+        match words[..] {
+            [dataset, kind] if dataset.eq_ignore_ascii_case("DATASET") => {
+                if kind.eq_ignore_ascii_case("POLYDATA") {
+                    return Ok(());
+                }
+                let found = kind.to_owned();
+                Err(self.bad(Class::Unsupported, "a data set POLYDATA", found))
+            }
+            _ => Err(self.bad(Class::BadTag, "DATASET POLYDATA", format!("{words:?}"))),
+        }
+    }
+
+    fn read_sections(&mut self) -> Result<(), ConvertError> {
+        let mut scope = Scope::Fields;
+        let mut rows = 0;
+        while let Some(words) = self.words() {
+            let keyword = words.first().copied().unwrap_or_default().to_ascii_uppercase();
+            match (keyword.as_str(), &words[1..]) {
+                ("POINTS", [count, kind]) => {
+                    let count = self.count(count)?;
+                    self.data.points = self.read_array(count, 3, kind)?;
+                    if self.data.points.dtype().kind != DtypeKind::Float {
+                        let found = self.data.points.dtype().to_string();
+                        return Err(self.bad(Class::Unsupported, "points of floats", found));
+                    }
+                }
+                ("VERTICES" | "LINES" | "POLYGONS" | "TRIANGLE_STRIPS", [count, size]) => {
+                    let (count, size) = (self.count(count)?, self.count(size)?);
+                    let cells = self.read_cells(count, size)?;
+                    *match keyword.as_str() {
+                        "VERTICES" => &mut self.data.verts,
+                        "LINES" => &mut self.data.lines,
+                        "POLYGONS" => &mut self.data.polys,
+                        _ => &mut self.data.strips,
+                    } = cells;
+                }
+                ("POINT_DATA", [count]) => {
+                    (scope, rows) = (Scope::Points, self.count(count)?);
+                    self.data.claimed[0] = Some(rows);
+                }
+                ("CELL_DATA", [count]) => {
+                    (scope, rows) = (Scope::Cells, self.count(count)?);
+                    self.data.claimed[1] = Some(rows);
+                }
+                ("METADATA", _) => self.skip_metadata(),
+                ("FIELD", [_, count]) => {
+                    let count = self.count(count)?;
+                    self.read_fields(count, scope)?;
+                }
+                (_, arguments) => self.read_attribute(&keyword, arguments, scope, rows)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, word: &str) -> Result<usize, ConvertError> {
+        word.parse().map_err(|_no_number| self.bad(Class::Encoding, "a count", format!("{word:?}")))
+    }
+
+    fn skip_metadata(&mut self) {
+        while self.line().is_some_and(|line| !line.is_empty()) {}
+    }
+
+    fn read_attribute(
+        &mut self,
+        keyword: &str,
+        words: &[&str],
+        scope: Scope,
+        rows: usize,
+    ) -> Result<(), ConvertError> {
+        let (name, values) = match (keyword, words) {
+            ("SCALARS", [name, kind, width @ ..]) => {
+                let width = width.first().map_or(Ok(1), |width| self.count(width))?;
+                let before = self.at;
+                match self.words().as_deref() {
+                    Some([first, ..]) if first.eq_ignore_ascii_case("LOOKUP_TABLE") => {}
+                    _ => self.at = before,
+                }
+                (name, self.read_array(rows, width, kind)?)
+            }
+            ("COLOR_SCALARS", [name, width]) => {
+                let width = self.count(width)?;
+                (name, self.read_colours(rows, width)?)
+            }
+            ("VECTORS" | "NORMALS", [name, kind]) => (name, self.read_array(rows, 3, kind)?),
+            ("TENSORS", [name, kind]) => (name, self.read_array(rows, 9, kind)?),
+            ("TENSORS6", [name, kind]) => (name, self.read_array(rows, 6, kind)?),
+            ("GLOBAL_IDS" | "PEDIGREE_IDS", [name, kind]) => {
+                (name, self.read_array(rows, 1, kind)?)
+            }
+            ("TEXTURE_COORDINATES", [name, width, kind]) => {
+                let width = self.count(width)?;
+                (name, self.read_array(rows, width, kind)?)
+            }
+            ("LOOKUP_TABLE", [name, size]) => {
+                let size = self.count(size)?;
+                let kind = if self.is_binary { "unsigned_char" } else { "float" };
+                self.read_array(size, 4, kind)?;
+                self.data.left_out.push(format!("the colours of {name}"));
+                return Ok(());
+            }
+            _ => {
+                let found = format!("{keyword:?}");
+                return Err(self.bad(Class::BadTag, "a keyword of a section", found));
+            }
+        };
+        self.push_field(scope, Field::new(decode_name(name), values));
+        Ok(())
+    }
+
+    fn push_field(&mut self, scope: Scope, field: Field) {
+        match scope {
+            Scope::Points => self.data.point_data.push(field),
+            Scope::Cells => self.data.cell_data.push(field),
+            Scope::Fields => {
+                let values = as_json(&field.column);
+                self.data.field_data.push((field.name.to_string(), values));
+            }
+        }
+    }
+
+    fn read_fields(&mut self, count: usize, scope: Scope) -> Result<(), ConvertError> {
+        let mut left = count;
+        while left > 0 {
+            let Some(words) = self.words() else {
+                let expected = format!("{left} arrays more");
+                return Err(self.bad(Class::Truncated, expected, "the end of the file"));
+            };
+            match words[..] {
+                [only] if only.eq_ignore_ascii_case("METADATA") => self.skip_metadata(),
+                [name, width, rows, kind] => {
+                    let (width, rows) = (self.count(width)?, self.count(rows)?);
+                    if kind.eq_ignore_ascii_case("string") {
+                        self.read_strings(name, width.saturating_mul(rows), scope)?;
+                    } else {
+                        let values = self.read_array(rows, width, kind)?;
+                        self.push_field(scope, Field::new(decode_name(name), values));
+                    }
+                    left -= 1;
+                }
+                _ => {
+                    let found = format!("{:?}", words.join(" "));
+                    let expected = "name, components, rows and type of an array";
+                    return Err(self.bad(Class::BadShape, expected, found));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `rows` rows of `width` numbers.
+    fn read_array(
+        &mut self,
+        rows: usize,
+        width: usize,
+        kind: &str,
+    ) -> Result<Column, ConvertError> {
+        let lower = kind.to_ascii_lowercase();
+        let Some((_, stored, kept)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
+            return Err(self.bad(Class::BadTag, "a type of numbers", format!("{kind:?}")));
+        };
+        if width == 0 || width > MAX_WIDTH {
+            let expected = format!("1 to {MAX_WIDTH} numbers a row");
+            return Err(self.bad(Class::BadShape, expected, width.to_string()));
+        }
+        let values = rows.checked_mul(width).unwrap_or(usize::MAX);
+        let columns = u32::try_from(width).unwrap_or(1);
+        if !self.is_binary {
+            return column(*kept, columns, self.read_text(values, *kept)?);
+        }
+        if lower == "bit" {
+            let bits = self.take(values.div_ceil(8))?;
+            let bit = |at: usize| (bits.get(at / 8).copied().unwrap_or(0) >> (7 - at % 8)) & 1;
+            return column(UINT8, columns, (0..values).map(bit).collect());
+        }
+        let size = usize::try_from(stored.size).unwrap_or(1);
+        let bytes = self.take(values.checked_mul(size).unwrap_or(usize::MAX))?;
+        if stored.size == kept.size {
+            return column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
+        }
+        let widened = bytes.as_chunks::<4>().0.iter();
+        let widened = widened.flat_map(|four| i64::from(i32::from_be_bytes(*four)).to_le_bytes());
+        column(*kept, columns, widened.collect())
+    }
+
+    fn take(&mut self, size: usize) -> Result<&'a [u8], ConvertError> {
+        let rest = self.rest();
+        let Some(taken) = rest.get(..size) else {
+            let expected = format!("{size} bytes of an array");
+            return Err(self.bad(Class::Truncated, expected, rest.len().to_string()));
+        };
+        self.at += size;
+        Ok(taken)
+    }
+
+    /// The next word of text.
+    fn word(&mut self) -> Result<&'a str, ConvertError> {
+        let rest = self.rest();
+        let white = rest.len() - rest.trim_ascii_start().len();
+        let rest = rest.get(white..).unwrap_or_default();
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        if end == 0 {
+            self.at += white;
+            return Err(self.bad(Class::Truncated, "a number", "the end of the file"));
+        }
+        let word = rest.get(..end).unwrap_or_default();
+        self.at += white + end;
+        std::str::from_utf8(word)
+            .map_err(|_no_text| self.bad(Class::Encoding, "a number", "bytes that are no text"))
+    }
+
+    fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
+        let most = self.rest().len();
+        if values > most {
+            let expected = format!("{values} numbers");
+            return Err(self.bad(Class::Truncated, expected, format!("{most} bytes")));
+        }
+        let mut all = Values::new(dtype, 1);
+        for _ in 0..values {
+            let word = self.word()?;
+            if !all.push_text(word) {
+                let shown: String = word.chars().take(40).collect();
+                let expected = dtype.to_string();
+                return Err(self.bad(Class::Encoding, expected, format!("{shown:?}")));
+            }
+        }
+        Ok(all.take()?.bytes().to_vec())
+    }
+
+    /// Colours are bytes; in text they are fractions.
+    fn read_colours(&mut self, rows: usize, width: usize) -> Result<Column, ConvertError> {
+        if self.is_binary {
+            return self.read_array(rows, width, "unsigned_char");
+        }
+        let fractions = self.read_array(rows, width, "double")?;
+        let values = fractions.bytes().as_chunks::<8>().0.iter();
+        let byte = |eight: &[u8; 8]| to_byte(f64::from_le_bytes(*eight));
+        column(UINT8, fractions.width(), values.map(byte).collect())
+    }
+
+    fn read_strings(&mut self, name: &str, count: usize, scope: Scope) -> Result<(), ConvertError> {
+        let mut texts = Vec::new();
+        for _ in 0..count {
+            if self.is_binary {
+                let length = self.string_length()?;
+                let bytes = self.take(length)?;
+                texts.push(String::from_utf8_lossy(bytes).into_owned());
+            } else {
+                let Some(line) = self.line() else {
+                    return Err(self.bad(
+                        Class::Truncated,
+                        "a line of text",
+                        "the end of the file",
+                    ));
+                };
+                texts.push(decode_name(line));
+            }
+        }
+        match scope {
+            Scope::Fields => {
+                let texts = texts.into_iter().map(Json::String).collect();
+                self.data.field_data.push((decode_name(name), Json::Array(texts)));
+            }
+            Scope::Points | Scope::Cells => {
+                let field = text_field(&decode_name(name), &texts)?;
+                self.push_field(scope, field);
+            }
+        }
+        Ok(())
+    }
+
+    /// A length of 1, 2, 4 or 8 bytes, as its two highest bits say.
+    fn string_length(&mut self) -> Result<usize, ConvertError> {
+        let class = self.rest().first().map_or(3, |first| first >> 6);
+        let size = match class {
+            3 => 1,
+            2 => 2,
+            1 => 4,
+            _ => 8,
+        };
+        let bytes = self.take(size)?;
+        let value = bytes.iter().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+        let bits = u32::try_from(size * 8 - 2).unwrap_or(6);
+        let value = value & ((1_u64 << bits) - 1);
+        Ok(usize::try_from(value).unwrap_or(usize::MAX))
+    }
+
+    fn read_cells(&mut self, count: usize, size: usize) -> Result<Cells, ConvertError> {
+        if self.version < 5 {
+            let values = self.read_array(size, 1, "int")?;
+            return self.split_cells(count, &as_whole(&values));
+        }
+        let mut arrays = [Vec::new(), Vec::new()];
+        for (array, (keyword, rows)) in
+            arrays.iter_mut().zip([("OFFSETS", count), ("CONNECTIVITY", size)])
+        {
+            let words = self.words().unwrap_or_default();
+            let [found, kind] = words[..] else {
+                let found = format!("{:?}", words.join(" "));
+                return Err(self.bad(Class::BadTag, keyword, found));
+            };
+            if !found.eq_ignore_ascii_case(keyword) {
+                return Err(self.bad(Class::BadTag, keyword, format!("{found:?}")));
+            }
+            *array = as_whole(&self.read_array(rows, 1, kind)?);
+        }
+        let [offsets, ids] = arrays;
+        let sorted = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
+        if !sorted {
+            return Err(self.bad(Class::NotMonotonic, "offsets from 0 that ascend", "others"));
+        }
+        let end = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        if offsets.last().copied().unwrap_or(0) != end {
+            let expected = format!("offsets up to {end}");
+            let found = format!("{:?}", offsets.last());
+            return Err(self.bad(Class::CountMismatch, expected, found));
+        }
+        let offsets = offsets.iter().skip(1).filter_map(|offset| usize::try_from(*offset).ok());
+        Ok(Cells { offsets: offsets.collect(), ids })
+    }
+
+    /// Cells from counts that stand before their points.
+    fn split_cells(&self, count: usize, values: &[i64]) -> Result<Cells, ConvertError> {
+        let mut cells = Cells::default();
+        let mut rest = values;
+        for _ in 0..count {
+            let Some((length, after)) = rest.split_first() else {
+                let expected = format!("{count} cells in {} numbers", values.len());
+                let found = cells.len().to_string();
+                return Err(self.bad(Class::CountMismatch, expected, found));
+            };
+            let length = usize::try_from(*length).ok();
+            let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length))
+            else {
+                let expected = format!("the points of cell {}", cells.len());
+                let found = format!("{} numbers", after.len());
+                return Err(self.bad(Class::CountMismatch, expected, found));
+            };
+            cells.ids.extend_from_slice(cell);
+            cells.offsets.push(cells.ids.len());
+            rest = after;
+        }
+        if rest.is_empty() {
+            return Ok(cells);
+        }
+        let expected = format!("{count} cells in {} numbers", values.len());
+        Err(self.bad(Class::CountMismatch, expected, format!("{} numbers more", rest.len())))
+    }
+}
+
+fn as_whole(values: &Column) -> Vec<i64> {
+    let value = |row| match values.value(row, 0) {
+        zvf_model::Value::Int(n) => n,
+        zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
+        _ => -1, // no point
+    };
+    (0..values.len()).map(value).collect()
+}
+
+/// A fraction of 255, rounded.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before")]
+fn to_byte(fraction: f64) -> u8 {
+    (fraction * 255.0 + 0.5).clamp(0.0, 255.0) as u8
+}
+
+/// A name with `%20` and its like replaced.
+fn decode_name(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let code = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Names of types, how they are stored in binary files, and as what they are kept.
+const TYPES: [(&str, Dtype, Dtype); 17] = [
+    ("bit", UINT8, UINT8),
+    ("unsigned_char", UINT8, UINT8),
+    ("char", INT8, INT8),
+    ("signed_char", INT8, INT8),
+    ("unsigned_short", UINT16, UINT16),
+    ("short", INT16, INT16),
+    ("unsigned_int", UINT32, UINT32),
+    ("int", INT32, INT32),
+    ("unsigned_long", UINT64, UINT64),
+    ("long", Dtype::INT64, Dtype::INT64),
+    ("unsigned_long_long", UINT64, UINT64),
+    ("long_long", Dtype::INT64, Dtype::INT64),
+    ("vtktypeint64", Dtype::INT64, Dtype::INT64),
+    ("vtktypeuint64", UINT64, UINT64),
+    ("vtkidtype", INT32, Dtype::INT64),
+    ("float", Dtype::FLOAT32, Dtype::FLOAT32),
+    ("double", FLOAT64, FLOAT64),
+];
+const INT8: Dtype = dtype(DtypeKind::Int, 1);
+const INT16: Dtype = dtype(DtypeKind::Int, 2);
+const INT32: Dtype = dtype(DtypeKind::Int, 4);
+const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
+const UINT32: Dtype = dtype(DtypeKind::UInt, 4);
+const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
+const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
+
+/// Numbers of a row.
+const MAX_WIDTH: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_decoded() {
+        assert_eq!(decode_name("two%20words%C3%A4"), "two words\u{e4}");
+        assert_eq!(decode_name("100%"), "100%");
+    }
+}

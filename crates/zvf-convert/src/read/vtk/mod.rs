@@ -1,0 +1,370 @@
+//! Data of VTK: points with cells, in text or binary of the old form, or in XML.
+//!
+//! ```text
+//! verts, lines, polys, strips   cells, in this order in all arrays of cell data
+//! point data, cell data         a row each
+//! field data                    kept in the header record `vtk`
+//! ```
+//!
+//! One kind is read at a time, and [`Header::other_kinds`](super::Header::other_kinds) names the others: polygons
+//! and strips make a mesh, lines of two points a graph, longer ones polylines (an object each), points without
+//! cells or with verts a point cloud. Cell data go with them: to faces, edges or objects. A cell array `object_id`
+//! of whole numbers gives the ids. Strips are divided into triangles, every second one turned.
+
+mod legacy;
+mod vtp;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, ColumnBuilder, Field, Kind, ObjectId, Parts, Value};
+
+use super::geometry::{Geometry, VertexOwners, WholeFile, numbers};
+use super::input::Bytes;
+use super::polygon::Corners;
+use super::values::no_batch;
+use super::{Format, Piece, ReadOptions, Reader};
+use crate::ConvertError;
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = WholeFile::read(bytes, options)?;
+    legacy::parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Vtk, options)
+}
+
+pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+    let file = WholeFile::read(bytes, options)?;
+    vtp::parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Vtp, options)
+}
+
+/// Cells of one sort.
+#[derive(Debug, Default)]
+struct Cells {
+    offsets: Vec<usize>, // where each ends
+    ids: Vec<i64>,
+}
+
+impl Cells {
+    fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[i64]> {
+        let starts = std::iter::once(0).chain(self.offsets.iter().copied());
+        starts.zip(&self.offsets).map(|(start, end)| self.ids.get(start..*end).unwrap_or_default())
+    }
+
+    /// Adds the cells that end at `offsets` of `ids`, points counted on from `first`.
+    fn extend(&mut self, offsets: &[usize], ids: &[i64], first: i64) {
+        let before = self.ids.len();
+        self.offsets.extend(offsets.iter().map(|offset| offset + before));
+        self.ids.extend(ids.iter().map(|id| id + first));
+    }
+}
+
+/// A data set as it is.
+#[derive(Debug)]
+struct PolyData {
+    points: Column,
+    verts: Cells,
+    lines: Cells,
+    polys: Cells,
+    strips: Cells,
+    point_data: Vec<Field>,
+    cell_data: Vec<Field>,
+    field_data: Vec<(String, Json)>,
+    title: Option<String>,
+    /// The rows that sections of data claim, of points and of cells.
+    claimed: [Option<usize>; 2],
+    left_out: Vec<String>,
+}
+
+impl PolyData {
+    fn new() -> Result<Self, ConvertError> {
+        Ok(Self {
+            points: super::values::column(Dtype::FLOAT32, 3, Vec::new())?,
+            verts: Cells::default(),
+            lines: Cells::default(),
+            polys: Cells::default(),
+            strips: Cells::default(),
+            point_data: Vec::new(),
+            cell_data: Vec::new(),
+            field_data: Vec::new(),
+            title: None,
+            claimed: [None; 2],
+            left_out: Vec::new(),
+        })
+    }
+
+    /// Checks that cells name points that are there and that data have a row each.
+    fn check(&self, file: &WholeFile) -> Result<(), ConvertError> {
+        let points = i64::try_from(self.points.len()).unwrap_or(i64::MAX);
+        let sorts = [
+            ("VERTICES", &self.verts),
+            ("LINES", &self.lines),
+            ("POLYGONS", &self.polys),
+            ("TRIANGLE_STRIPS", &self.strips),
+        ];
+        for (name, cells) in sorts {
+            if let Some(id) = cells.ids.iter().find(|id| !(0..points).contains(*id)) {
+                let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
+                let expected = format!("points from 0 to {}", points - 1);
+                return Err(file.bad_in(class, name, expected, id.to_string()));
+            }
+        }
+        let cells = sorts.iter().map(|(_, cells)| cells.len()).sum();
+        let [points, cell_rows] = self.claimed;
+        for (scope, fields, rows, claimed) in [
+            ("POINT_DATA", &self.point_data, self.points.len(), points),
+            ("CELL_DATA", &self.cell_data, cells, cell_rows),
+        ] {
+            if let Some(claimed) = claimed.filter(|claimed| *claimed != rows) {
+                let (expected, found) = (format!("{rows} rows"), claimed.to_string());
+                return Err(file.bad_in(Class::CountMismatch, scope, expected, found));
+            }
+            for field in fields {
+                if field.column.len() != rows {
+                    let part = format!("{scope} {}", field.name);
+                    let found = format!("{} rows", field.column.len());
+                    let expected = format!("{rows} rows");
+                    return Err(file.bad_in(Class::CountMismatch, part, expected, found));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The kinds there are, the first of them the one that is read unless another is asked for.
+    fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = Vec::new();
+        if self.polys.len() + self.strips.len() > 0 {
+            kinds.push(Kind::Mesh);
+        }
+        if self.lines.len() > 0 {
+            let edges = self.lines.iter().all(|line| line.len() == 2);
+            kinds.push(if edges { Kind::Graph } else { Kind::Polyline });
+        }
+        if self.verts.len() > 0 || kinds.is_empty() {
+            kinds.push(Kind::PointCloud);
+        }
+        kinds
+    }
+
+    fn into_geometry(
+        self,
+        file: &WholeFile,
+        options: &ReadOptions,
+    ) -> Result<Geometry, ConvertError> {
+        self.check(file)?;
+        let kinds = self.kinds();
+        let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::PointCloud);
+        let lacks = |what: &str| {
+            let expected = format!("{what} of a {kind}");
+            file.bad_in(Class::InvalidArgument, "the file", expected, "none")
+        };
+        let mut geometry = match kind {
+            Kind::Mesh if kinds.contains(&Kind::Mesh) => self.mesh(file, options)?,
+            Kind::Mesh => return Err(lacks("polygons")),
+            Kind::PointCloud => self.point_cloud(),
+            _ if self.lines.len() == 0 => return Err(lacks("lines")),
+            Kind::Graph | Kind::Skeleton => self.graph(kind)?,
+            _ => self.chains(kind)?,
+        };
+        geometry.other_kinds = kinds.into_iter().filter(|other| *other != kind).collect();
+        if !self.field_data.is_empty() || self.title.is_some() {
+            let fields: serde_json::Map<String, Json> = self.field_data.into_iter().collect();
+            let record = json!({"title": self.title, "field_data": fields});
+            geometry.records.push(("vtk".to_owned(), record));
+        }
+        geometry.left_out.extend(self.left_out);
+        Ok(geometry)
+    }
+
+    fn point_cloud(&self) -> Geometry {
+        let mut geometry = Geometry::new(Kind::PointCloud, self.points.clone());
+        geometry.fields.clone_from(&self.point_data);
+        if self.verts.len() > 0 && !self.cell_data.is_empty() {
+            geometry.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
+        }
+        if let Some((at, ids)) = find_ids(&geometry.fields) {
+            geometry.fields.remove(at);
+            geometry.owners = VertexOwners::Each(ids.into_iter().map(Some).collect());
+        }
+        geometry
+    }
+
+    fn mesh(&self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry, ConvertError> {
+        let mut geometry = Geometry::new(Kind::Mesh, self.points.clone());
+        geometry.fields.clone_from(&self.point_data);
+        let first = self.verts.len() + self.lines.len();
+        let mut corners = Corners::new(options.polygons);
+        let mut sources = Vec::new(); // the row of cell data of each face
+        let points = u64::try_from(self.points.len()).unwrap_or(u64::MAX);
+        let mut add = |face: &[i64], row: usize| -> Result<(), ConvertError> {
+            let bad = |class, expected: String| {
+                let place = crate::error::Place::Named(format!("cell {row}"));
+                let found = format!("{} corners", face.len());
+                crate::error::BadInput::new(class, file.format, place, expected, found)
+            };
+            let count = u64::try_from(face.len()).unwrap_or(u64::MAX);
+            corners.face(count).map_err(|refusal| refusal.at(bad))?;
+            for id in face {
+                corners.push(*id, points).map_err(|refusal| refusal.at(bad))?;
+            }
+            sources.extend(std::iter::repeat_n(row, corners.end()));
+            Ok(())
+        };
+        for (face, row) in self.polys.iter().zip(first..) {
+            add(face, row)?;
+        }
+        for (strip, row) in self.strips.iter().zip(first + self.polys.len()..) {
+            for (at, triangle) in strip.windows(3).enumerate() {
+                let [a, b, c] = *triangle else { continue };
+                add(&if at % 2 == 0 { [a, b, c] } else { [b, a, c] }, row)?;
+            }
+        }
+        let Piece::Elements { rows, .. } = corners.take(&mut [])? else { return Ok(geometry) };
+        let rows = if rows.is_empty() {
+            super::values::column(Dtype::INT64, 3, Vec::new())?
+        } else {
+            rows
+        };
+        let mut fields = gather(&self.cell_data, &sources);
+        if let Some((at, ids)) = find_ids(&fields)
+            && let Some(owners) = owners_of_faces(&rows, &ids, self.points.len())
+        {
+            fields.remove(at);
+            geometry.owners = VertexOwners::Each(owners);
+        }
+        geometry.elements = Some((rows, fields));
+        Ok(geometry)
+    }
+
+    fn graph(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+        let mut geometry = Geometry::new(kind, self.points.clone());
+        geometry.fields.clone_from(&self.point_data);
+        if let Some((at, ids)) = find_ids(&geometry.fields) {
+            geometry.fields.remove(at);
+            geometry.owners = VertexOwners::Each(ids.into_iter().map(Some).collect());
+        }
+        let mut edges = Vec::new();
+        let mut sources = Vec::new();
+        for (line, row) in self.lines.iter().zip(self.verts.len()..) {
+            for pair in line.windows(2) {
+                edges.extend_from_slice(pair);
+                sources.push(row);
+            }
+        }
+        let rows = numbers(Dtype::INT64, 2, &edges, |id| id.to_le_bytes())?;
+        geometry.elements = Some((rows, gather(&self.cell_data, &sources)));
+        Ok(geometry)
+    }
+
+    fn chains(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+        let rows: Vec<usize> =
+            self.lines.ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
+        let identity =
+            rows.len() == self.points.len() && rows.iter().enumerate().all(|(at, id)| at == *id);
+        let positions =
+            if identity { self.points.clone() } else { gather_column(&self.points, &rows) };
+        let mut geometry = Geometry::new(kind, positions);
+        geometry.fields = match identity {
+            true => self.point_data.clone(),
+            false => gather(&self.point_data, &rows),
+        };
+        let first = self.verts.len();
+        let cells: Vec<usize> = (first..first + self.lines.len()).collect();
+        let mut fields = gather(&self.cell_data, &cells);
+        let count = i64::try_from(self.lines.len()).unwrap_or(i64::MAX);
+        let mut objects: Vec<ObjectId> = (0..count).map(ObjectId).collect();
+        if let Some((at, ids)) = find_ids(&fields) {
+            fields.remove(at);
+            objects = ids;
+        }
+        let mut offsets = vec![0];
+        offsets.extend_from_slice(&self.lines.offsets);
+        let parts = Parts::new(offsets, objects.clone()).map_err(no_batch)?;
+        geometry.owners = VertexOwners::Runs(parts);
+        let mut known = std::collections::HashSet::new();
+        if objects.iter().all(|id| known.insert(*id)) {
+            geometry.objects = objects;
+            geometry.object_fields = fields;
+        } else if !fields.is_empty() {
+            geometry.left_out.push("cell data of lines that are parts of one object".to_owned());
+        }
+        Ok(geometry)
+    }
+}
+
+/// The ids in an array `object_id` of whole numbers, and which it is.
+fn find_ids(fields: &[Field]) -> Option<(usize, Vec<ObjectId>)> {
+    let at = fields.iter().position(|field| &*field.name == "object_id")?;
+    let column = &fields.get(at)?.column;
+    let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
+    if !whole || column.width() != 1 {
+        return None;
+    }
+    let id = |row| match column.value(row, 0) {
+        Value::Int(id) => Some(ObjectId(id)),
+        Value::UInt(id) => i64::try_from(id).ok().map(ObjectId),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+    };
+    let ids: Option<Vec<ObjectId>> = (0..column.len()).map(id).collect();
+    Some((at, ids?))
+}
+
+/// The object of each vertex, where faces of several objects share none.
+fn owners_of_faces(
+    rows: &Column,
+    ids: &[ObjectId],
+    vertices: usize,
+) -> Option<Vec<Option<ObjectId>>> {
+    let mut owners = vec![None; vertices];
+    let width = usize::try_from(rows.width()).ok()?;
+    for (row, id) in ids.iter().enumerate() {
+        for c in 0..width {
+            let Value::Int(vertex) = rows.value(row, c) else { return None };
+            let owner = owners.get_mut(usize::try_from(vertex).ok()?)?;
+            if owner.is_some_and(|known| known != *id) {
+                return None;
+            }
+            *owner = Some(*id);
+        }
+    }
+    Some(owners)
+}
+
+fn gather(fields: &[Field], rows: &[usize]) -> Vec<Field> {
+    fields.iter().map(|field| field.with_column(gather_column(&field.column, rows))).collect()
+}
+
+fn gather_column(column: &Column, rows: &[usize]) -> Column {
+    let mut builder = ColumnBuilder::like(column);
+    builder.reserve(rows.len());
+    rows.iter().for_each(|row| builder.push_row(column, *row));
+    builder.finish()
+}
+
+/// A row of an array as JSON, for the record.
+fn as_json(column: &Column) -> Json {
+    let value = |row, c| match column.value(row, c) {
+        Value::Null => Json::Null,
+        Value::Bool(flag) => json!(flag),
+        Value::Int(n) => json!(n),
+        Value::UInt(n) => json!(n),
+        Value::Float(x) => json!(x),
+        Value::Text(text) => json!(text),
+    };
+    let width = usize::try_from(column.width()).unwrap_or(1);
+    let rows = 0..column.len().min(MAX_RECORD_ROWS);
+    rows.map(|row| match width {
+        1 => value(row, 0),
+        _ => (0..width).map(|c| value(row, c)).collect(),
+    })
+    .collect()
+}
+
+/// Rows of field data that are kept.
+const MAX_RECORD_ROWS: usize = 1000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Tests of VTK files.
+
+use serde_json::Value as Json;
+
+use super::*;
+use crate::read::Polygons;
+use crate::read::golden::{self, Gathered};
+
+fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> {
+    let mut bytes = Bytes::open(path)?;
+    let is_xml = path.extension().is_some_and(|extension| extension == "vtp");
+    bytes.is(if is_xml { Format::Vtp } else { Format::Vtk });
+    let file = WholeFile::read(bytes, &ReadOptions::default())?;
+    let data = if is_xml { vtp::parse(&file)? } else { legacy::parse(&file)? };
+    data.check(&file)?;
+    Ok((data, file))
+}
+
+#[test]
+fn golden_files() {
+    let expected = golden::expected("vtk_polydata");
+    for (name, facts) in expected["files"].as_object().unwrap() {
+        let path = golden::folder("vtk_polydata").join(name);
+        let (data, _) = parse(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        compare(name, &data, facts);
+    }
+    golden::check_broken("vtk_polydata", &expected, |path| parse(path).map(drop));
+}
+
+fn compare(name: &str, data: &PolyData, facts: &Json) {
+    let points: Vec<u8> = (0..data.points.len())
+        .flat_map(|row| (0..3).map(move |axis| (row, axis)))
+        .flat_map(|(row, axis)| data.points.float(row, axis).unwrap().to_le_bytes())
+        .collect();
+    assert_eq!(facts["vertices"]["sha256"], golden::sha256(&points), "{name}: points");
+    let sorts = [
+        ("verts", &data.verts),
+        ("lines", &data.lines),
+        ("polys", &data.polys),
+        ("strips", &data.strips),
+    ];
+    for (sort, cells) in sorts {
+        let facts = &facts[sort];
+        assert_eq!(facts["count"], cells.len(), "{name}: {sort}");
+        if cells.len() > 0 {
+            let ids: Vec<u8> = cells.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+            assert_eq!(facts["sha256"], golden::sha256(&ids), "{name}: {sort}");
+            let lengths = cells.iter().flat_map(|cell| (cell.len() as i64).to_le_bytes());
+            let lengths: Vec<u8> = lengths.collect();
+            assert_eq!(facts["lengths_sha256"], golden::sha256(&lengths), "{name}: {sort}");
+        }
+    }
+    for (key, fields) in
+        [("vertex_attributes", &data.point_data), ("cell_attributes", &data.cell_data)]
+    {
+        for column in facts[key].as_array().unwrap() {
+            let wanted = column["name"].as_str().unwrap();
+            let field = fields.iter().find(|field| *field.name == *wanted);
+            let field = field.unwrap_or_else(|| panic!("{name}: no {wanted}"));
+            Gathered::from_field(field).compare(&format!("{name}: {wanted}"), column);
+        }
+    }
+    for column in facts["field_data"].as_array().unwrap() {
+        let wanted = column["name"].as_str().unwrap();
+        let found = data.field_data.iter().find(|(known, _)| known == wanted);
+        let (_, found) = found.unwrap_or_else(|| panic!("{name}: no {wanted}"));
+        if column["values"].is_array() {
+            assert_eq!(&column["values"], found, "{name}: {wanted}");
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_a_file_is_read_by_itself() {
+    let path = golden::folder("vtk_polydata").join("binary51.vtk");
+    let read = |kind, polygons| {
+        let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
+        golden::Collected::read(&path, &options)
+    };
+    let error = read(Kind::Mesh, Polygons::Same).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CountMismatch in VTK, cell 7: expected 6 corners as the first face has, found 3 corners; \
+         ask for triangles"
+    );
+    let mesh = read(Kind::Mesh, Polygons::Triangles).unwrap();
+    assert_eq!((mesh.positions.len(), mesh.width), (90, 3));
+    assert_eq!(mesh.elements.len(), 3 * (39 - 2 * 9));
+    assert_eq!(mesh.element_fields[0].bytes.len(), 4 * (39 - 2 * 9));
+    let lines = read(Kind::Polyline, Polygons::Same).unwrap();
+    assert_eq!(lines.lengths, [2, 5, 3]);
+    assert_eq!(lines.positions.len(), 30);
+    assert_eq!(lines.object_fields[0].bytes.len(), 12);
+    let graph = read(Kind::Graph, Polygons::Same).unwrap();
+    assert_eq!(graph.elements.len(), 2 * (1 + 4 + 2));
+    let points = read(Kind::PointCloud, Polygons::Same).unwrap();
+    assert_eq!(points.fields.len(), 5);
+}

@@ -1,0 +1,621 @@
+//! The form in XML: arrays as text, base64 or behind the XML, whole or in compressed blocks.
+//!
+//! ```text
+//! VTKFile > PolyData > Piece > PointData, CellData, Points, Verts, Lines, Strips, Polys > DataArray
+//! whole        count of bytes, bytes                                       one base64
+//! compressed   blocks, size, size of the last or 0, compressed sizes       a base64 of its own; then all blocks
+//! ```
+//!
+//! Counts have 4 or 8 bytes (`header_type`). The point numbers of each piece begin at 0. What stands behind `_` of
+//! `AppendedData` need not be XML, so that only the part before it is parsed as such.
+
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field};
+
+use super::{PolyData, as_json};
+use crate::ConvertError;
+use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
+use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
+use crate::read::values::{Values, column};
+use crate::read::xml::{Element, Node, Xml};
+
+pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
+    let (text, appended) = split_appended(file)?;
+    let mut xml = Xml::new(file, text);
+    let element = loop {
+        match xml.next()? {
+            Node::Start(element) => break element,
+            Node::Text(_) | Node::End(_) | Node::Done => {}
+        }
+    };
+    if element.name != "VTKFile" {
+        let found = format!("<{}>", element.name);
+        return Err(file.bad_at(Class::BadMagic, element.at, "<VTKFile>", found));
+    }
+    let kind = element.get("type").unwrap_or_default();
+    if kind != "PolyData" {
+        return Err(file.bad_at(
+            Class::Unsupported,
+            element.at,
+            "type PolyData",
+            format!("{kind:?}"),
+        ));
+    }
+    let form = Form::new(file, &element, appended)?;
+    let mut data = PolyData::new()?;
+    let mut first = true;
+    loop {
+        match xml.next()? {
+            Node::Start(element) if element.name == "FieldData" => {
+                for array in read_arrays(&mut xml, "FieldData")? {
+                    form.push_field_data(&mut data, &array)?;
+                }
+            }
+            Node::Start(element) if element.name == "Piece" => {
+                let piece = Piece::read(&mut xml, &form, &element)?;
+                piece.join(file, &mut data, std::mem::take(&mut first))?;
+            }
+            Node::End(end) if end == "PolyData" => return Ok(data),
+            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+            Node::Done => return Ok(data),
+        }
+    }
+}
+
+/// The XML before the data, and the data behind `_` with whether they are base64.
+fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), ConvertError> {
+    let mark = b"<AppendedData";
+    let start = file.bytes.windows(mark.len()).position(|bytes| bytes == mark);
+    let Some(start) = start else { return Ok((file.text()?, None)) };
+    let text = file.bytes.get(..start).unwrap_or_default();
+    let text = std::str::from_utf8(text).map_err(|error| {
+        file.bad_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
+    })?;
+    let rest = file.bytes.get(start..).unwrap_or_default();
+    let tag = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());
+    let (tag, rest) = rest.split_at(tag);
+    let Some(begin) = rest.iter().position(|byte| *byte == b'_') else {
+        return Err(file.bad_at(Class::Truncated, start, "an underscore", "the end of the file"));
+    };
+    let is_base64 = tag.windows(6).any(|bytes| bytes == b"base64");
+    let bytes = rest.get(begin + 1..).unwrap_or_default();
+    Ok((text, Some(Appended { bytes, is_base64 })))
+}
+
+#[derive(Clone, Copy)]
+struct Appended<'a> {
+    bytes: &'a [u8],
+    is_base64: bool,
+}
+
+/// How numbers are stored in a file.
+struct Form<'a> {
+    file: &'a WholeFile,
+    appended: Option<Appended<'a>>,
+    big_endian: bool,
+    count_bytes: usize,
+    compressor: Option<Compressor>,
+}
+
+#[derive(Clone, Copy)]
+enum Compressor {
+    Zlib,
+    Lz4,
+    Xz,
+}
+
+impl<'a> Form<'a> {
+    fn new(
+        file: &'a WholeFile,
+        element: &Element,
+        appended: Option<Appended<'a>>,
+    ) -> Result<Self, ConvertError> {
+        let bad = |class, expected: &str, found: &str| {
+            file.bad_at(class, element.at, expected, format!("{found:?}"))
+        };
+        let count_bytes = match element.get("header_type") {
+            None | Some("UInt32") => 4,
+            Some("UInt64") => 8,
+            Some(other) => return Err(bad(Class::BadTag, "header_type UInt32 or UInt64", other)),
+        };
+        let big_endian = match element.get("byte_order") {
+            None | Some("LittleEndian") => false,
+            Some("BigEndian") => true,
+            Some(other) => return Err(bad(Class::BadTag, "LittleEndian or BigEndian", other)),
+        };
+        let compressor = match element.get("compressor") {
+            None | Some("") => None,
+            Some("vtkZLibDataCompressor") => Some(Compressor::Zlib),
+            Some("vtkLZ4DataCompressor") => Some(Compressor::Lz4),
+            Some("vtkLZMADataCompressor") => Some(Compressor::Xz),
+            Some(other) => return Err(bad(Class::Unsupported, "zlib, LZ4 or LZMA", other)),
+        };
+        Ok(Self { file, appended, big_endian, count_bytes, compressor })
+    }
+
+    fn bad(&self, array: &Array, class: Class, expected: String, found: String) -> ConvertError {
+        self.file.bad_in(class, array.place(), expected, found)
+    }
+
+    fn fault(&self, array: &Array, fault: PackedFault) -> ConvertError {
+        self.file.bad_in(fault.class, array.place(), fault.expected, fault.found)
+    }
+
+    /// The numbers of `array`; `rows` of them where that is known.
+    fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column, ConvertError> {
+        let kind = array.element.get("type").unwrap_or_default();
+        let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
+            let expected = "a type of numbers".to_owned();
+            return Err(self.bad(array, Class::BadTag, expected, format!("{kind:?}")));
+        };
+        let width = array.element.get("NumberOfComponents").map_or(Ok(1), str::parse::<u32>);
+        let width = width.ok().filter(|width| (1..=MAX_WIDTH).contains(width));
+        let Some(width) = width else {
+            let found = format!("{:?}", array.element.get("NumberOfComponents"));
+            let expected = format!("1 to {MAX_WIDTH} components");
+            return Err(self.bad(array, Class::BadShape, expected, found));
+        };
+        let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
+        let size = rows.map(|rows| rows.checked_mul(stride).unwrap_or(usize::MAX));
+        if array.element.get("format") == Some("ascii") {
+            let bytes = self.read_text(array, *dtype)?;
+            self.check_size(array, bytes.len(), size, stride)?;
+            return column(*dtype, width, bytes);
+        }
+        let bytes = self.read_bytes(array, size)?;
+        self.check_size(array, bytes.len(), size, stride)?;
+        column(Dtype { big_endian: self.big_endian, ..*dtype }, width, bytes)
+    }
+
+    fn check_size(
+        &self,
+        array: &Array,
+        found: usize,
+        size: Option<usize>,
+        stride: usize,
+    ) -> Result<(), ConvertError> {
+        if size.is_none_or(|size| size == found) && found % stride.max(1) == 0 {
+            return Ok(());
+        }
+        let expected = match size {
+            Some(size) => format!("{size} bytes"),
+            None => format!("rows of {stride} bytes"),
+        };
+        Err(self.bad(array, Class::CountMismatch, expected, format!("{found} bytes")))
+    }
+
+    fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
+        let mut values = Values::new(dtype, 1);
+        for word in array.text.split_ascii_whitespace() {
+            if !values.push_text(word) {
+                let shown: String = word.chars().take(40).collect();
+                let expected = dtype.to_string();
+                return Err(self.bad(array, Class::Encoding, expected, format!("{shown:?}")));
+            }
+        }
+        Ok(values.take()?.bytes().to_vec())
+    }
+
+    fn read_bytes(&self, array: &Array, size: Option<usize>) -> Result<Vec<u8>, ConvertError> {
+        let inline: Vec<u8>;
+        let mut packed = match array.element.get("format") {
+            Some("binary") => {
+                let white = |byte: &u8| !byte.is_ascii_whitespace();
+                inline = array.text.bytes().filter(white).collect();
+                Packed { rest: &inline, is_base64: true }
+            }
+            Some("appended") => self.find_appended(array)?,
+            other => {
+                let expected = "format ascii, binary or appended".to_owned();
+                return Err(self.bad(array, Class::BadTag, expected, format!("{other:?}")));
+            }
+        };
+        let unpacked = match self.compressor {
+            None => self.read_plain(&mut packed, size),
+            Some(compressor) => self.read_blocks(&mut packed, size, compressor),
+        };
+        unpacked.map_err(|fault| self.fault(array, fault))
+    }
+
+    fn find_appended(&self, array: &Array) -> Result<Packed<'a>, ConvertError> {
+        let offset = array.element.get("offset").and_then(|text| text.trim().parse::<usize>().ok());
+        let Some(appended) = self.appended else {
+            let expected = "appended data".to_owned();
+            return Err(self.bad(array, Class::Truncated, expected, "none".to_owned()));
+        };
+        let rest = offset.and_then(|offset| appended.bytes.get(offset..));
+        let Some(rest) = rest else {
+            let expected = format!("an offset below {}", appended.bytes.len());
+            let found = format!("{:?}", array.element.get("offset"));
+            return Err(self.bad(array, Class::OutOfBounds, expected, found));
+        };
+        Ok(Packed { rest, is_base64: appended.is_base64 })
+    }
+
+    fn count(&self, bytes: &[u8]) -> Option<usize> {
+        let bytes = bytes.get(..self.count_bytes)?;
+        let fold = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
+        let value = match self.big_endian {
+            true => bytes.iter().fold(0, fold),
+            false => bytes.iter().rev().fold(0, fold),
+        };
+        usize::try_from(value).ok()
+    }
+
+    fn read_plain(
+        &self,
+        packed: &mut Packed<'_>,
+        size: Option<usize>,
+    ) -> Result<Vec<u8>, PackedFault> {
+        let head = packed.peek()?;
+        let Some(count) = self.count(&head) else { return Ok(Vec::new()) };
+        if let Some(size) = size.filter(|size| *size != count) {
+            let found = format!("a count of {count}");
+            return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
+        }
+        let total = count.checked_add(self.count_bytes).unwrap_or(usize::MAX);
+        let mut bytes = packed.take(total)?;
+        Ok(bytes.split_off(self.count_bytes.min(bytes.len())))
+    }
+
+    fn read_blocks(
+        &self,
+        packed: &mut Packed<'_>,
+        size: Option<usize>,
+        compressor: Compressor,
+    ) -> Result<Vec<u8>, PackedFault> {
+        let head = packed.peek()?;
+        let blocks = self.count(&head).unwrap_or(0);
+        if blocks == 0 {
+            return match size {
+                None | Some(0) => Ok(Vec::new()),
+                Some(size) => {
+                    Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), "no block"))
+                }
+            };
+        }
+        let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
+        let header = packed.take(header.unwrap_or(usize::MAX))?;
+        let mut words = header.chunks(self.count_bytes).map(|bytes| self.count(bytes).unwrap_or(0));
+        let (_, block, last) = (words.next(), words.next().unwrap_or(0), words.next().unwrap_or(0));
+        let last = if last == 0 { block } else { last };
+        let total = block.checked_mul(blocks - 1).and_then(|sum| sum.checked_add(last));
+        if let Some(size) = size.filter(|size| total != Some(*size)) {
+            let expected = format!("{size} bytes");
+            let found = format!("{blocks} blocks of {block}, the last of {last}");
+            return Err(PackedFault::new(Class::CountMismatch, expected, found));
+        }
+        let mut all = Vec::new();
+        let sizes: Vec<usize> = words.collect();
+        let compressed = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size));
+        let stream = packed.take(compressed.unwrap_or(usize::MAX))?;
+        let mut rest = stream.as_slice();
+        for (at, size) in sizes.iter().enumerate() {
+            let (one, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
+            let wanted = if at + 1 == blocks { last } else { block };
+            all.extend_from_slice(&match compressor {
+                Compressor::Zlib => inflate(one, wanted)?,
+                Compressor::Lz4 => unpack_lz4(one, wanted)?,
+                Compressor::Xz => unpack_xz(one, wanted)?,
+            });
+            rest = after;
+        }
+        Ok(all)
+    }
+
+    fn read_strings(&self, array: &Array) -> Result<Vec<String>, ConvertError> {
+        let bytes = match array.element.get("format") {
+            Some("ascii") => {
+                let code = |word: &str| word.parse::<i16>().ok().map(|code| code.to_le_bytes()[0]);
+                let codes = array.text.split_ascii_whitespace().map(code);
+                codes.collect::<Option<Vec<u8>>>().unwrap_or_default()
+            }
+            _ => self.read_bytes(array, None)?,
+        };
+        let mut texts: Vec<String> = bytes
+            .split(|byte| *byte == 0)
+            .map(|text| String::from_utf8_lossy(text).into_owned())
+            .collect();
+        texts.pop(); // each ends with a zero
+        Ok(texts)
+    }
+
+    fn push_field_data(&self, data: &mut PolyData, array: &Array) -> Result<(), ConvertError> {
+        let name = array.name();
+        let values = if array.element.get("type") == Some("String") {
+            Json::Array(self.read_strings(array)?.into_iter().map(Json::String).collect())
+        } else {
+            let rows = array.element.get("NumberOfTuples").and_then(|text| text.parse().ok());
+            as_json(&self.read(array, rows)?)
+        };
+        data.field_data.push((name, values));
+        Ok(())
+    }
+}
+
+/// Bytes from the front of base64 or of plain bytes.
+struct Packed<'a> {
+    rest: &'a [u8],
+    is_base64: bool,
+}
+
+impl Packed<'_> {
+    /// The first twelve bytes, or fewer at the end.
+    fn peek(&self) -> Result<Vec<u8>, PackedFault> {
+        if !self.is_base64 {
+            return Ok(self.rest.get(..self.rest.len().min(12)).unwrap_or_default().to_vec());
+        }
+        let head = self.rest.get(..self.rest.len().min(16)).unwrap_or_default();
+        // What is behind padding is another text.
+        let padded = head.iter().position(|byte| *byte == b'=').map(|at| at / 4 * 4 + 4);
+        decode_base64(head.get(..padded.unwrap_or(head.len())).unwrap_or(head))
+    }
+
+    fn take(&mut self, size: usize) -> Result<Vec<u8>, PackedFault> {
+        let short = |held: usize| {
+            PackedFault::new(Class::Truncated, format!("{size} bytes"), format!("{held}"))
+        };
+        let length = if self.is_base64 { size.div_ceil(3).checked_mul(4) } else { Some(size) };
+        let taken = length.and_then(|length| self.rest.split_at_checked(length));
+        let Some((taken, rest)) = taken else { return Err(short(self.rest.len())) };
+        self.rest = rest;
+        if !self.is_base64 {
+            return Ok(taken.to_vec());
+        }
+        let mut bytes = decode_base64(taken)?;
+        if bytes.len() < size {
+            return Err(short(bytes.len()));
+        }
+        bytes.truncate(size);
+        Ok(bytes)
+    }
+}
+
+/// An array with its text.
+struct Array {
+    element: Element,
+    text: String,
+}
+
+impl Array {
+    fn name(&self) -> String {
+        self.element.get("Name").unwrap_or_default().to_owned()
+    }
+
+    fn place(&self) -> String {
+        format!("DataArray {:?} at byte {}", self.name(), self.element.at)
+    }
+}
+
+/// All arrays up to the end of the element `name`.
+fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>, ConvertError> {
+    let mut all = Vec::new();
+    loop {
+        match xml.next()? {
+            Node::Start(element) if element.name == "DataArray" || element.name == "Array" => {
+                let text = xml.text_of_element()?;
+                all.push(Array { element, text });
+            }
+            Node::End(end) if end == name => return Ok(all),
+            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+            Node::Done => return Ok(all),
+        }
+    }
+}
+
+/// Points and cells of a part of a file.
+struct Piece {
+    data: PolyData,
+}
+
+impl Piece {
+    fn read(xml: &mut Xml<'_>, form: &Form<'_>, element: &Element) -> Result<Self, ConvertError> {
+        let count = |name: &str| -> Result<usize, ConvertError> {
+            let text = element.get(name).unwrap_or("0");
+            text.trim().parse().map_err(|_no_number| {
+                let place = format!("Piece {name}");
+                form.file.bad_in(Class::Encoding, place, "a count", format!("{text:?}"))
+            })
+        };
+        let points = count("NumberOfPoints")?;
+        let mut data = PolyData::new()?;
+        let counts = [
+            count("NumberOfVerts")?,
+            count("NumberOfLines")?,
+            count("NumberOfPolys")?,
+            count("NumberOfStrips")?,
+        ];
+        let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
+        loop {
+            match xml.next()? {
+                Node::Start(section) => {
+                    let arrays = read_arrays(xml, &section.name)?;
+                    match &*section.name {
+                        "PointData" => data.point_data = read_fields(form, &arrays, points)?,
+                        "CellData" => {
+                            let rows = cells.unwrap_or(usize::MAX);
+                            data.cell_data = read_fields(form, &arrays, rows)?;
+                        }
+                        "Points" => {
+                            if let Some(array) = arrays.first() {
+                                data.points = form.read(array, Some(points))?;
+                                check_points(form, array, &data.points)?;
+                            }
+                        }
+                        name => {
+                            let at = ["Verts", "Lines", "Polys", "Strips"];
+                            let at = at.iter().position(|known| *known == name);
+                            if let Some(at) = at {
+                                read_cells(form, &mut data, at, &arrays, counts[at])?;
+                            }
+                        }
+                    }
+                }
+                Node::End(end) if end == "Piece" => break,
+                Node::Text(_) | Node::End(_) => {}
+                Node::Done => break,
+            }
+        }
+        if data.points.len() != points {
+            let found = format!("{} of them", data.points.len());
+            let expected = format!("{points} points");
+            return Err(form.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+        }
+        let sorts = [&data.verts, &data.lines, &data.polys, &data.strips];
+        for (cells, wanted) in sorts.iter().zip(counts) {
+            if cells.len() != wanted {
+                let (expected, found) = (format!("{wanted} cells"), cells.len().to_string());
+                return Err(form.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+            }
+        }
+        data.check(form.file)?;
+        Ok(Self { data })
+    }
+
+    /// Adds it to what came before.
+    fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<(), ConvertError> {
+        let new = self.data;
+        if is_first {
+            let field_data = std::mem::take(&mut to.field_data);
+            *to = PolyData { field_data, ..new };
+            return Ok(());
+        }
+        let sections = |data: &PolyData| {
+            [data.verts.len(), data.lines.len(), data.polys.len(), data.strips.len()]
+        };
+        let first = i64::try_from(to.points.len()).unwrap_or(i64::MAX);
+        let (old_cells, new_cells) = (sections(to), sections(&new));
+        to.points = append(file, "Points", &to.points, &new.points)?;
+        to.point_data = append_all(file, &to.point_data, &new.point_data, |old, new| {
+            append(file, "PointData", old, new)
+        })?;
+        to.cell_data = append_all(file, &to.cell_data, &new.cell_data, |old, new| {
+            interleave(file, old, old_cells, new, new_cells)
+        })?;
+        to.verts.extend(&new.verts.offsets, &new.verts.ids, first);
+        to.lines.extend(&new.lines.offsets, &new.lines.ids, first);
+        to.polys.extend(&new.polys.offsets, &new.polys.ids, first);
+        to.strips.extend(&new.strips.offsets, &new.strips.ids, first);
+        Ok(())
+    }
+}
+
+fn check_points(form: &Form<'_>, array: &Array, points: &Column) -> Result<(), ConvertError> {
+    if points.width() == 3 && points.dtype().kind == DtypeKind::Float {
+        return Ok(());
+    }
+    let found = format!("{} of {}", points.width(), points.dtype());
+    Err(form.bad(array, Class::BadShape, "three floats a point".to_owned(), found))
+}
+
+fn read_fields(form: &Form<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>, ConvertError> {
+    arrays
+        .iter()
+        .map(|array| match array.element.get("type") {
+            Some("String") => text_field(&array.name(), &form.read_strings(array)?),
+            _ => Ok(Field::new(array.name(), form.read(array, Some(rows))?)),
+        })
+        .collect()
+}
+
+fn read_cells(
+    form: &Form<'_>,
+    data: &mut PolyData,
+    sort: usize,
+    arrays: &[Array],
+    count: usize,
+) -> Result<(), ConvertError> {
+    let find = |name: &str| arrays.iter().find(|array| array.name() == name);
+    let (Some(offsets), Some(ids)) = (find("offsets"), find("connectivity")) else {
+        return Ok(()); // the count of cells is compared later
+    };
+    let ends = as_integers(&form.read(offsets, Some(count))?);
+    if !ends.is_sorted() || ends.first().is_some_and(|first| *first < 0) {
+        let expected = "offsets that ascend".to_owned();
+        return Err(form.bad(offsets, Class::NotMonotonic, expected, "others".to_owned()));
+    }
+    let ends: Vec<usize> = ends.iter().filter_map(|end| usize::try_from(*end).ok()).collect();
+    let ids = as_integers(&form.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
+    let cells = match sort {
+        0 => &mut data.verts,
+        1 => &mut data.lines,
+        2 => &mut data.polys,
+        _ => &mut data.strips,
+    };
+    cells.extend(&ends, &ids, 0);
+    Ok(())
+}
+
+fn as_integers(values: &Column) -> Vec<i64> {
+    let value = |row| match values.value(row, 0) {
+        zvf_model::Value::Int(n) => n,
+        zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
+        _ => -1, // no point
+    };
+    (0..values.len()).map(value).collect()
+}
+
+fn append(
+    file: &WholeFile,
+    place: &str,
+    old: &Column,
+    new: &Column,
+) -> Result<Column, ConvertError> {
+    if (old.dtype(), old.width()) != (new.dtype(), new.width()) {
+        let expected = format!("{} of {} as the first piece has", old.width(), old.dtype());
+        let found = format!("{} of {}", new.width(), new.dtype());
+        return Err(file.bad_in(Class::CountMismatch, place, expected, found));
+    }
+    column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
+}
+
+/// Cell data of two pieces, each sort of cells of both together.
+fn interleave(
+    file: &WholeFile,
+    old: &Column,
+    old_cells: [usize; 4],
+    new: &Column,
+    new_cells: [usize; 4],
+) -> Result<Column, ConvertError> {
+    let (mut joined, mut a, mut b) = (old.slice(0..0), 0, 0);
+    for (old_count, new_count) in old_cells.into_iter().zip(new_cells) {
+        joined = append(file, "CellData", &joined, &old.slice(a..a + old_count))?;
+        joined = append(file, "CellData", &joined, &new.slice(b..b + new_count))?;
+        (a, b) = (a + old_count, b + new_count);
+    }
+    Ok(joined)
+}
+
+fn append_all(
+    file: &WholeFile,
+    old: &[Field],
+    new: &[Field],
+    append: impl Fn(&Column, &Column) -> Result<Column, ConvertError>,
+) -> Result<Vec<Field>, ConvertError> {
+    let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
+    if names(old) != names(new) {
+        let (expected, found) = (format!("{:?}", names(old)), format!("{:?}", names(new)));
+        return Err(file.bad_in(Class::CountMismatch, "the arrays of a Piece", expected, found));
+    }
+    old.iter()
+        .zip(new)
+        .map(|(old, new)| Ok(old.with_column(append(&old.column, &new.column)?)))
+        .collect()
+}
+
+const TYPES: [(&str, Dtype); 10] = [
+    ("Int8", dtype(DtypeKind::Int, 1)),
+    ("UInt8", UINT8),
+    ("Int16", dtype(DtypeKind::Int, 2)),
+    ("UInt16", UINT16),
+    ("Int32", dtype(DtypeKind::Int, 4)),
+    ("UInt32", dtype(DtypeKind::UInt, 4)),
+    ("Int64", Dtype::INT64),
+    ("UInt64", dtype(DtypeKind::UInt, 8)),
+    ("Float32", Dtype::FLOAT32),
+    ("Float64", dtype(DtypeKind::Float, 8)),
+];
+/// Numbers of a row.
+const MAX_WIDTH: u32 = 1 << 20;

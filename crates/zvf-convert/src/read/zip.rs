@@ -1,0 +1,251 @@
+//! The members of a ZIP archive, as far as the formats in them need it: stored or deflated, in one file.
+//!
+//! ```text
+//! end of central directory   50 4b 05 06, 22 bytes and a comment; the 64-bit one, 50 4b 06 06, before it
+//! central directory          50 4b 01 02, 46 bytes a member, its name, extra fields, a comment
+//! local header               50 4b 03 04, 30 bytes, name and extra fields; then the bytes of the member
+//! ```
+//!
+//! Offsets and sizes come from the central directory; whatever does not fit in 32 bits is in the extra
+//! field 1. The bytes of a member end where it says, and their checksum is compared there.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::Crc;
+use flate2::read::DeflateDecoder;
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+use crate::read::Format;
+use crate::read::input::Bytes;
+
+/// A member, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) name: String,
+    deflated: bool,
+    checksum: u32,
+    stored: u64,          // bytes in the file
+    pub(super) size: u64, // bytes of the member
+    header: u64,          // where its local header is
+}
+
+/// An archive.
+#[derive(Debug)]
+pub(super) struct Archive {
+    path: PathBuf,
+    format: Format,
+    pub(super) members: Vec<Member>,
+}
+
+impl Archive {
+    /// Reads the directory of the archive at `path`.
+    pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
+        let mut file = File::open(path).map_err(ConvertError::Read)?;
+        let length = file.metadata().map_err(ConvertError::Read)?.len();
+        let tail = part(&mut file, length.saturating_sub(TAIL), length.min(TAIL))?;
+        let end = tail.windows(END.len()).rposition(|window| window == END);
+        let record = end.and_then(|end| tail.get(end..));
+        let Some(record) = record.filter(|record| record.len() >= 22) else {
+            return Err(
+                bad(Class::BadMagic, "an archive", "end of central directory", "none").into()
+            );
+        };
+        let (mut count, mut size, mut start) = (
+            u64::from(u16_at(record, 10)),
+            u64::from(u32_at(record, 12)),
+            u64::from(u32_at(record, 16)),
+        );
+        if count == 0xffff || size == u64::from(u32::MAX) || start == u64::from(u32::MAX) {
+            let locator = end.and_then(|end| tail.get(end.checked_sub(20)?..end));
+            let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
+            let Some(locator) = locator else {
+                let expected = "a 64-bit end of central directory";
+                return Err(bad(Class::BadMagic, "an archive", expected, "none").into());
+            };
+            let wide = part(&mut file, u64_at(locator, 8), 56)?;
+            if !wide.starts_with(END_64) {
+                let expected = "a 64-bit end of central directory";
+                return Err(bad(Class::BadMagic, "an archive", expected, "other bytes").into());
+            }
+            (count, size, start) = (u64_at(&wide, 32), u64_at(&wide, 40), u64_at(&wide, 48));
+        }
+        if size > LONGEST_DIRECTORY || start.checked_add(size).is_none_or(|end| end > length) {
+            let expected = "a directory within the file, of at most 4 MiB";
+            let found = format!("{size} bytes at {start}");
+            return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
+        }
+        let directory = part(&mut file, start, size)?;
+        Ok(Self { path: path.to_owned(), format, members: members(&directory, count)? })
+    }
+
+    /// The bytes of `member`.
+    pub(super) fn read(&self, member: &Member) -> Result<Bytes, ConvertError> {
+        let mut file = File::open(&self.path).map_err(ConvertError::Read)?;
+        let local = part(&mut file, member.header, 30)?;
+        if !local.starts_with(LOCAL) {
+            let expected = "a local header";
+            return Err(bad(Class::BadMagic, &member.name, expected, "other bytes").into());
+        }
+        let skipped = u64::from(u16_at(&local, 26)).saturating_add(u16_at(&local, 28).into());
+        let start = member.header.saturating_add(30).saturating_add(skipped);
+        file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+        let stored = file.take(member.stored);
+        let bytes: Box<dyn Read + Send> = match member.deflated {
+            true => Box::new(Checked::new(DeflateDecoder::new(stored), member)),
+            false => Box::new(Checked::new(stored, member)),
+        };
+        let mut bytes = Bytes::new(bytes, None);
+        bytes.is(self.format);
+        Ok(bytes)
+    }
+}
+
+/// Ends where the directory says, and compares the checksum there.
+struct Checked<R> {
+    inner: R,
+    left: u64,
+    sum: Crc,
+    wanted: u32,
+    name: String,
+}
+
+impl<R> Checked<R> {
+    fn new(inner: R, member: &Member) -> Self {
+        Self {
+            inner,
+            left: member.size,
+            sum: Crc::new(),
+            wanted: member.checksum,
+            name: member.name.clone(),
+        }
+    }
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
+        let read = self.inner.read(into.get_mut(..most).unwrap_or_default())?;
+        let bytes = into.get(..read).unwrap_or_default();
+        self.sum.update(bytes);
+        self.left = self.left.saturating_sub(u64::try_from(read).unwrap_or(0));
+        if self.left == 0 && self.sum.sum() != self.wanted {
+            let text = format!("the checksum of {} is another", self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(read)
+    }
+}
+
+/// `size` bytes from `start`; `size` was compared with a cap.
+fn part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertError> {
+    file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(size).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+    if u64::try_from(bytes.len()).is_ok_and(|read| read == size) {
+        return Ok(bytes);
+    }
+    let expected = format!("{size} bytes at {start}");
+    Err(bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into())
+}
+
+fn members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
+    let mut members = Vec::new();
+    let mut rest = directory;
+    while let Some((entry, after)) = rest.split_at_checked(46) {
+        if !entry.starts_with(ENTRY) {
+            break;
+        }
+        let (name, after) = cut(after, u16_at(entry, 28))?;
+        let (extra, after) = cut(after, u16_at(entry, 30))?;
+        let (_, after) = cut(after, u16_at(entry, 32))?;
+        rest = after;
+        members.push(member(entry, name, extra)?);
+    }
+    let found = u64::try_from(members.len()).unwrap_or(u64::MAX);
+    if found != count {
+        let expected = format!("{count} members");
+        return Err(bad(Class::CountMismatch, "an archive", expected, found.to_string()).into());
+    }
+    Ok(members)
+}
+
+fn member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
+    let name = String::from_utf8_lossy(name).into_owned();
+    if u16_at(entry, 8) & 1 != 0 {
+        return Err(
+            bad(Class::Unsupported, &name, "a member in the clear", "an encrypted one").into()
+        );
+    }
+    let deflated = match u16_at(entry, 10) {
+        0 => false,
+        8 => true,
+        method => {
+            let expected = "method 0 or 8";
+            return Err(bad(Class::Unsupported, &name, expected, method.to_string()).into());
+        }
+    };
+    let mut wide = extra_64(extra);
+    let mut number = |at: usize| match u32_at(entry, at) {
+        u32::MAX => wide.next().unwrap_or(u32::MAX.into()),
+        narrow => narrow.into(),
+    };
+    // The order is that of the extra field.
+    let (size, stored, header) = (number(24), number(20), number(42));
+    Ok(Member { name, deflated, checksum: u32_at(entry, 16), stored, size, header })
+}
+
+/// The numbers of the extra field 1, in its order.
+fn extra_64(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let mut numbers: &[u8] = &[];
+    while let Some((head, rest)) = extra.split_at_checked(4) {
+        let Some((body, after)) = rest.split_at_checked(u16_at(head, 2).into()) else { break };
+        if u16_at(head, 0) == 1 {
+            numbers = body;
+            break;
+        }
+        extra = after;
+    }
+    numbers.chunks_exact(8).map(|number| u64_at(number, 0))
+}
+
+fn cut(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError> {
+    let cut = bytes.split_at_checked(length.into());
+    cut.ok_or_else(|| {
+        let expected = format!("{length} bytes of a name");
+        bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u16::from_le_bytes(*n))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
+}
+
+fn bad(
+    class: Class,
+    place: &str,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> BadInput {
+    BadInput::new(class, "zip", Place::Named(place.to_owned()), expected, found)
+}
+
+const END: &[u8] = b"PK\x05\x06";
+const LOCATOR_64: &[u8] = b"PK\x06\x07";
+const END_64: &[u8] = b"PK\x06\x06";
+const ENTRY: &[u8] = b"PK\x01\x02";
+const LOCAL: &[u8] = b"PK\x03\x04";
+/// The end record with the longest comment, and the 64-bit locator before it.
+const TAIL: u64 = 22 + 65_535 + 20;
+const LONGEST_DIRECTORY: u64 = 4 << 20;

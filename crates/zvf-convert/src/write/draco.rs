@@ -1,0 +1,53 @@
+//! Draco: positions and faces in their order, as they are or on a grid of `draco.bits` bits.
+//!
+//! Attributes have no place yet; the method is the sequential one, which every decoder reads.
+
+use std::io::Write as _;
+
+use zvf_draco::{Encoder, Quantization};
+
+use super::whole::{Whole, to_single};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target.into_file("Draco")?, options, "Draco", encode))
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let rows = 0..whole.batch.len();
+    let positions: Vec<f32> = rows.flat_map(|row| whole.point(row).map(to_single)).collect();
+    let triangles = whole.triangles();
+    let faces: Option<Vec<[u32; 3]>> = triangles
+        .iter()
+        .map(|(face, _)| {
+            let [a, b, c] = face.map(|row| u32::try_from(row).ok());
+            Some([a?, b?, c?])
+        })
+        .collect();
+    let Some(faces) = faces else { return Err(refuse("more than 2^32 vertices".to_owned())) };
+    let mut encoder = Encoder::new(&positions).map_err(|fault| refuse(fault.to_string()))?;
+    if whole.header.kind == zvf_model::Kind::Mesh {
+        encoder = encoder.with_faces(&faces).map_err(|fault| refuse(fault.to_string()))?;
+    }
+    let mut losses = Vec::new();
+    if let Some(bits) = options.extra.get("draco.bits").and_then(serde_json::Value::as_u64) {
+        let bits = u8::try_from(bits).unwrap_or(u8::MAX);
+        let grid = Quantization::from_positions(&positions, bits.clamp(1, 30));
+        encoder = encoder.with_quantization(grid).map_err(|fault| refuse(fault.to_string()))?;
+        losses.push(Loss::new(format!("positions move by up to {}", grid.error())));
+    }
+    out.write_all(&encoder.encode())?;
+    Ok(losses)
+}
+
+fn refuse(what: String) -> ConvertError {
+    ConvertError::NoType { format: "Draco", what, advice: "write it in parts, or as PLY" }
+}

@@ -1,0 +1,210 @@
+//! Geometry as features: for formats that have a row a feature, with a geometry and attributes.
+//!
+//! ```text
+//! points that belong to no object, or to objects nothing is said of    a feature each, with its attributes
+//! points of objects with attributes                                    a feature an object
+//! chains                                                               a feature an object, a line a part
+//! ```
+//!
+//! Features need all that is known of an object, so everything is kept until the file ends, under the limit of
+//! memory; points of which each is a feature are passed on batch by batch.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use super::{Collected, Loss, Report};
+use crate::ConvertError;
+use crate::read::features::{Part, PartKind, Shape};
+use crate::read::{Header, Piece};
+
+/// What writes features of one format.
+pub(crate) trait FeatureSink {
+    /// Begins the file: the attributes that each feature has, without rows.
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError>;
+    /// Adds a feature: its geometry, and row `row` of the attributes.
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError>;
+    /// Ends the file.
+    fn end(self: Box<Self>) -> Result<(), ConvertError>;
+}
+
+/// Features on their way to a file.
+pub(crate) struct FeatureWriter<'a> {
+    sink: Box<dyn FeatureSink + 'a>,
+    memory: u64,
+    format: &'static str,
+    state: State,
+    report: Report,
+}
+
+enum State {
+    New,
+    /// A vertex is a feature.
+    Points {
+        with_objects: bool,
+    },
+    /// An object is a feature.
+    Objects(Box<Collected>),
+}
+
+impl<'a> FeatureWriter<'a> {
+    pub(crate) fn new(sink: Box<dyn FeatureSink + 'a>, memory: u64, format: &'static str) -> Self {
+        Self { sink, memory, format, state: State::New, report: Report::default() }
+    }
+
+    fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<(), ConvertError> {
+        let mut fields = batch.fields().to_vec();
+        if with_objects {
+            let owners = batch.vertex_objects().unwrap_or_default();
+            let ids = owners.iter().map(|owner| owner.map_or(-1, |id| id.0));
+            fields.push(object_field(ids)?);
+        }
+        let mut shape = Shape::default();
+        for row in 0..batch.len() {
+            take_positions(batch, row..row + 1, PartKind::Point, &mut shape);
+            self.sink.write(&shape, &fields, row)?;
+        }
+        let rows = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        self.report.vertices = self.report.vertices.saturating_add(rows);
+        Ok(())
+    }
+
+    fn write_objects(&mut self, mut all: Collected) -> Result<(), ConvertError> {
+        let known = std::mem::take(&mut all.objects);
+        let fields = all.take_object_fields();
+        let has_id = all.header.id_field.is_some()
+            || all.header.object_fields.iter().any(|f| *f.name == *"id");
+        let batch = all.take_batch()?;
+        let mut runs: HashMap<ObjectId, Vec<Range<usize>>> = HashMap::new();
+        let mut order = known.clone();
+        let mut rows: HashMap<ObjectId, usize> = HashMap::new();
+        for (row, id) in known.into_iter().enumerate() {
+            rows.entry(id).or_insert(row);
+        }
+        let mut add = |id: ObjectId, range: Range<usize>| {
+            let own = runs.entry(id).or_default();
+            if own.is_empty() && !rows.contains_key(&id) {
+                order.push(id);
+            }
+            own.push(range);
+        };
+        match batch.vertex_objects() {
+            Some(owners) => owners.iter().enumerate().for_each(|(row, owner)| {
+                add(owner.unwrap_or(ObjectId(-1)), row..row + 1);
+            }),
+            None => batch.parts().iter().for_each(|part| add(part.object, part.rows)),
+        }
+        let kind = if batch.kind().is_chain() { PartKind::Line } else { PartKind::Point };
+        let ids =
+            if has_id { Vec::new() } else { vec![object_field(order.iter().map(|id| id.0))?] };
+        let mut shape = Shape::default();
+        for (number, id) in order.iter().enumerate() {
+            shape.clear();
+            shape.axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+            for range in runs.get(id).into_iter().flatten() {
+                add_positions(&batch, range.clone(), kind, &mut shape);
+            }
+            let row = rows.get(id).copied();
+            let mut own: Vec<Field> =
+                fields.iter().map(|field| row_of(field, row)).collect::<Result<_, _>>()?;
+            own.extend(
+                ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))),
+            );
+            self.sink.write(&shape, &own, 0)?;
+        }
+        self.report.vertices = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        self.report.objects = u64::try_from(order.len()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+impl super::Writer for FeatureWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
+        let objects =
+            header.kind.is_chain() || (header.objects && !header.object_fields.is_empty());
+        let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
+        let has_id = objects
+            && (header.id_field.is_some() || fields.iter().any(|field| *field.name == *"id"));
+        if header.objects && !has_id {
+            fields.push(object_field(std::iter::empty())?);
+        }
+        let dropped = if objects { header.fields.as_slice() } else { &header.object_fields };
+        let lost = dropped.iter().map(|field| {
+            let whose = if objects { "vertex" } else { "object" };
+            Loss::new(format!(
+                "{whose} attribute {:?} is dropped: a feature has one value",
+                field.name
+            ))
+        });
+        self.report.losses.extend(lost);
+        self.report.losses.extend(self.sink.begin(header, &fields)?);
+        self.state = if objects {
+            State::Objects(Box::new(Collected::new(header, self.memory, self.format)))
+        } else {
+            State::Points { with_objects: header.objects }
+        };
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match (&mut self.state, piece) {
+            (State::Objects(all), piece) => all.push(piece),
+            (State::Points { with_objects }, Piece::Vertices(batch)) => {
+                let with_objects = *with_objects;
+                self.write_points(&batch, with_objects)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        if let State::Objects(all) = std::mem::replace(&mut self.state, State::New) {
+            self.write_objects(*all)?;
+        }
+        self.sink.end()?;
+        Ok(self.report)
+    }
+}
+
+/// The ids of objects as an attribute.
+fn object_field(ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
+    let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
+    let column = Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into());
+    Ok(Field::new("object", column.map_err(crate::read::no_column)?))
+}
+
+/// One row of a field, or one without a value.
+fn row_of(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
+    if let Some(row) = row {
+        return Ok(field.with_column(field.column.slice(row..row + 1)));
+    }
+    let (dtype, width) = (field.column.dtype(), field.column.width());
+    let size = usize::try_from(dtype.size).unwrap_or(1) * usize::try_from(width).unwrap_or(1);
+    let missing = field.categories.as_ref().and_then(zvf_model::Categories::missing);
+    let bytes = match missing {
+        Some(code) => code.to_le_bytes().get(..size).unwrap_or_default().to_vec(),
+        None => vec![0; size],
+    };
+    let column = Column::new(dtype, width, bytes.into()).map_err(crate::read::no_column)?;
+    Ok(field.with_column(column))
+}
+
+fn take_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut Shape) {
+    shape.clear();
+    add_positions(batch, rows, kind, shape);
+}
+
+fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut Shape) {
+    let positions = batch.positions();
+    shape.axes = usize::try_from(positions.width()).unwrap_or(0);
+    for row in rows.clone() {
+        shape
+            .positions
+            .extend((0..shape.axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)));
+    }
+    if !rows.is_empty() {
+        shape.parts.push(Part { kind, len: rows.len() });
+    }
+}

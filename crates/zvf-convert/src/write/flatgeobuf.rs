@@ -1,0 +1,489 @@
+//! Features to FlatGeobuf, with a packed R-tree over their boxes in the order of a Hilbert curve.
+//!
+//! The tree needs all boxes before the first feature, so everything is kept until the file ends. Where that is more
+//! than memory allows, features are written as they come, without a tree and without a count, and it is said.
+
+use std::io::Write;
+
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use serde_json::Value as Json;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Field, Value};
+
+use super::features::{FeatureSink, FeatureWriter};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+use crate::read::Header;
+use crate::read::crs::is_wgs84;
+use crate::read::features::{PartKind, Shape};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("FlatGeobuf")?;
+    let sink = Sink {
+        out,
+        memory: options.memory / 2,
+        columns: Vec::new(),
+        crs: None,
+        held: Some(Held::default()),
+        axes: 2,
+    };
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "FlatGeobuf")))
+}
+
+struct Sink<'a> {
+    out: Target<'a>,
+    memory: u64,
+    columns: Vec<(String, u8)>, // name, type
+    crs: Option<Json>,
+    /// Features that wait for the tree; none once there is none.
+    held: Option<Held>,
+    axes: usize,
+}
+
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    features: Vec<Item>,
+    kinds: Vec<u8>,
+}
+
+/// A feature that waits, or a node of the tree.
+#[derive(Clone, Debug)]
+struct Item {
+    bounds: [f64; 4],
+    at: usize,
+    len: usize,
+}
+
+impl FeatureSink for Sink<'_> {
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+        for field in fields {
+            self.columns.push((field.name.to_string(), column_type(field)));
+        }
+        self.axes = header.axes.len();
+        self.crs = header.crs.clone();
+        let named = header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || crs.is_string());
+        Ok(if named {
+            Vec::new()
+        } else {
+            vec![Loss::new("the CRS is not stated: it has neither a code nor WKT")]
+        })
+    }
+
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+        let kind = kind_of(shape);
+        let feature = feature(shape, kind, fields, &self.columns, row)?;
+        let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
+        held.features.push(Item {
+            bounds: bounds(shape),
+            at: held.bytes.len(),
+            len: feature.len(),
+        });
+        held.bytes.extend_from_slice(&feature);
+        if !shape.parts.is_empty() && !held.kinds.contains(&kind) {
+            held.kinds.push(kind);
+        }
+        if u64::try_from(held.bytes.len()).is_ok_and(|len| len > self.memory) {
+            let held = self.held.take().unwrap_or_default();
+            let header = self.header(0, 0, 0, None);
+            self.out.write_all(MAGIC)?;
+            self.out.write_all(&header)?;
+            self.out.write_all(&held.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+        if let Some(mut held) = self.held.take() {
+            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY, union);
+            // A feature without a place has no box that a tree could hold.
+            let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
+                && !held.features.is_empty();
+            let width = if has_tree { NODE_WIDTH } else { 0 };
+            if has_tree {
+                held.features.sort_by_key(|item| hilbert(item.bounds, all));
+            }
+            let kind = if let [only] = held.kinds[..] { only } else { 0 };
+            let count = u64::try_from(held.features.len()).unwrap_or(u64::MAX);
+            let extent = has_tree.then_some(all);
+            let header = self.header(kind, count, width, extent);
+            self.out.write_all(MAGIC)?;
+            self.out.write_all(&header)?;
+            if has_tree {
+                let tree = tree(&held.features);
+                self.out.write_all(&tree)?;
+            }
+            for item in &held.features {
+                let bytes = held.bytes.get(item.at..item.at + item.len);
+                self.out.write_all(bytes.unwrap_or_default())?;
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+impl Sink<'_> {
+    fn header(&self, kind: u8, count: u64, width: u16, extent: Option<[f64; 4]>) -> Vec<u8> {
+        let mut to = FlatBufferBuilder::new();
+        let mut columns = Vec::new();
+        for (name, kind) in &self.columns {
+            let name = to.create_string(name);
+            let column = to.start_table();
+            to.push_slot_always(slot(0), name);
+            to.push_slot(slot(1), *kind, 0);
+            columns.push(to.end_table(column));
+        }
+        let columns = to.create_vector(&columns);
+        let extent = extent.map(|extent| to.create_vector(&extent));
+        let crs = self.crs.as_ref().and_then(|crs| write_crs(&mut to, crs));
+        let header = to.start_table();
+        if let Some(extent) = extent {
+            to.push_slot_always(slot(1), extent);
+        }
+        to.push_slot(slot(2), kind, 0);
+        to.push_slot(slot(3), self.axes == 3, false);
+        to.push_slot_always(slot(7), columns);
+        to.push_slot(slot(8), count, 0);
+        to.push_slot(slot(9), width, 16);
+        if let Some(crs) = crs {
+            to.push_slot_always(slot(10), crs);
+        }
+        let header = to.end_table(header);
+        to.finish_size_prefixed(header, None);
+        to.finished_data().to_vec()
+    }
+}
+
+type Offset = WIPOffset<flatbuffers::TableFinishedWIPOffset>;
+
+/// The authority and the code of a system.
+fn code_of(crs: &Json) -> Option<(String, i32)> {
+    if let Some(text) = crs.as_str() {
+        if is_wgs84(text) {
+            return Some(("EPSG".to_owned(), 4326));
+        }
+        let (org, code) = text.split_once(':')?;
+        return Some((org.to_owned(), code.parse().ok()?));
+    }
+    let id = crs.get("id")?;
+    let code = id.get("code")?;
+    let code = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
+    Some((id.get("authority")?.as_str()?.to_owned(), i32::try_from(code).ok()?))
+}
+
+fn write_crs(to: &mut FlatBufferBuilder<'_>, crs: &Json) -> Option<Offset> {
+    let code = code_of(crs);
+    let wkt = crs.as_str().filter(|text| text.contains('['));
+    if code.is_none() && wkt.is_none() {
+        return None;
+    }
+    let org = code.as_ref().map(|(org, _)| to.create_string(org));
+    let wkt = wkt.map(|wkt| to.create_string(wkt));
+    let table = to.start_table();
+    if let (Some(org), Some((_, code))) = (org, &code) {
+        to.push_slot_always(slot(0), org);
+        to.push_slot(slot(1), *code, 0);
+    }
+    if let Some(wkt) = wkt {
+        to.push_slot_always(slot(4), wkt);
+    }
+    Some(to.end_table(table))
+}
+
+/// The place of a field in the list of a table.
+const fn slot(field: u16) -> u16 {
+    4 + 2 * field
+}
+
+fn kind_of(shape: &Shape) -> u8 {
+    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
+    match (shape.parts.len(), points) {
+        (0 | 1, true) => 1,
+        (_, true) => 4,
+        (1, false) => 2,
+        (_, false) => 5,
+    }
+}
+
+/// The type of a column; text for what has none of its own, and lists of numbers as JSON.
+fn column_type(field: &Field) -> u8 {
+    if field.column.width() > 1 {
+        return 12;
+    }
+    let dtype = field.column.dtype();
+    match (&field.categories, dtype.kind, dtype.size) {
+        (Some(categories), ..)
+            if categories.values().iter().all(|one| matches!(one, Value::Bool(_))) =>
+        {
+            2
+        }
+        (Some(_), ..) | (None, DtypeKind::Text, _) => 11,
+        (None, DtypeKind::Bool, _) => 2,
+        (None, DtypeKind::Int, 1) => 0,
+        (None, DtypeKind::UInt, 1) => 1,
+        (None, DtypeKind::Int, 2) => 3,
+        (None, DtypeKind::UInt, 2) => 4,
+        (None, DtypeKind::Int, 4) => 5,
+        (None, DtypeKind::UInt, 4) => 6,
+        (None, DtypeKind::Int, _) => 7,
+        (None, DtypeKind::UInt, _) => 8,
+        (None, DtypeKind::Float, 2 | 4) => 9,
+        (None, DtypeKind::Float, _) => 10,
+    }
+}
+
+/// The bytes of a feature with its size in front.
+fn feature(
+    shape: &Shape,
+    kind: u8,
+    fields: &[Field],
+    columns: &[(String, u8)],
+    row: usize,
+) -> Result<Vec<u8>, ConvertError> {
+    let mut to = FlatBufferBuilder::new();
+    let properties = properties(fields, columns, row)?;
+    let properties = to.create_vector(&properties);
+    let geometry = (!shape.parts.is_empty()).then(|| geometry(&mut to, shape, kind));
+    let table = to.start_table();
+    if let Some(geometry) = geometry {
+        to.push_slot_always(slot(0), geometry);
+    }
+    to.push_slot_always(slot(1), properties);
+    let table = to.end_table(table);
+    to.finish_size_prefixed(table, None);
+    Ok(to.finished_data().to_vec())
+}
+
+fn geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
+    let positions = shape.positions.chunks(shape.axes.max(1));
+    let xy: Vec<f64> = positions.clone().flat_map(|one| one.iter().take(2)).copied().collect();
+    let z: Vec<f64> = positions.flat_map(|one| one.iter().skip(2)).copied().collect();
+    let ends = (kind == 5).then(|| {
+        let ends = shape.parts.iter().scan(0, |end, part| {
+            *end += part.len;
+            u32::try_from(*end).ok()
+        });
+        to.create_vector(&ends.collect::<Vec<u32>>())
+    });
+    let z = (!z.is_empty()).then(|| to.create_vector(&z));
+    let xy = to.create_vector(&xy);
+    let table = to.start_table();
+    if let Some(ends) = ends {
+        to.push_slot_always(slot(0), ends);
+    }
+    to.push_slot_always(slot(1), xy);
+    if let Some(z) = z {
+        to.push_slot_always(slot(2), z);
+    }
+    to.push_slot(slot(6), kind, 0);
+    to.end_table(table)
+}
+
+fn properties(
+    fields: &[Field],
+    columns: &[(String, u8)],
+    row: usize,
+) -> Result<Vec<u8>, ConvertError> {
+    let mut to = Vec::new();
+    for (number, (field, (_, kind))) in (0_u16..).zip(fields.iter().zip(columns)) {
+        let source = |source| ConvertError::Category { column: field.name.to_string(), source };
+        let mut text = |text: &str| {
+            to.extend_from_slice(&number.to_le_bytes());
+            to.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+            to.extend_from_slice(text.as_bytes());
+        };
+        if *kind == 12 {
+            let values: Vec<String> = (0..usize::try_from(field.column.width()).unwrap_or(0))
+                .map(|at| field.column.value(row, at).to_string())
+                .collect();
+            text(&format!("[{}]", values.join(",")));
+            continue;
+        }
+        match field.value(row, 0).map_err(source)? {
+            Value::Null => {}
+            Value::Float(x) if x.is_nan() => {}
+            Value::Text(own) => text(&own),
+            Value::Bool(flag) if *kind == 2 => {
+                to.extend_from_slice(&number.to_le_bytes());
+                to.push(u8::from(flag));
+            }
+            other if *kind == 11 => text(&other.to_string()),
+            other => {
+                to.extend_from_slice(&number.to_le_bytes());
+                to.extend_from_slice(&bytes_of(
+                    &other,
+                    field.column.dtype(),
+                    field.column.row(row),
+                ));
+            }
+        }
+    }
+    Ok(to)
+}
+
+/// The bytes of a number in the type of its column.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
+fn bytes_of(value: &Value, dtype: Dtype, stored: &[u8]) -> Vec<u8> {
+    match value {
+        Value::Float(x) if dtype.size == 2 => (*x as f32).to_le_bytes().to_vec(),
+        _ => stored.to_vec(),
+    }
+}
+
+const EMPTY: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
+
+fn union(one: [f64; 4], other: [f64; 4]) -> [f64; 4] {
+    [one[0].min(other[0]), one[1].min(other[1]), one[2].max(other[2]), one[3].max(other[3])]
+}
+
+fn bounds(shape: &Shape) -> [f64; 4] {
+    let positions = shape.positions.chunks(shape.axes.max(1));
+    positions.fold(EMPTY, |all, one| match one {
+        [x, y, ..] => union(all, [*x, *y, *x, *y]),
+        _ => all,
+    })
+}
+
+/// The place of the middle of a box on a Hilbert curve through the extent of all.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 16 bits"
+)]
+fn hilbert(bounds: [f64; 4], all: [f64; 4]) -> u64 {
+    let scale = |axis: usize| {
+        let (low, high) = (all[axis], all[axis + 2]);
+        let middle = f64::midpoint(bounds[axis], bounds[axis + 2]);
+        let share = if high > low { (middle - low) / (high - low) } else { 0.0 };
+        (share * 65535.0).clamp(0.0, 65535.0) as u32
+    };
+    let (mut x, mut y) = (scale(0), scale(1));
+    let mut place = 0_u64;
+    for bit in (0..16).rev() {
+        let side = 1_u32 << bit;
+        let (right, up) = (u32::from(x & side > 0), u32::from(y & side > 0));
+        place += u64::from(side) * u64::from(side) * u64::from((3 * right) ^ up);
+        if up == 0 {
+            if right == 1 {
+                (x, y) = (65535 - x, 65535 - y);
+            }
+            (x, y) = (y, x);
+        }
+    }
+    place
+}
+
+/// The nodes of the tree, root first.
+fn tree(features: &[Item]) -> Vec<u8> {
+    let mut at = 0_u64;
+    let leaves = features.iter().map(|item| {
+        let here = at;
+        at += u64::try_from(item.len).unwrap_or(0);
+        (item.bounds, here)
+    });
+    let mut levels: Vec<Vec<([f64; 4], u64)>> = vec![leaves.collect()];
+    let width = usize::from(NODE_WIDTH);
+    loop {
+        let below = levels.last().map_or(&[][..], Vec::as_slice);
+        let above: Vec<_> = below
+            .chunks(width)
+            .zip((0_u64..).step_by(width))
+            .map(|(nodes, first)| {
+                (nodes.iter().fold(EMPTY, |all, (one, _)| union(all, *one)), first)
+            })
+            .collect();
+        let ended = above.len() <= 1;
+        levels.push(above);
+        if ended {
+            break;
+        }
+    }
+    let mut raw = Vec::new();
+    let mut start = 0_u64; // of the level below
+    for (height, level) in levels.iter().enumerate().rev() {
+        start += u64::try_from(level.len()).unwrap_or(0);
+        for (bounds, to) in level {
+            bounds.iter().for_each(|x| raw.extend_from_slice(&x.to_le_bytes()));
+            let to = if height > 0 { start + to } else { *to };
+            raw.extend_from_slice(&to.to_le_bytes());
+        }
+    }
+    raw
+}
+
+const MAGIC: &[u8; 8] = b"fgb\x03fgb\0";
+const NODE_WIDTH: u16 = 16;
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{Bounds, Input, Piece, ReadOptions, open};
+    use crate::write::{self, Target, WriteOptions};
+
+    fn read(bytes: Vec<u8>, format: Format, options: &ReadOptions) -> Vec<Piece> {
+        let input = Input::reader(std::io::Cursor::new(bytes));
+        open(input, Some(format), options).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    fn converted(text: String, memory: u64) -> Vec<u8> {
+        let input = Input::reader(std::io::Cursor::new(text.into_bytes()));
+        let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
+        let mut out = Vec::new();
+        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let writer = write::open(Format::FlatGeobuf, Target::stream(&mut out), &options).unwrap();
+        write::copy(reader, writer).unwrap();
+        out
+    }
+
+    #[test]
+    fn features_come_back() {
+        let text = r#"{"type":"FeatureCollection","features":[
+{"type":"Feature","id":7,"properties":{"a":1,"t":"x","b":true},"geometry":{"type":"MultiLineString","coordinates":[[[0,1,5],[2,3,5]],[[4,5,5],[6,7,5]]]}},
+{"type":"Feature","id":9,"properties":{"a":2,"t":null,"b":false},"geometry":null},
+{"type":"Feature","id":8,"properties":{"a":3,"t":"y","b":false},"geometry":{"type":"LineString","coordinates":[[0,1,5],[2,3,5]]}}
+]}"#;
+        let wanted = read(text.as_bytes().to_vec(), Format::GeoJson, &ReadOptions::default());
+        for memory in [256 << 20, 2000] {
+            let found = read(
+                converted(text.to_owned(), memory),
+                Format::FlatGeobuf,
+                &ReadOptions::default(),
+            );
+            assert_eq!(found, wanted, "{memory}");
+        }
+    }
+
+    #[test]
+    fn the_tree_finds_boxes() {
+        let point = |n: u32| {
+            let (x, y) = (f64::from(n * 7 % 101), f64::from(n * 13 % 97));
+            format!(
+                r#"{{"type":"Feature","properties":{{"n":{n}}},"geometry":{{"type":"Point","coordinates":[{x},{y}]}}}}"#
+            )
+        };
+        let points: Vec<String> = (0..700).map(point).collect();
+        let bytes = converted(points.join("\n"), 256 << 20);
+        let all = read(bytes.clone(), Format::FlatGeobuf, &ReadOptions::default());
+        let count = |pieces: &[Piece]| {
+            let rows = pieces
+                .iter()
+                .map(|piece| if let Piece::Vertices(batch) = piece { batch.len() } else { 0 });
+            rows.sum::<usize>()
+        };
+        assert_eq!(count(&all), 700);
+        let bounds = Bounds { min: vec![10.0, 20.0], max: vec![30.0, 40.0] };
+        let inside = (0..700)
+            .filter(|n| bounds.contains(&[f64::from(n * 7 % 101), f64::from(n * 13 % 97)]))
+            .count();
+        let some = read(
+            bytes,
+            Format::FlatGeobuf,
+            &ReadOptions { bounds: Some(bounds), ..ReadOptions::default() },
+        );
+        assert_eq!(count(&some), inside);
+    }
+}

@@ -1,0 +1,232 @@
+//! Features to GeoJSON: one collection, or a feature a line.
+//!
+//! RFC 7946 has coordinates in degrees of WGS 84 only. Nothing is assumed: what says to be in another system is
+//! written with a `crs` member and listed as a loss, what says nothing is refused unless `geojson.crs` says so.
+//! Degrees get 7 digits (a centimetre), all else every digit.
+
+use std::io::Write;
+
+use serde_json::Value as Json;
+use zvf_model::{Field, Value};
+
+use super::features::{FeatureSink, FeatureWriter};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+use crate::read::Header;
+use crate::read::crs::is_wgs84;
+use crate::read::features::{PartKind, Shape};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open_as(target, options, false)
+}
+
+pub(crate) fn open_lines<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open_as(target, options, true)
+}
+
+fn open_as<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    lines: bool,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("GeoJSON")?;
+    let said = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
+    let sink = Sink { out, lines, digits: None, said, any: false };
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
+}
+
+struct Sink<'a> {
+    out: Target<'a>,
+    lines: bool,
+    digits: Option<usize>,
+    said: Option<String>,
+    any: bool,
+}
+
+/// The name of a system, where it has one.
+fn name_of(crs: &Json) -> Option<String> {
+    if let Some(text) = crs.as_str() {
+        return Some(text.to_owned()).filter(|text| !text.contains('['));
+    }
+    let id = crs.get("id")?;
+    let code = id.get("code")?;
+    let code = code.as_str().map_or_else(|| code.to_string(), str::to_owned);
+    Some(format!("urn:ogc:def:crs:{}::{code}", id.get("authority")?.as_str()?))
+}
+
+impl FeatureSink for Sink<'_> {
+    fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+        let mut losses = Vec::new();
+        let crs = self.said.clone().or_else(|| header.crs.as_ref().and_then(name_of));
+        let wgs84 = crs.as_deref().is_some_and(is_wgs84);
+        if crs.is_none() {
+            losses.push(Loss::new(
+                "coordinates are taken as they are: no CRS is known, and readers of GeoJSON take them for degrees",
+            ));
+        } else if !wgs84 {
+            losses.push(Loss::new(format!(
+                "the CRS {} is an old crs member, which RFC 7946 does not have",
+                crs.as_deref().unwrap_or_default()
+            )));
+        }
+        self.digits = wgs84.then_some(7);
+        if self.lines {
+            return Ok(losses);
+        }
+        write!(self.out, "{{\"type\":\"FeatureCollection\",")?;
+        if let Some(crs) = crs.filter(|_| !wgs84) {
+            let name = Json::from(crs);
+            write!(self.out, "\"crs\":{{\"type\":\"name\",\"properties\":{{\"name\":{name}}}}},")?;
+        }
+        write!(self.out, "\"features\":[")?;
+        Ok(losses)
+    }
+
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+        if std::mem::replace(&mut self.any, true) && !self.lines {
+            write!(self.out, ",")?;
+        }
+        if !self.lines {
+            writeln!(self.out)?;
+        }
+        let id = fields.iter().find(|field| *field.name == *"id");
+        write!(self.out, "{{\"type\":\"Feature\"")?;
+        if let Some(id) = id {
+            let value = spell(id, row)?;
+            if value != "null" {
+                write!(self.out, ",\"id\":{value}")?;
+            }
+        }
+        write!(self.out, ",\"properties\":{{")?;
+        for (at, field) in fields.iter().filter(|field| *field.name != *"id").enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(self.out, "{comma}{}:{}", Json::from(&*field.name), spell(field, row)?)?;
+        }
+        write!(self.out, "}},\"geometry\":{}}}", geometry(shape, self.digits))?;
+        if self.lines {
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+        if !self.lines {
+            write!(self.out, "\n]}}\n")?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+/// The value of a row, or the values, as JSON; what is no number is null.
+fn spell(field: &Field, row: usize) -> Result<String, ConvertError> {
+    let source = |source| ConvertError::Category { column: field.name.to_string(), source };
+    let width = usize::try_from(field.column.width()).unwrap_or(1);
+    let one = |at: usize| -> Result<Json, ConvertError> {
+        Ok(match field.value(row, at).map_err(source)? {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => flag.into(),
+            Value::Int(n) => n.into(),
+            Value::UInt(n) => n.into(),
+            Value::Float(x) => x.into(), // null where it is not finite
+            Value::Text(text) => text.into(),
+        })
+    };
+    if width == 1 {
+        return Ok(one(0)?.to_string());
+    }
+    let all: Vec<Json> = (0..width).map(one).collect::<Result<_, _>>()?;
+    Ok(Json::Array(all).to_string())
+}
+
+/// A geometry of the simplest type that holds it.
+fn geometry(shape: &Shape, digits: Option<usize>) -> String {
+    let positions: Vec<String> =
+        shape.positions.chunks(shape.axes.max(1)).map(|one| position(one, digits)).collect();
+    let mut rest = positions.as_slice();
+    let mut parts: Vec<String> = Vec::new();
+    for part in &shape.parts {
+        let (own, after) = rest.split_at_checked(part.len).unwrap_or((rest, &[]));
+        rest = after;
+        parts.push(match part.kind {
+            PartKind::Point => own.join(","),
+            PartKind::Line | PartKind::Ring => format!("[{}]", own.join(",")),
+        });
+    }
+    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
+    let (kind, coordinates) = match (parts.as_slice(), points) {
+        ([], _) => return "null".to_owned(),
+        ([only], true) => ("Point", only.clone()),
+        ([only], false) => ("LineString", only.clone()),
+        (several, true) => ("MultiPoint", format!("[{}]", several.join(","))),
+        (several, false) => ("MultiLineString", format!("[{}]", several.join(","))),
+    };
+    format!("{{\"type\":\"{kind}\",\"coordinates\":{coordinates}}}")
+}
+
+fn position(numbers: &[f64], digits: Option<usize>) -> String {
+    let spelled: Vec<String> = numbers
+        .iter()
+        .enumerate()
+        .map(|(axis, x)| match digits.filter(|_| axis < 2) {
+            Some(digits) => short(*x, digits),
+            None => Json::from(*x).to_string(),
+        })
+        .collect();
+    format!("[{}]", spelled.join(","))
+}
+
+/// A number with at most so many digits behind the point.
+fn short(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+    use crate::read::{Input, ReadOptions, open};
+    use crate::write;
+
+    fn convert(text: &'static str, format: Format) -> String {
+        let input = Input::reader(text.as_bytes());
+        let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
+        let mut out = Vec::new();
+        let writer =
+            write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        write::copy(reader, writer).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const TEXT: &str = r#"{"type":"FeatureCollection","features":[
+{"type":"Feature","id":7,"properties":{"a":1,"t":"x"},"geometry":{"type":"MultiLineString","coordinates":[[[0.12345678,1],[2,3]],[[4,5],[6,7]]]}},
+{"type":"Feature","id":9,"properties":{"a":null,"t":null},"geometry":null}
+]}
+"#;
+
+    #[test]
+    fn features_come_back() {
+        let wanted = TEXT.replace("0.12345678", "0.1234568").replace("\"a\":1,", "\"a\":1.0,");
+        let wanted = wanted.replace("[2,3]", "[2,3]");
+        assert_eq!(convert(TEXT, Format::GeoJson), wanted);
+        let lines = convert(TEXT, Format::GeoJsonLines);
+        assert_eq!(lines.lines().count(), 2);
+        assert!(lines.starts_with("{\"type\":\"Feature\",\"id\":7,"), "{lines}");
+    }
+
+    #[test]
+    fn degrees_are_short() {
+        assert_eq!(
+            [short(1.0, 7), short(-0.000_000_01, 7), short(12.345_678_91, 7)],
+            ["1", "0", "12.3456789"]
+        );
+    }
+}

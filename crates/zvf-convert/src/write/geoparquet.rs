@@ -1,0 +1,294 @@
+//! Features to GeoParquet 1.1 and GeoArrow: WKB, and all else columns of their types.
+//!
+//! Rows come in batches; a row group ends at 64 MiB. The system is written as PROJJSON where it is known so, else
+//! as unknown (null) and listed as a loss: nothing is made up.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{DataType, Field as Named, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter as Rows;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use serde_json::{Map, Value as Json, json};
+use zvf_model::{ColumnBuilder, Field};
+
+use super::features::{FeatureSink, FeatureWriter};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+use crate::arrow::column::attribute;
+use crate::arrow::files::{Held, not_written};
+use crate::arrow::refused;
+use crate::read::Header;
+use crate::read::crs::is_wgs84;
+use crate::read::features::{PartKind, Shape, wkb};
+
+pub(crate) fn open_parquet<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open(target, options, "GeoParquet", true)
+}
+
+pub(crate) fn open_arrow<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open(target, options, "GeoArrow", false)
+}
+
+fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    format: &'static str,
+    parquet: bool,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file(format)?;
+    let sink = Sink {
+        out: Some(out),
+        parquet,
+        fields: Vec::new(),
+        wkb: Vec::new(),
+        state: State::New,
+        seen: Seen::new(),
+        crs: Json::Null,
+    };
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
+}
+
+struct Sink<'a> {
+    out: Option<Target<'a>>,
+    parquet: bool,
+    fields: Vec<(Field, ColumnBuilder)>,
+    wkb: Vec<Vec<u8>>,
+    state: State<'a>,
+    seen: Seen,
+    crs: Json,
+}
+
+enum State<'a> {
+    New,
+    Parquet(Box<Rows<Held>>, Held),
+    Arrow(Box<FileWriter<Target<'a>>>),
+}
+
+/// What the metadata say of all geometries.
+struct Seen {
+    types: std::collections::BTreeSet<String>,
+    min: Vec<f64>,
+    max: Vec<f64>,
+}
+
+impl Seen {
+    const fn new() -> Self {
+        Self { types: std::collections::BTreeSet::new(), min: Vec::new(), max: Vec::new() }
+    }
+
+    fn add(&mut self, shape: &Shape) {
+        let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
+        let name = match (shape.parts.len(), points) {
+            (0 | 1, true) => "Point",
+            (_, true) => "MultiPoint",
+            (1, false) => "LineString",
+            (_, false) => "MultiLineString",
+        };
+        self.types.insert(if shape.axes == 3 { format!("{name} Z") } else { name.to_owned() });
+        let axes = shape.axes.max(2);
+        self.min.resize(axes, f64::INFINITY);
+        self.max.resize(axes, f64::NEG_INFINITY);
+        for position in shape.positions.chunks(axes) {
+            for ((min, max), x) in self.min.iter_mut().zip(&mut self.max).zip(position) {
+                (*min, *max) = (min.min(*x), max.max(*x));
+            }
+        }
+    }
+}
+
+impl Sink<'_> {
+    fn schema(&self, columns: &[Named]) -> SchemaRef {
+        let mut extension = Map::new();
+        if !self.crs.is_null() {
+            extension.insert("crs".into(), self.crs.clone());
+        }
+        let metadata = [
+            ("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned()),
+            ("ARROW:extension:metadata".to_owned(), Json::Object(extension).to_string()),
+        ];
+        let geometry = Named::new("geometry", DataType::Binary, true);
+        let geometry = geometry.with_metadata(metadata.into_iter().collect());
+        let all = columns.iter().cloned().chain([geometry]);
+        Arc::new(Schema::new(all.collect::<Vec<_>>()))
+    }
+
+    /// Writes the rows so far.
+    fn flush(&mut self) -> Result<(), ConvertError> {
+        let mut columns: Vec<(Named, ArrayRef)> = Vec::new();
+        for (field, builder) in &mut self.fields {
+            let empty = ColumnBuilder::like(&field.column);
+            let column = std::mem::replace(builder, empty).finish();
+            columns.push(attribute(&field.with_column(column))?);
+        }
+        let (named, mut arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
+        let schema = self.schema(&named);
+        let wkb = std::mem::take(&mut self.wkb);
+        let empty = |bytes: &Vec<u8>| !bytes.is_empty();
+        let wkb: BinaryArray =
+            wkb.iter().map(|bytes| Some(bytes).filter(|bytes| empty(bytes))).collect();
+        arrays.push(Arc::new(wkb));
+        let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(refused)?;
+        self.begin_file(&schema)?;
+        match &mut self.state {
+            State::New => {}
+            State::Parquet(writer, held) => {
+                writer.write(&rows).map_err(not_written)?;
+                if writer.in_progress_size() >= ROW_GROUP_BYTES {
+                    writer.flush().map_err(not_written)?;
+                }
+                let bytes = held.take();
+                if let Some(out) = &mut self.out {
+                    out.write_all(&bytes)?;
+                }
+            }
+            State::Arrow(writer) => writer.write(&rows).map_err(refused)?,
+        }
+        Ok(())
+    }
+
+    fn begin_file(&mut self, schema: &SchemaRef) -> Result<(), ConvertError> {
+        if !matches!(self.state, State::New) {
+            return Ok(());
+        }
+        self.state = if self.parquet {
+            let held = Held::default();
+            let level = Compression::ZSTD(ZstdLevel::default());
+            let settings = WriterProperties::builder().set_compression(level).build();
+            let rows = Rows::try_new(held.clone(), schema.clone(), Some(settings));
+            State::Parquet(Box::new(rows.map_err(not_written)?), held)
+        } else {
+            let Some(out) = self.out.take() else { return Ok(()) };
+            State::Arrow(Box::new(FileWriter::try_new(out, schema).map_err(refused)?))
+        };
+        Ok(())
+    }
+
+    fn geo(&self) -> Json {
+        let mut column = Map::new();
+        column.insert("encoding".into(), "WKB".into());
+        column.insert("geometry_types".into(), json!(self.seen.types));
+        column.insert("crs".into(), self.crs.clone());
+        if self.seen.min.iter().chain(&self.seen.max).all(|x| x.is_finite())
+            && !self.seen.min.is_empty()
+        {
+            let bounds: Vec<f64> = self.seen.min.iter().chain(&self.seen.max).copied().collect();
+            column.insert("bbox".into(), json!(bounds));
+        }
+        if self.crs.as_str().is_some_and(is_wgs84) {
+            column.remove("crs"); // what is not said is OGC:CRS84
+        }
+        json!({ "version": "1.1.0", "primary_column": "geometry", "columns": { "geometry": column } })
+    }
+}
+
+impl FeatureSink for Sink<'_> {
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+        self.fields = fields
+            .iter()
+            .map(|field| (field.clone(), ColumnBuilder::like(&field.column)))
+            .collect();
+        let mut losses = Vec::new();
+        self.crs = match &header.crs {
+            Some(crs @ Json::Object(_)) => crs.clone(),
+            Some(Json::String(name)) if is_wgs84(name) => Json::from("OGC:CRS84"),
+            Some(_) => {
+                losses.push(Loss::new(
+                    "the CRS is not stated: it is known as text, and PROJJSON is wanted",
+                ));
+                Json::Null
+            }
+            None => Json::Null,
+        };
+        Ok(losses)
+    }
+
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+        for ((like, builder), field) in self.fields.iter_mut().zip(fields) {
+            if like.categories != field.categories {
+                like.categories.clone_from(&field.categories);
+            }
+            builder.push_row(&field.column, row);
+        }
+        let mut bytes = Vec::new();
+        if !shape.parts.is_empty() {
+            self.seen.add(shape);
+            wkb::write(shape, &mut bytes);
+        }
+        self.wkb.push(bytes);
+        if self.wkb.len() >= BATCH_ROWS {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+        self.flush()?;
+        let geo = self.geo().to_string();
+        match std::mem::replace(&mut self.state, State::New) {
+            State::New => {}
+            State::Parquet(mut writer, held) => {
+                writer.append_key_value_metadata(KeyValue::new("geo".to_owned(), geo));
+                writer.close().map_err(not_written)?;
+                if let Some(out) = &mut self.out {
+                    out.write_all(&held.take())?;
+                    out.flush()?;
+                }
+            }
+            State::Arrow(writer) => {
+                writer.into_inner().map_err(refused)?.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Features of a batch.
+const BATCH_ROWS: usize = 1 << 16;
+/// Bytes of a row group before it is written.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{Input, Piece, ReadOptions, open};
+    use crate::write::{self, Target, WriteOptions};
+
+    const TEXT: &str = r#"{"type":"FeatureCollection","features":[
+{"type":"Feature","id":7,"properties":{"a":1,"t":"x","b":true},"geometry":{"type":"MultiLineString","coordinates":[[[0,1,5],[2,3,5]],[[4,5,5],[6,7,5]]]}},
+{"type":"Feature","id":9,"properties":{"a":2,"t":null,"b":false},"geometry":null},
+{"type":"Feature","id":8,"properties":{"a":3,"t":"y","b":false},"geometry":{"type":"LineString","coordinates":[[0,1,5],[2,3,5]]}}
+]}"#;
+
+    fn pieces(bytes: Vec<u8>, format: Format) -> Vec<Piece> {
+        let input = Input::reader(std::io::Cursor::new(bytes));
+        open(input, Some(format), &ReadOptions::default())
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    }
+
+    #[test]
+    fn features_come_back() {
+        for format in [Format::GeoParquet, Format::GeoArrow] {
+            let input = Input::reader(TEXT.as_bytes());
+            let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
+            let mut out = Vec::new();
+            let writer =
+                write::open(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+            assert_eq!(write::copy(reader, writer).unwrap().objects, 3);
+            let wanted = pieces(TEXT.as_bytes().to_vec(), Format::GeoJson);
+            assert_eq!(pieces(out, format), wanted, "{format}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! GIFTI: arrays as zlib in base64, vertices in the order of the files they came from.
+//!
+//! ```text
+//! a file     points, triangles and all attributes
+//! a folder   lh.SURFACE.surf.gii, lh.NAME.surf.gii (coords_NAME), lh.NAME.shape.gii, lh.NAME.label.gii; rh likewise
+//! ```
+//!
+//! Integers of up to 32 bits are `INT32` (bytes `UINT8`), all else is `FLOAT32`; categories are labels with their
+//! own table. `zv_join_key`, which gives the order, is not written.
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use quick_xml::escape::escape;
+use zvf_metadata::DtypeKind;
+use zvf_model::{Column, Field, Kind, Value};
+
+use super::surfaces::{Hemisphere, hemispheres, is_values, numbers_of, surface_name};
+use super::whole::{Whole, as_single, to_single};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+use crate::read::encode_base64;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target, options, "GIFTI", encode))
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let fields: Vec<&Field> =
+        whole.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
+    let values = is_values(whole);
+    if whole.header.kind != Kind::Mesh && !values {
+        let what = format!("a {}", whole.header.kind);
+        let advice = "write a mesh, or values by the number of the vertex";
+        return Err(ConvertError::NoType { format: "GIFTI", what, advice });
+    }
+    let nodes = if values { numbers_of(whole) } else { None };
+    let Some(folder) = out.folder_path().map(Path::to_owned) else {
+        for hemisphere in hemispheres(whole, true) {
+            let mut file = GiftiFile::default();
+            if !values {
+                file.push_surface(whole, &hemisphere, None)?;
+            }
+            file.push_nodes(nodes.as_deref())?;
+            for field in &fields {
+                file.push_field(&hemisphere.field(field))?;
+            }
+            file.write(out)?;
+        }
+        return Ok(Vec::new());
+    };
+    for hemisphere in hemispheres(whole, false) {
+        let prefix = hemisphere.prefix();
+        if !values {
+            let mut surface = GiftiFile::default();
+            surface.push_surface(whole, &hemisphere, None)?;
+            let name = surface_name(whole).unwrap_or_else(|| "surface".to_owned());
+            surface.create(&folder.join(format!("{prefix}.{name}.surf.gii")))?;
+        }
+        for field in &fields {
+            let own = hemisphere.field(field);
+            let mut file = GiftiFile::default();
+            let name = file_name(&field.name)?;
+            let coords = name.strip_prefix("coords_").filter(|_| field.column.width() == 3);
+            let path = match coords {
+                Some(name) => {
+                    file.push_surface(whole, &hemisphere, Some(&own))?;
+                    format!("{prefix}.{name}.surf.gii")
+                }
+                None => {
+                    file.push_nodes(nodes.as_deref())?;
+                    file.push_field(&own)?;
+                    let kind = if file.labels.is_empty() { "shape" } else { "label" };
+                    format!("{prefix}.{name}.{kind}.gii")
+                }
+            };
+            if !file.arrays.is_empty() {
+                file.create(&folder.join(path))?;
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// A name that is one of a file.
+pub(crate) fn file_name(name: &str) -> Result<String, ConvertError> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    if !name.is_empty() && name.chars().all(plain) {
+        return Ok(name.to_owned());
+    }
+    let what = format!("a file for the attribute {name:?}");
+    Err(ConvertError::NoType {
+        format: "a folder of surfaces",
+        what,
+        advice: "rename it, or leave it out",
+    })
+}
+
+#[derive(Default)]
+struct GiftiFile {
+    arrays: Vec<String>,
+    labels: Vec<(usize, String)>,
+}
+
+impl GiftiFile {
+    /// Adds points and triangles; the points are those of `coords` where that is given.
+    fn push_surface(
+        &mut self,
+        whole: &Whole,
+        hemisphere: &Hemisphere,
+        coords: Option<&Field>,
+    ) -> Result<(), ConvertError> {
+        let points: Vec<u8> = match coords {
+            Some(coords) => as_single(&coords.column),
+            None => {
+                let rows = hemisphere.rows.iter().flat_map(|row| whole.point(*row));
+                rows.flat_map(|x| to_single(x).to_le_bytes()).collect()
+            }
+        };
+        let structure = match hemisphere.id {
+            0 => "CortexLeft",
+            1 => "CortexRight",
+            _ => "",
+        };
+        let meta = [("AnatomicalStructurePrimary", structure)];
+        let meta = if structure.is_empty() { &meta[..0] } else { &meta[..] };
+        self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
+        let mut corners = Vec::with_capacity(hemisphere.faces.len() * 12);
+        for vertex in hemisphere.faces.as_flattened() {
+            let vertex = i32::try_from(*vertex).map_err(|_too_large| ConvertError::NoType {
+                format: "GIFTI",
+                what: format!("vertex number {vertex}"),
+                advice: "write it in parts",
+            })?;
+            corners.extend(vertex.to_le_bytes());
+        }
+        self.push("TRIANGLE", "INT32", hemisphere.faces.len(), Some(3), &[], &corners)
+    }
+
+    /// Adds the numbers of the vertices that have values, where not all have.
+    fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<(), ConvertError> {
+        let Some(nodes) = nodes else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(nodes.len() * 4);
+        for node in nodes {
+            let node = i32::try_from(*node).map_err(|_too_large| ConvertError::NoType {
+                format: "GIFTI",
+                what: format!("vertex number {node}"),
+                advice: "write CSV",
+            })?;
+            bytes.extend(node.to_le_bytes());
+        }
+        self.push("NODE_INDEX", "INT32", nodes.len(), None, &[], &bytes)
+    }
+
+    fn push_field(&mut self, field: &Field) -> Result<(), ConvertError> {
+        let meta = [("Name", &*field.name)];
+        let rows = field.column.len();
+        let width = usize::try_from(field.column.width()).unwrap_or(1);
+        let wide = (width > 1).then_some(width);
+        if let Some(categories) = field.categories.as_ref().filter(|_| width == 1) {
+            let first = self.labels.len();
+            let texts = categories.values().iter().map(|value| match value {
+                Value::Text(text) => text.clone(),
+                other => format!("{other:?}"),
+            });
+            let labels = texts.enumerate().map(|(at, text)| (first + at, text));
+            self.labels.extend(labels.collect::<Vec<_>>());
+            let missing = self.labels.len();
+            self.labels.push((missing, "???".to_owned()));
+            let mut keys = Vec::with_capacity(rows * 4);
+            for row in 0..rows {
+                let code = match field.column.value(row, 0) {
+                    Value::Int(code) => usize::try_from(code).ok(),
+                    Value::UInt(code) => usize::try_from(code).ok(),
+                    _ => None,
+                };
+                let known = code.filter(|code| *code < categories.values().len());
+                let key = known.map_or(missing, |code| first + code);
+                keys.extend(i32::try_from(key).unwrap_or(i32::MAX).to_le_bytes());
+            }
+            return self.push("LABEL", "INT32", rows, None, &meta, &keys);
+        }
+        let (kind, bytes) = match as_stored(&field.column) {
+            Some(stored) => stored,
+            None => return Ok(()), // text, listed as a loss before
+        };
+        let intent = if wide.is_some() { "NONE" } else { "SHAPE" };
+        self.push(intent, kind, rows, wide, &meta, &bytes)
+    }
+
+    fn push(
+        &mut self,
+        intent: &str,
+        kind: &str,
+        rows: usize,
+        width: Option<usize>,
+        meta: &[(&str, &str)],
+        bytes: &[u8],
+    ) -> Result<(), ConvertError> {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(bytes)?;
+        let data = encode_base64(&zlib.finish()?);
+        let dims = match width {
+            Some(width) => format!("Dimensionality=\"2\" Dim0=\"{rows}\" Dim1=\"{width}\""),
+            None => format!("Dimensionality=\"1\" Dim0=\"{rows}\""),
+        };
+        let meta: String = meta
+            .iter()
+            .map(|(name, value)| {
+                let value = value.replace("]]>", "]] >");
+                format!(
+                    "<MD><Name><![CDATA[{name}]]></Name><Value><![CDATA[{value}]]></Value></MD>"
+                )
+            })
+            .collect();
+        self.arrays.push(format!(
+            "<DataArray Intent=\"NIFTI_INTENT_{intent}\" DataType=\"NIFTI_TYPE_{kind}\" \
+             ArrayIndexingOrder=\"RowMajorOrder\" {dims} Encoding=\"GZipBase64Binary\" \
+             Endian=\"LittleEndian\" ExternalFileName=\"\" ExternalFileOffset=\"\">\n\
+             <MetaData>{meta}</MetaData>\n<Data>{data}</Data>\n</DataArray>\n"
+        ));
+        Ok(())
+    }
+
+    fn write(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+        out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
+        writeln!(out, "<GIFTI Version=\"1.0\" NumberOfDataArrays=\"{}\">", self.arrays.len())?;
+        out.write_all(b"<MetaData/>\n<LabelTable>")?;
+        for (key, name) in &self.labels {
+            let (red, green) = (key % 16, key / 16 % 16);
+            write!(
+                out,
+                "<Label Key=\"{key}\" Red=\"{}\" Green=\"{}\" Blue=\"0.5\" Alpha=\"1\">{}</Label>",
+                super::whole::number(f64::from(u8::try_from(red).unwrap_or(0)) / 15.0),
+                super::whole::number(f64::from(u8::try_from(green).unwrap_or(0)) / 15.0),
+                escape(name.as_str())
+            )?;
+        }
+        out.write_all(b"</LabelTable>\n")?;
+        for array in &self.arrays {
+            out.write_all(array.as_bytes())?;
+        }
+        out.write_all(b"</GIFTI>\n")?;
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> Result<(), ConvertError> {
+        let mut file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
+        self.write(&mut file)?;
+        file.flush()?;
+        Ok(())
+    }
+}
+
+/// The type that a column is stored in, and its bytes; none of text.
+fn as_stored(column: &Column) -> Option<(&'static str, Vec<u8>)> {
+    let dtype = column.dtype();
+    Some(match (dtype.kind, dtype.size) {
+        (DtypeKind::Text, _) => return None,
+        (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("UINT8", column.bytes().to_vec()),
+        (DtypeKind::Int, 4) => ("INT32", column.bytes().to_vec()),
+        (DtypeKind::Int, 1 | 2) | (DtypeKind::UInt, 2) => {
+            let width = usize::try_from(column.width()).unwrap_or(1);
+            let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+            let value = |(row, c)| match column.value(row, c) {
+                Value::Int(n) => i32::try_from(n).unwrap_or(0),
+                Value::UInt(n) => i32::try_from(n).unwrap_or(0),
+                _ => 0,
+            };
+            ("INT32", places.flat_map(|place| value(place).to_le_bytes()).collect())
+        }
+        _ => ("FLOAT32", as_single(column)),
+    })
+}

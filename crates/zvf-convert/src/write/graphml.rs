@@ -1,0 +1,143 @@
+//! GraphML: nodes `n0`, `n1`, … with their positions and attributes as data, then edges.
+//!
+//! Types are `boolean`, `int`, `long`, `float`, `double` and `string`; other integers take the next larger one.
+//! Values of several numbers are attributes `NAME_0`, `NAME_1`, …. Control characters, which XML does not hold,
+//! are refused.
+
+use std::io::Write;
+
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::Field;
+
+use super::whole::{Whole, coordinate, text};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target.into_file("GraphML")?, options, "GraphML", encode))
+}
+
+/// An attribute, and which value of it.
+struct Key<'a> {
+    id: String,
+    name: String,
+    kind: &'static str,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Axis(usize),
+    Field(&'a Field, usize),
+    Owner,
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let mut nodes = Vec::new();
+    let position = kind_of(whole.batch.positions().dtype());
+    for (axis, name) in whole.header.axes.iter().enumerate() {
+        let id = format!("d{}", nodes.len());
+        let kind = if position == "float" { "float" } else { "double" };
+        nodes.push(Key { id, name: name.clone(), kind, source: Source::Axis(axis) });
+    }
+    push_fields(&mut nodes, 0, whole.batch.fields());
+    let owners = whole.owners();
+    if owners.is_some() {
+        let id = format!("d{}", nodes.len());
+        nodes.push(Key { id, name: "object".to_owned(), kind: "long", source: Source::Owner });
+    }
+    let mut edges = Vec::new();
+    push_fields(&mut edges, nodes.len(), whole.element_fields());
+    let directed = whole.record("graph").is_some_and(|record| record["directed"] == true);
+    out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
+    out.write_all(b"<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n")?;
+    for (scope, keys) in [("node", &nodes), ("edge", &edges)] {
+        for Key { id, name, kind, .. } in keys {
+            let name = escape(name)?;
+            writeln!(
+                out,
+                "<key id=\"{id}\" for=\"{scope}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"
+            )?;
+        }
+    }
+    let default = if directed { "directed" } else { "undirected" };
+    writeln!(out, "<graph edgedefault=\"{default}\">")?;
+    for row in 0..whole.batch.len() {
+        write!(out, "<node id=\"n{row}\">")?;
+        for key in &nodes {
+            let value = match key.source {
+                Source::Axis(axis) => Some(coordinate(whole.batch.positions(), row, axis)),
+                Source::Field(field, c) => Some(value_of(field, row, c)?),
+                Source::Owner => {
+                    let owner =
+                        owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
+                    owner.map(|id| id.0.to_string())
+                }
+            };
+            if let Some(value) = value {
+                write!(out, "<data key=\"{}\">{}</data>", key.id, escape(&value)?)?;
+            }
+        }
+        writeln!(out, "</node>")?;
+    }
+    for ([from, to], element) in whole.edges() {
+        write!(out, "<edge source=\"n{from}\" target=\"n{to}\">")?;
+        for key in &edges {
+            if let (Source::Field(field, c), Some(row)) = (&key.source, element) {
+                let value = value_of(field, row, *c)?;
+                write!(out, "<data key=\"{}\">{}</data>", key.id, escape(&value)?)?;
+            }
+        }
+        writeln!(out, "</edge>")?;
+    }
+    out.write_all(b"</graph>\n</graphml>\n")?;
+    Ok(Vec::new())
+}
+
+fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) {
+    for field in fields {
+        let width = usize::try_from(field.column.width()).unwrap_or(1);
+        for c in 0..width {
+            let name = match width {
+                1 => field.name.to_string(),
+                _ => format!("{}_{c}", field.name),
+            };
+            let id = format!("d{}", before + keys.len());
+            let kind =
+                if field.categories.is_some() { "string" } else { kind_of(field.column.dtype()) };
+            keys.push(Key { id, name, kind, source: Source::Field(field, c) });
+        }
+    }
+}
+
+fn kind_of(dtype: Dtype) -> &'static str {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Bool, _) => "boolean",
+        (DtypeKind::Int, ..=4) | (DtypeKind::UInt, ..=2) => "int",
+        (DtypeKind::Int, _) | (DtypeKind::UInt, 4) => "long",
+        (DtypeKind::Float, ..=4) => "float",
+        (DtypeKind::Float, _) => "double",
+        (DtypeKind::UInt | DtypeKind::Text, _) => "string",
+    }
+}
+
+fn value_of(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
+    let is_single = field.categories.is_none() && field.column.dtype() == Dtype::FLOAT32;
+    if is_single { Ok(coordinate(&field.column, row, c)) } else { text(field, row, c) }
+}
+
+fn escape(text: &str) -> Result<String, ConvertError> {
+    if let Some(c) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
+        let what = format!("the control character {:?}", c);
+        let advice = "leave the attribute out";
+        return Err(ConvertError::NoType { format: "GraphML", what, advice });
+    }
+    // A reader of XML makes a line feed of a carriage return.
+    Ok(quick_xml::escape::escape(text).replace('\r', "&#13;"))
+}

@@ -1,0 +1,292 @@
+//! Points to h5ad: places of cells with their table, as anndata 0.7 and later reads them.
+//!
+//! ```text
+//! obs/_index      names of the cells: those of the file they came from, by `obs_row`, else their numbers
+//! obs/NAME        numbers, truths (enumerations), text, categories
+//! obsm/spatial    positions; obsm/NAME: attributes of several values
+//! var             a table without genes
+//! ```
+//!
+//! The file is made in memory, under its limit.
+
+use std::io::Write as _;
+
+use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
+use serde_json::Value as Json;
+use zvf_metadata::DtypeKind;
+use zvf_model::{Batch, Column, Field, Value};
+
+use super::{Collected, Report, Target, WriteOptions, Writer};
+use crate::ConvertError;
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file(NAME)?;
+    Ok(Box::new(Cells { out, memory: options.memory, all: None }))
+}
+
+struct Cells<'a> {
+    out: Target<'a>,
+    memory: u64,
+    all: Option<Collected>,
+}
+
+impl Writer for Cells<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        super::begin_once(&mut self.all.is_some(), NAME)?;
+        self.all = Some(Collected::new(header, self.memory, NAME));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.all.as_mut().map_or(Ok(()), |all| all.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(mut all) = self.all.take() else { return Ok(Report::default()) };
+        let header = all.header.clone();
+        let batch = all.take_batch()?;
+        let mut file = FileBuilder::new();
+        encode(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
+        add_tables(&header, &batch, &mut file)?;
+        let mut var = file.create_group("var");
+        frame(&mut var, &[], &[])?;
+        file.add_group(var.finish());
+        let bytes = file.finish().map_err(refused)?;
+        self.out.write_all(&bytes)?;
+        self.out.flush()?;
+        let vertices = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        Ok(Report { vertices, ..Report::default() })
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> ConvertError {
+    let advice = "leave columns out, or write Parquet";
+    ConvertError::NoType { format: NAME, what: error.to_string(), advice }
+}
+
+/// Says what an element is.
+fn encode(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str) {
+    set("encoding-type", AttrValue::VarLenString(kind.to_owned()));
+    set("encoding-version", AttrValue::VarLenString(version.to_owned()));
+}
+
+/// Adds the table of cells, and their places.
+fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<(), ConvertError> {
+    let record = header.records.iter().find(|(name, _)| name == NAME).map(|(_, record)| record);
+    let kept: Option<Vec<&str>> = record
+        .and_then(|record| record.get("obs_names")?.as_array())
+        .and_then(|names| names.iter().map(Json::as_str).collect());
+    let rows = batch.field("obs_row").filter(|_| kept.is_some());
+    let name_of = |row: usize| {
+        let number = rows.and_then(|rows| match rows.column.value(row, 0) {
+            Value::UInt(n) => usize::try_from(n).ok(),
+            Value::Int(n) => usize::try_from(n).ok(),
+            _ => None,
+        });
+        let name =
+            kept.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
+        name.unwrap_or_else(|| row.to_string())
+    };
+    let names: Vec<String> = (0..batch.len()).map(name_of).collect();
+    let is_column = |field: &&Field| !(rows.is_some() && *field.name == *"obs_row");
+    let (columns, wide): (Vec<&Field>, Vec<&Field>) =
+        batch.fields().iter().filter(is_column).partition(|field| field.column.width() == 1);
+    let mut obs = file.create_group("obs");
+    frame(&mut obs, &names, &columns)?;
+    file.add_group(obs.finish());
+    let mut places = file.create_group("obsm");
+    encode(&mut |name, value| places.set_attr(name, value), "dict", "0.1.0");
+    let key = record.and_then(|record| record.get("spatial_key")?.as_str()).unwrap_or("spatial");
+    array(&mut places, key, batch.positions());
+    for field in wide.into_iter().filter(|field| *field.name != *key) {
+        array(&mut places, &field.name, &field.column);
+    }
+    file.add_group(places.finish());
+    Ok(())
+}
+
+/// A data frame.
+fn frame(
+    group: &mut GroupBuilder,
+    names: &[String],
+    columns: &[&Field],
+) -> Result<(), ConvertError> {
+    encode(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
+    group.set_attr("_index", AttrValue::VarLenString("_index".to_owned()));
+    let order = columns.iter().map(|field| field.name.to_string()).collect();
+    group.set_attr("column-order", AttrValue::VarLenStringArray(order));
+    texts(group, "_index", names);
+    for field in columns {
+        match &field.categories {
+            Some(categories) => {
+                let mut inner = group.create_group(&field.name);
+                encode(&mut |name, value| inner.set_attr(name, value), "categorical", "0.2.0");
+                inner.set_attr("ordered", AttrValue::U8(0));
+                let labels: Vec<String> =
+                    categories.values().iter().map(ToString::to_string).collect();
+                texts(&mut inner, "categories", &labels);
+                codes(&mut inner, field, categories.missing())?;
+                group.add_group(inner.finish());
+            }
+            None if field.column.dtype().kind == DtypeKind::Text => {
+                let values: Vec<String> = (0..field.column.len())
+                    .map(|row| field.column.value(row, 0).to_string())
+                    .collect();
+                texts(group, &field.name, &values);
+            }
+            None => array(group, &field.name, &field.column),
+        }
+    }
+    Ok(())
+}
+
+fn texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let made = group.create_dataset(name).with_vlen_strings(&values);
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "string-array",
+        "0.2.0",
+    );
+}
+
+/// Codes of categories, -1 where missing.
+fn codes(
+    group: &mut GroupBuilder,
+    field: &Field,
+    missing: Option<i64>,
+) -> Result<(), ConvertError> {
+    let code = |row: usize| match field.column.value(row, 0) {
+        Value::Int(n) if Some(n) == missing => Some(-1),
+        Value::Int(n) => i32::try_from(n).ok(),
+        Value::UInt(n) if i64::try_from(n).ok() == missing => Some(-1),
+        Value::UInt(n) => i32::try_from(n).ok(),
+        _ => None,
+    };
+    let codes: Option<Vec<i32>> = (0..field.column.len()).map(code).collect();
+    let codes =
+        codes.ok_or_else(|| refused(format!("codes of {:?} beyond 32 bits", field.name)))?;
+    let narrow: Result<Vec<i8>, _> = codes.iter().map(|code| i8::try_from(*code)).collect();
+    let shape = [u64::try_from(codes.len()).unwrap_or(u64::MAX)];
+    let made = group.create_dataset("codes");
+    let made = match narrow {
+        Ok(narrow) if field.column.dtype().size == 1 => made.with_i8_data(&narrow),
+        _ => made.with_i32_data(&codes),
+    };
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "array",
+        "0.2.0",
+    );
+    made.with_shape(&shape);
+    Ok(())
+}
+
+/// Numbers or truths, of one dimension or two.
+fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
+    let (rows, width) =
+        (u64::try_from(column.len()).unwrap_or(u64::MAX), u64::from(column.width()));
+    let shape = if width == 1 && name != "spatial" { vec![rows] } else { vec![rows, width] };
+    let made = group.create_dataset(name);
+    let dtype = column.dtype();
+    let raw = column.bytes();
+    let made = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 4) => made.with_f32_data(&numbers(raw, f32::from_le_bytes)),
+        (DtypeKind::Float, 8) => made.with_f64_data(&numbers(raw, f64::from_le_bytes)),
+        (DtypeKind::Float | DtypeKind::Text, _) => made.with_f32_data(&halves(column)),
+        (DtypeKind::Int, 1) => made.with_i8_data(&numbers(raw, i8::from_le_bytes)),
+        (DtypeKind::Int, 2) => made.with_i16_data(&numbers(raw, i16::from_le_bytes)),
+        (DtypeKind::Int, 4) => made.with_i32_data(&numbers(raw, i32::from_le_bytes)),
+        (DtypeKind::Int, _) => made.with_i64_data(&numbers(raw, i64::from_le_bytes)),
+        (DtypeKind::UInt, 1) => made.with_u8_data(raw),
+        (DtypeKind::UInt, 2) => made.with_u16_data(&numbers(raw, u16::from_le_bytes)),
+        (DtypeKind::UInt, 4) => made.with_u32_data(&numbers(raw, u32::from_le_bytes)),
+        (DtypeKind::UInt, _) => made.with_u64_data(&numbers(raw, u64::from_le_bytes)),
+        (DtypeKind::Bool, _) => {
+            let truth =
+                EnumTypeBuilder::u8_based().u8_value("FALSE", 0).u8_value("TRUE", 1).build();
+            match truth {
+                Ok(truth) => made.with_enum_u8_data(truth, raw),
+                Err(_) => made.with_u8_data(raw),
+            }
+        }
+    };
+    made.with_shape(&shape);
+    encode(
+        &mut |name, value| {
+            made.set_attr(name, value);
+        },
+        "array",
+        "0.2.0",
+    );
+}
+
+fn numbers<T, const N: usize>(raw: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
+    raw.as_chunks::<N>().0.iter().map(|bytes| of(*bytes)).collect()
+}
+
+/// Half precision, which becomes `float32` exactly.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
+fn halves(column: &Column) -> Vec<f32> {
+    let width = usize::try_from(column.width()).unwrap_or(0);
+    let places = (0..column.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
+    places.map(|(row, at)| column.float(row, at).unwrap_or(f64::NAN) as f32).collect()
+}
+
+const NAME: &str = "h5ad";
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{Input, Piece, ReadOptions, open};
+    use crate::write::{self, Target, WriteOptions};
+
+    #[test]
+    fn cells_come_back() {
+        let folder =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/h5ad");
+        for name in ["plain.h5ad", "lzf.h5ad", "nullable.h5ad"] {
+            let read = |input: Input| {
+                let reader = open(input, Some(Format::H5ad), &ReadOptions::default()).unwrap();
+                let records = reader.header().records.clone();
+                (reader.collect::<Result<Vec<Piece>, _>>().unwrap(), records)
+            };
+            let wanted = read(Input::path(folder.join(name)));
+            let mut out = Vec::new();
+            let reader =
+                open(Input::path(folder.join(name)), None, &ReadOptions::default()).unwrap();
+            let writer =
+                write::open(Format::H5ad, Target::stream(&mut out), &WriteOptions::default())
+                    .unwrap();
+            assert_eq!(write::copy(reader, writer).unwrap().vertices, 40);
+            let found = read(Input::reader(std::io::Cursor::new(out)));
+            assert_eq!(found.1, wanted.1, "{name}");
+            let ([Piece::Vertices(found)], [Piece::Vertices(wanted)]) =
+                (&found.0[..], &wanted.0[..])
+            else {
+                panic!()
+            };
+            for row in 0..found.len() {
+                assert_eq!(found.positions().row(row), wanted.positions().row(row), "{name} {row}");
+                for field in wanted.fields() {
+                    let (one, other) =
+                        (found.field(&field.name).unwrap().value(row, 0), field.value(row, 0));
+                    assert_eq!(
+                        one.unwrap().to_string(),
+                        other.unwrap().to_string(),
+                        "{name} {row} {}",
+                        field.name
+                    );
+                }
+            }
+        }
+    }
+}

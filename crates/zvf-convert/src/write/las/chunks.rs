@@ -1,0 +1,100 @@
+//! Points to the chunks of LAZ, and the table of them.
+
+use laz::laszip::{ChunkTable, ChunkTableEntry, LazItemRecordBuilder, LazVlr, LazVlrBuilder};
+use laz::record::{
+    LayeredPointRecordCompressor, RecordCompressor, SequentialPointRecordCompressor,
+};
+
+use super::schema::{Schema, refuse};
+use crate::read::las::header::RECORD_BYTES;
+use crate::{ConvertError, isolate};
+
+/// Points on their way to chunks.
+pub(super) struct Chunks {
+    vlr: LazVlr,
+    layered: bool,
+    table: ChunkTable,
+    waiting: Vec<u8>,
+    chunk_bytes: usize,
+    record_bytes: usize,
+}
+
+impl Chunks {
+    /// Chunks of the usual size, or of any where they `vary`.
+    pub(super) fn new(schema: &Schema, vary: bool) -> Result<Self, ConvertError> {
+        let standard = RECORD_BYTES.get(usize::from(schema.point_format)).copied().unwrap_or(0);
+        let extra = schema.record_bytes.saturating_sub(usize::from(standard));
+        let extra = u16::try_from(extra).unwrap_or(u16::MAX);
+        let items = LazItemRecordBuilder::default_for_point_format_id(schema.point_format, extra);
+        let items = items.map_err(|error| refuse(error.to_string()))?;
+        let vlr = LazVlrBuilder::new(items);
+        let vlr = if vary {
+            vlr.with_variable_chunk_size().build()
+        } else {
+            vlr.with_fixed_chunk_size(CHUNK_POINTS).build()
+        };
+        let points = usize::try_from(CHUNK_POINTS).unwrap_or(usize::MAX);
+        Ok(Self {
+            vlr,
+            layered: schema.point_format > 5,
+            table: ChunkTable::default(),
+            waiting: Vec::new(),
+            chunk_bytes: points.saturating_mul(schema.record_bytes),
+            record_bytes: schema.record_bytes,
+        })
+    }
+
+    /// The record that says how points are compressed.
+    pub(super) fn record(&self) -> Result<Vec<u8>, ConvertError> {
+        let mut data = Vec::new();
+        self.vlr.write_to(&mut data)?;
+        Ok(data)
+    }
+
+    /// Adds points; the chunks that are full with them.
+    pub(super) fn push(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
+        self.waiting.extend_from_slice(records);
+        let mut full = Vec::new();
+        while self.waiting.len() >= self.chunk_bytes {
+            let rest = self.waiting.split_off(self.chunk_bytes);
+            let chunk = std::mem::replace(&mut self.waiting, rest);
+            full.extend(self.compress(&chunk)?);
+        }
+        Ok(full)
+    }
+
+    /// One chunk of all `records`.
+    pub(super) fn compress(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
+        let mut compressor: Box<dyn RecordCompressor<Vec<u8>>> = if self.layered {
+            Box::new(LayeredPointRecordCompressor::new(Vec::new()))
+        } else {
+            Box::new(SequentialPointRecordCompressor::new(Vec::new()))
+        };
+        let known = compressor.set_fields_from(self.vlr.items());
+        known.map_err(|error| refuse(error.to_string()))?;
+        let done = isolate::catch(|| {
+            compressor.compress_many(records)?;
+            compressor.done()?;
+            Ok::<_, std::io::Error>(compressor.box_into_inner())
+        });
+        let bytes = done.map_err(refuse)??;
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        self.table.push(ChunkTableEntry {
+            point_count: count(records.len().checked_div(self.record_bytes).unwrap_or(0)),
+            byte_count: count(bytes.len()),
+        });
+        Ok(bytes)
+    }
+
+    /// The last chunk, and the table of all.
+    pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Vec<u8>), ConvertError> {
+        let rest = std::mem::take(&mut self.waiting);
+        let last = if rest.is_empty() { Vec::new() } else { self.compress(&rest)? };
+        let mut table = Vec::new();
+        self.table.write_to(&mut table, &self.vlr)?;
+        Ok((last, table))
+    }
+}
+
+/// Points of a chunk, as LASzip has them.
+const CHUNK_POINTS: u32 = 50_000;

@@ -1,0 +1,256 @@
+//! Rows to the records of points, and what they say together.
+
+use zvf_model::{Batch, Column, Value};
+
+use super::schema::{Schema, Slot, put, refuse};
+use crate::ConvertError;
+use crate::read::las::layout::Form;
+
+/// Scale and offset of each axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Grid {
+    pub(super) scales: [f64; 3],
+    pub(super) offsets: [f64; 3],
+}
+
+/// What a header says of all points.
+#[derive(Clone, Debug)]
+pub(super) struct Summary {
+    pub(super) count: u64,
+    pub(super) by_return: [u64; 15],
+    pub(super) min: [f64; 3],
+    pub(super) max: [f64; 3],
+    /// Coordinates that are not what they were, and by how much at most.
+    pub(super) moved: u64,
+    pub(super) furthest: f64,
+}
+
+impl Summary {
+    pub(super) const fn new() -> Self {
+        Self {
+            count: 0,
+            by_return: [0; 15],
+            min: [f64::INFINITY; 3],
+            max: [f64::NEG_INFINITY; 3],
+            moved: 0,
+            furthest: 0.0,
+        }
+    }
+}
+
+impl Grid {
+    /// The grid that holds these positions, if there is one: exactly where a power of ten makes it so, else as
+    /// finely as the numbers of a point allow.
+    pub(super) fn fit(batches: &[Batch], axes: usize) -> Option<Self> {
+        let (mut scales, mut offsets) = ([1e-3; 3], [0.0; 3]);
+        for (axis, (scale, offset)) in scales.iter_mut().zip(&mut offsets).enumerate().take(axes) {
+            let values = || {
+                batches.iter().flat_map(move |batch| {
+                    (0..batch.len()).filter_map(move |row| batch.positions().float(row, axis))
+                })
+            };
+            (*scale, *offset) = fit_axis(values)?;
+        }
+        Some(Self { scales, offsets })
+    }
+
+    /// The stored number of a coordinate; none where it is out of reach.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "compared with the bounds"
+    )]
+    fn store(&self, axis: usize, value: f64) -> Option<(i32, f64)> {
+        let (scale, offset) = (self.scales.get(axis)?, self.offsets.get(axis)?);
+        let raw = ((value - offset) / scale).round();
+        let inside = raw >= f64::from(i32::MIN) && raw <= f64::from(i32::MAX);
+        inside.then(|| (raw as i32, f64::from(raw as i32) * scale + offset))
+    }
+}
+
+/// Scale and offset for the values of one axis.
+fn fit_axis<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<(f64, f64)> {
+    let (min, max) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| {
+        (min.min(value), max.max(value))
+    });
+    if min > max {
+        return Some((1e-3, 0.0)); // no point
+    }
+    let largest = min.abs().max(max.abs());
+    let mut best = None;
+    for digits in 0..=12 {
+        let scale: f64 = format!("1e-{digits}").parse().ok()?;
+        let reach = f64::from(i32::MAX) * scale;
+        let offset =
+            if largest <= reach { 0.0 } else { ((min + max) / 2.0 / 1000.0).round() * 1000.0 };
+        if (min - offset).abs() > reach || (max - offset).abs() > reach {
+            break;
+        }
+        best = Some((scale, offset));
+        if values().all(|value| ((value - offset) / scale).round() * scale + offset == value) {
+            break;
+        }
+    }
+    let coarse = || {
+        let offset = f64::midpoint(min, max);
+        let scale = (max - offset) / f64::from(i32::MAX) * 1.000_001;
+        (scale.is_finite() && scale > 0.0).then_some((scale, offset))
+    };
+    best.or_else(coarse)
+}
+
+/// The records of a batch.
+pub(super) fn encode(
+    schema: &Schema,
+    grid: &Grid,
+    batch: &Batch,
+    summary: &mut Summary,
+) -> Result<Vec<u8>, ConvertError> {
+    let size = schema.record_bytes;
+    let mut records = vec![0; batch.len().saturating_mul(size)];
+    let axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+    for (row, record) in records.chunks_exact_mut(size).enumerate() {
+        for axis in 0..axes.min(3) {
+            let value = batch.positions().float(row, axis).unwrap_or(f64::NAN);
+            let Some((raw, back)) = grid.store(axis, value) else {
+                return Err(out_of_reach(grid, axis, value));
+            };
+            put(record, axis.saturating_mul(4), &raw.to_le_bytes());
+            summary.add(axis, value, back);
+        }
+        for (min, max) in summary.min.iter_mut().zip(&mut summary.max).skip(axes) {
+            (*min, *max) = (0.0, 0.0);
+        }
+    }
+    for slot in &schema.slots {
+        let Some(field) = batch.fields().get(slot.column) else { continue };
+        fill(slot, &field.column, &mut records, size)?;
+    }
+    if let Some(at) = schema.object_at {
+        let owners = owners(batch);
+        for (record, owner) in records.chunks_exact_mut(size).zip(owners) {
+            put(record, at, &owner.to_le_bytes());
+        }
+    }
+    let bits = if schema.point_format < 6 { 7 } else { 15 };
+    for record in records.chunks_exact(size) {
+        let number = record.get(14).copied().unwrap_or(0) & bits;
+        let slot = usize::from(number).checked_sub(1).and_then(|at| summary.by_return.get_mut(at));
+        if let Some(slot) = slot {
+            *slot = slot.saturating_add(1);
+        }
+    }
+    summary.count = summary.count.saturating_add(u64::try_from(batch.len()).unwrap_or(u64::MAX));
+    Ok(records)
+}
+
+impl Summary {
+    fn add(&mut self, axis: usize, value: f64, back: f64) {
+        if let Some(min) = self.min.get_mut(axis) {
+            *min = min.min(back);
+        }
+        if let Some(max) = self.max.get_mut(axis) {
+            *max = max.max(back);
+        }
+        if value != back {
+            self.moved = self.moved.saturating_add(1);
+            self.furthest = self.furthest.max((value - back).abs());
+        }
+    }
+}
+
+fn out_of_reach(grid: &Grid, axis: usize, value: f64) -> ConvertError {
+    let (scale, offset) = (grid.scales.get(axis), grid.offsets.get(axis));
+    let what = format!("{value} on axis {axis} with scale {scale:?} and offset {offset:?}");
+    let advice = "a coordinate is a finite number, 32 bits times the scale; choose another --scale";
+    ConvertError::NoType { format: "LAS", what, advice }
+}
+
+/// The object of each vertex, -1 where there is none.
+fn owners(batch: &Batch) -> Vec<i64> {
+    if let Some(owners) = batch.vertex_objects() {
+        return owners.iter().map(|owner| owner.map_or(-1, |id| id.0)).collect();
+    }
+    let parts = batch.parts().iter();
+    let mut owners: Vec<i64> =
+        parts.flat_map(|part| std::iter::repeat_n(part.object.0, part.rows.len())).collect();
+    owners.resize(batch.len(), -1);
+    owners
+}
+
+/// Puts the values of a column where they go.
+fn fill(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result<(), ConvertError> {
+    let own = &slot.field;
+    let value_bytes = usize::try_from(column.dtype().size).unwrap_or(1);
+    let width = usize::try_from(own.width).unwrap_or(1);
+    let first = slot.first.saturating_mul(value_bytes);
+    let bits = match own.form {
+        Form::Bits { shift, bits } => Some((shift, bits)),
+        Form::Plain | Form::Scaled { .. } => None,
+    };
+    if bits.is_none() && column.dtype() == own.stored {
+        for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {
+            let end = first.saturating_add(own.size());
+            put(record, own.offset, row.get(first..end).unwrap_or_default());
+        }
+        return Ok(());
+    }
+    for (row, record) in records.chunks_exact_mut(size).enumerate() {
+        for at in 0..width {
+            let value = column.value(row, slot.first.saturating_add(at));
+            let place = own.offset.saturating_add(at.saturating_mul(own.size() / width.max(1)));
+            match (bits, &value) {
+                (None, Value::Float(x)) => put_float(record, place, own.size() / width.max(1), *x),
+                _ => put_whole(slot, bits, record, place, &value)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
+fn put_float(record: &mut [u8], place: usize, size: usize, x: f64) {
+    match size {
+        4 => put(record, place, &(x as f32).to_le_bytes()),
+        _ => put(record, place, &x.to_le_bytes()),
+    }
+}
+
+fn put_whole(
+    slot: &Slot,
+    bits: Option<(u8, u8)>,
+    record: &mut [u8],
+    place: usize,
+    value: &Value,
+) -> Result<(), ConvertError> {
+    let whole = match value {
+        Value::Int(n) => i128::from(*n),
+        Value::UInt(n) => i128::from(*n),
+        Value::Bool(flag) => i128::from(*flag),
+        Value::Null | Value::Float(_) | Value::Text(_) => 0,
+    };
+    let own = &slot.field;
+    let size = own.size() / usize::try_from(own.width).unwrap_or(1).max(1);
+    let wide =
+        bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
+    let signed = own.stored.kind == zvf_metadata::DtypeKind::Int;
+    let (low, high) = if signed {
+        let half = 1_i128.checked_shl(wide.saturating_sub(1)).unwrap_or(0);
+        (-half, half.saturating_sub(1))
+    } else {
+        (0, 1_i128.checked_shl(wide).unwrap_or(0).saturating_sub(1))
+    };
+    if whole < low || whole > high {
+        return Err(refuse(format!("{whole} in {:?}, which is from {low} to {high}", own.name)));
+    }
+    let bytes = whole.to_le_bytes();
+    match bits {
+        Some((shift, _)) => {
+            let byte = bytes.first().copied().unwrap_or(0).checked_shl(shift.into()).unwrap_or(0);
+            let old = record.get(place).copied().unwrap_or(0);
+            put(record, place, &[old | byte]);
+        }
+        None => put(record, place, bytes.get(..size).unwrap_or_default()),
+    }
+    Ok(())
+}

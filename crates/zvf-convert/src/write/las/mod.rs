@@ -1,0 +1,418 @@
+//! Points to LAS and LAZ, versions 1.2 to 1.4.
+//!
+//! Attributes with the names that laspy gives the standard fields go to these, all others to extra bytes. Where
+//! the points came from a LAS file its version, format, scale, offset and records are taken; otherwise the scale
+//! is the power of ten with which coordinates stay what they are, or the finest that holds the extent. For that
+//! the first points are kept, as many as memory allows; points beyond the reach of what was chosen are refused.
+//!
+//! The header counts, so it is written last: a stream that cannot go back is collected first.
+//!
+//! COPC is the same with its points in the nodes of an octree, which takes all of them in memory.
+
+mod chunks;
+mod encode;
+mod head;
+mod octree;
+mod schema;
+
+use std::io::{Cursor, Seek as _, SeekFrom, Write};
+
+use serde_json::Value as Json;
+use zvf_model::Batch;
+
+use self::chunks::Chunks;
+use self::encode::{Grid, Summary, encode};
+use self::head::{Head, OutRecord, header_bytes};
+use self::schema::{Schema, Wanted, number, refuse};
+use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::las::record::{bytes_of, record_of};
+use crate::read::source::Numbers;
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    LasWriter::new(target, options, Form::Plain)
+}
+
+pub(crate) fn open_compressed<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    LasWriter::new(target, options, Form::Compressed)
+}
+
+pub(crate) fn open_octree<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    LasWriter::new(target, options, Form::Octree)
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Compressed,
+    Octree,
+}
+
+/// A file in the making.
+struct LasWriter<'a> {
+    target: Target<'a>,
+    collected: Option<Cursor<Vec<u8>>>, // instead of a target that cannot go back
+    base: u64,                          // where the file begins in the target
+    options: WriteOptions,
+    form: Form,
+    begun: bool,
+    state: Option<State>,
+}
+
+/// What is known once the columns are.
+struct State {
+    schema: Schema,
+    grid: Option<Grid>,
+    held: Vec<Batch>, // until the grid is known
+    held_bytes: u64,
+    summary: Summary,
+    encoding: u16,
+    vlrs: Vec<OutRecord>,
+    evlrs: Vec<OutRecord>,
+    chunks: Option<Chunks>,
+    points_at: u64,
+    losses: Vec<Loss>,
+    /// Records that wait for the octree.
+    tree: Option<Vec<u8>>,
+    octree: Option<(octree::Cube, u64, (f64, f64))>,
+}
+
+impl<'a> LasWriter<'a> {
+    fn new(
+        target: Target<'a>,
+        options: &WriteOptions,
+        form: Form,
+    ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+        let mut target = target.into_file("LAS")?;
+        let base = if target.can_seek() { target.stream_position()? } else { 0 };
+        let collected = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
+        let options = options.clone();
+        Ok(Box::new(Self { target, collected, base, options, form, begun: false, state: None }))
+    }
+
+    fn out(&mut self) -> &mut dyn SeekWrite {
+        match &mut self.collected {
+            Some(collected) => collected,
+            None => &mut self.target,
+        }
+    }
+
+    /// Writes bytes; a stream keeps at most what memory allows.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
+        if let Some(collected) = &self.collected {
+            let size = u64::try_from(collected.get_ref().len()).unwrap_or(u64::MAX);
+            if size > self.options.memory {
+                return Err(ConvertError::NoType {
+                    format: "LAS",
+                    what: format!("more than {} bytes in a stream", self.options.memory),
+                    advice: "write a file: the header counts the points",
+                });
+            }
+        }
+        Ok(self.out().write_all(bytes)?)
+    }
+
+    /// Writes what is known before the points.
+    fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
+        let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
+        let header = header_bytes(state.schema.minor);
+        let start =
+            u64::from(header).saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
+        state.points_at = start;
+        self.put(&vec![0; usize::from(header)])?;
+        self.put(&records)?;
+        if state.chunks.is_some() {
+            self.put(&(-1_i64).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was held, once the grid is known.
+    fn release(&mut self, state: &mut State) -> Result<(), ConvertError> {
+        if state.grid.is_none() {
+            let axes = state.held.first().map_or(3, |batch| batch.positions().width());
+            let fitting = Grid::fit(&state.held, usize::try_from(axes).unwrap_or(3));
+            let nowhere = || refuse("coordinates that are no numbers, or infinite".to_owned());
+            state.grid = Some(fitting.ok_or_else(nowhere)?);
+            self.write_start(state)?;
+        }
+        for batch in std::mem::take(&mut state.held) {
+            self.write_batch(state, &batch)?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, state: &mut State, batch: &Batch) -> Result<(), ConvertError> {
+        let Some(grid) = state.grid else { return Ok(()) };
+        let records = encode(&state.schema, &grid, batch, &mut state.summary)?;
+        if let Some(tree) = &mut state.tree {
+            tree.extend_from_slice(&records);
+            if u64::try_from(tree.len()).is_ok_and(|len| len > self.options.memory) {
+                return Err(ConvertError::NoType {
+                    format: "COPC",
+                    what: format!(
+                        "more than {} bytes of points, all of which it sorts",
+                        self.options.memory
+                    ),
+                    advice: "raise --memory-limit, or write LAZ",
+                });
+            }
+            return Ok(());
+        }
+        match &mut state.chunks {
+            Some(chunks) => {
+                let full = chunks.push(&records)?;
+                self.put(&full)
+            }
+            None => self.put(&records),
+        }
+    }
+
+    fn end(&mut self, state: &mut State) -> Result<(), ConvertError> {
+        self.release(state)?;
+        self.write_octree(state)?;
+        if let Some(chunks) = &mut state.chunks {
+            let (last, table) = chunks.finish()?;
+            self.put(&last)?;
+            let table_at = self.out().stream_position()?.saturating_sub(self.origin());
+            self.put(&table)?;
+            let at = self.origin().saturating_add(state.points_at);
+            self.out().seek(SeekFrom::Start(at))?;
+            self.out().write_all(&table_at.to_le_bytes())?;
+            self.out().seek(SeekFrom::End(0))?;
+        }
+        let mut evlrs = (0, 0);
+        if !state.evlrs.is_empty() {
+            evlrs.0 = self.out().stream_position()?.saturating_sub(self.origin());
+            evlrs.1 = u32::try_from(state.evlrs.len()).unwrap_or(u32::MAX);
+            for record in &state.evlrs {
+                self.put(&record.evlr())?;
+            }
+        }
+        if let Some((cube, len, times)) = state.octree {
+            let info = octree::info(cube, (evlrs.0.saturating_add(60), len), times);
+            let at = self.origin().saturating_add(429); // behind the header and the head of the first VLR
+            self.out().seek(SeekFrom::Start(at))?;
+            self.out().write_all(&info)?;
+            self.out().seek(SeekFrom::End(0))?;
+        }
+        let Some(grid) = &state.grid else { return Ok(()) };
+        let head = Head {
+            schema: &state.schema,
+            grid,
+            summary: &state.summary,
+            encoding: state.encoding,
+            compressed: self.form != Form::Plain,
+            vlrs: u32::try_from(state.vlrs.len()).unwrap_or(u32::MAX),
+            points_at: state.points_at,
+            evlrs,
+        };
+        let bytes = head.bytes();
+        let origin = self.origin();
+        self.out().seek(SeekFrom::Start(origin))?;
+        self.out().write_all(&bytes)?;
+        self.out().seek(SeekFrom::End(0))?;
+        if let Some(collected) = self.collected.take() {
+            self.target.write_all(collected.get_ref())?;
+        }
+        Ok(self.target.flush()?)
+    }
+
+    /// Writes the nodes of the octree, a chunk each, and keeps their places for the records.
+    fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
+        let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
+        let size = state.schema.record_bytes;
+        let cube = octree::Cube::around(state.summary.min, state.summary.max);
+        let mut page = Vec::new();
+        let record = |row: usize| tree.get(row * size..(row + 1) * size).unwrap_or_default();
+        for node in octree::divide(&tree, size, &grid, cube) {
+            let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
+            let Some(chunks) = &mut state.chunks else { return Ok(()) };
+            let bytes = chunks.compress(&points)?;
+            let at = self.out().stream_position()?.saturating_sub(self.origin());
+            self.put(&bytes)?;
+            page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len()));
+        }
+        let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));
+        let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
+            (min.min(time), max.max(time))
+        });
+        let times = if times.0 > times.1 { (0.0, 0.0) } else { times };
+        let len = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        state.evlrs.insert(0, OutRecord::new("copc", 1000, "EPT hierarchy", page));
+        state.octree = Some((cube, len, times));
+        Ok(())
+    }
+
+    const fn origin(&self) -> u64 {
+        if self.collected.is_some() { 0 } else { self.base }
+    }
+}
+
+impl Writer for LasWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "LAS")?;
+        let mut state = State::new(header, &self.options, self.form)?;
+        if state.grid.is_some() {
+            self.write_start(&mut state)?;
+        }
+        self.state = Some(state);
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        let Piece::Vertices(batch) = piece else { return Ok(()) };
+        let Some(mut state) = self.state.take() else { return Ok(()) };
+        if state.grid.is_some() {
+            self.write_batch(&mut state, &batch)?;
+        } else {
+            let bytes = batch.fields().iter().map(|field| field.column.bytes().len());
+            let bytes = bytes.fold(batch.positions().bytes().len(), usize::saturating_add);
+            state.held_bytes =
+                state.held_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+            state.held.push(batch);
+            if state.held_bytes > self.options.memory / 2 {
+                self.release(&mut state)?;
+            }
+        }
+        self.state = Some(state);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(mut state) = self.state.take() else {
+            return Err(refuse("a file of nothing".to_owned()));
+        };
+        self.end(&mut state)?;
+        if state.summary.moved > 0 {
+            state.losses.push(Loss::new(format!(
+                "{} coordinates move by up to {:e}: LAS stores whole numbers times {:?}",
+                state.summary.moved,
+                state.summary.furthest,
+                state.grid.map_or([0.0; 3], |grid| grid.scales)
+            )));
+        }
+        Ok(Report { vertices: state.summary.count, losses: state.losses, ..Report::default() })
+    }
+}
+
+impl State {
+    fn new(header: &Header, options: &WriteOptions, form: Form) -> Result<Self, ConvertError> {
+        let record = record_of(header);
+        let extra = &options.extra;
+        let version = |text: Option<&Json>| {
+            text.and_then(Json::as_str)?
+                .strip_prefix("1.")
+                .and_then(|minor| minor.parse::<u8>().ok())
+        };
+        let wanted = Wanted {
+            point_format: number(extra.get("las.point_format"))
+                .or_else(|| number(record.and_then(|record| record.get("point_format")))),
+            minor: version(extra.get("las.version"))
+                .or_else(|| version(record.and_then(|record| record.get("version")))),
+            compressed: form != Form::Plain,
+            octree: form == Form::Octree,
+        };
+        let schema = Schema::new(header, wanted)?;
+        let chunks = (form != Form::Plain)
+            .then(|| Chunks::new(&schema, form == Form::Octree))
+            .transpose()?;
+        let (mut vlrs, mut evlrs, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        if form == Form::Octree {
+            vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
+        }
+        for kept in record
+            .and_then(|record| record.get("vlrs"))
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let (out, extended) = kept_record(kept);
+            if extended && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
+        }
+        let mut encoding = record
+            .and_then(|record| record.get("global_encoding"))
+            .and_then(Json::as_u64)
+            .and_then(|bits| u16::try_from(bits).ok())
+            .unwrap_or(u16::from(schema.point_format > 5) << 4);
+        let has_crs = vlrs.iter().chain(&evlrs).any(|one| one.user == "LASF_Projection");
+        if let Some(crs) = header.crs.as_ref().filter(|_| !has_crs) {
+            match crs
+                .as_str()
+                .filter(|text| text.contains('[') && text.len() < usize::from(u16::MAX))
+            {
+                Some(wkt) => {
+                    let data = [wkt.as_bytes(), &[0]].concat();
+                    vlrs.push(OutRecord::new("LASF_Projection", 2112, "WKT", data));
+                    encoding |= 16;
+                }
+                None => losses.push(Loss::new("the CRS is not stated: LAS has it as WKT")),
+            }
+        }
+        if !schema.extra.is_empty() {
+            vlrs.push(OutRecord::new("LASF_Spec", 4, "Extra Bytes Record", schema.extra.clone()));
+        }
+        if let Some(chunks) = &chunks {
+            vlrs.push(OutRecord::new(
+                "laszip encoded",
+                22204,
+                "https://laszip.org",
+                chunks.record()?,
+            ));
+        }
+        Ok(Self {
+            grid: given_grid(extra.get("las.scale"), record),
+            schema,
+            held: Vec::new(),
+            held_bytes: 0,
+            summary: Summary::new(),
+            encoding,
+            vlrs,
+            evlrs,
+            chunks,
+            points_at: 0,
+            losses,
+            tree: (form == Form::Octree).then(Vec::new),
+            octree: None,
+        })
+    }
+}
+
+/// A record that a reader kept, and whether it was behind the points.
+fn kept_record(kept: &Json) -> (OutRecord, bool) {
+    let text = |name: &str| kept.get(name).and_then(Json::as_str).unwrap_or_default();
+    let id = kept.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
+    let extended = kept.get("extended").and_then(Json::as_bool).unwrap_or(false);
+    let data = bytes_of(text("hex"));
+    let extended = extended || data.len() > usize::from(u16::MAX);
+    (OutRecord::new(text("user_id"), id.unwrap_or(0), text("description"), data), extended)
+}
+
+/// The grid that was asked for, or that of the file that the points came from.
+fn given_grid(scale: Option<&Json>, record: Option<&Json>) -> Option<Grid> {
+    let three = |value: Option<&Json>| {
+        let values: Option<Vec<f64>> = value?.as_array()?.iter().map(Json::as_f64).collect();
+        <[f64; 3]>::try_from(values?).ok()
+    };
+    let offsets = three(record.and_then(|record| record.get("offsets")));
+    let scales = match scale {
+        Some(scale) => scale.as_f64().map(|scale| [scale; 3]).or_else(|| three(Some(scale)))?,
+        None => three(record.and_then(|record| record.get("scales")))?,
+    };
+    let good = scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
+    good.then(|| Grid { scales, offsets: offsets.unwrap_or([0.0; 3]) })
+}
+
+#[cfg(test)]
+mod tests;

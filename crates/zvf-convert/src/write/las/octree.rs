@@ -1,0 +1,142 @@
+//! Points to the nodes of an octree: COPC.
+//!
+//! A node has a grid of 128 places a side; of the points in one place the first stays, the others go down, so that
+//! each level is an even sample. A node of few points keeps them all. Points of one place end at the deepest level.
+//! All points are in memory; `las.memory` is that of the writer.
+
+use super::encode::Grid;
+use super::schema::put;
+use crate::read::source::Numbers;
+
+/// Points of a cell of the octree.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) key: [i32; 4], // level, x, y, z
+    /// Records, in the order in which they came.
+    pub(super) rows: Vec<usize>,
+}
+
+/// The cube that all cells divide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cube {
+    pub(super) corner: [f64; 3],
+    pub(super) side: f64,
+}
+
+impl Cube {
+    /// The cube around these bounds.
+    pub(super) fn around(min: [f64; 3], max: [f64; 3]) -> Self {
+        if min.iter().zip(&max).any(|(min, max)| min > max) {
+            return Self { corner: [0.0; 3], side: 1.0 };
+        }
+        let side = min.iter().zip(&max).map(|(min, max)| max - min).fold(0.0, f64::max);
+        let side = if side > 0.0 { side * 1.000_001 } else { 1.0 };
+        Self { corner: min, side }
+    }
+
+    fn cell(&self, position: [f64; 3], cells: f64) -> [i32; 3] {
+        let mut cell = [0; 3];
+        for ((to, x), low) in cell.iter_mut().zip(position).zip(self.corner) {
+            *to = truncate(((x - low) / self.side * cells).clamp(0.0, cells - 1.0));
+        }
+        cell
+    }
+
+    pub(super) fn spacing(&self) -> f64 {
+        self.side / PLACES
+    }
+}
+
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "clamped to the cells")]
+fn truncate(x: f64) -> i32 {
+    x as i32
+}
+
+/// The position of a record.
+fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
+    let mut position = [0.0; 3];
+    for (axis, ((to, scale), offset)) in
+        position.iter_mut().zip(grid.scales).zip(grid.offsets).enumerate()
+    {
+        *to = f64::from(Numbers(record).i32(axis * 4)) * scale + offset;
+    }
+    position
+}
+
+/// All nodes with points, from the root down, level by level.
+pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Vec<Node> {
+    let count = records.len().checked_div(size).unwrap_or(0);
+    let record = |row: usize| records.get(row * size..(row + 1) * size).unwrap_or_default();
+    let mut open = vec![Node { key: [0; 4], rows: (0..count).collect() }];
+    let mut done = Vec::new();
+    while let Some(mut node) = open.pop() {
+        let level = node.key[0];
+        if node.rows.len() <= LEAF_POINTS || level >= MAX_LEVEL {
+            if !node.rows.is_empty() {
+                done.push(node);
+            }
+            continue;
+        }
+        let cells = 2_f64.powi(level);
+        let mut taken = std::collections::HashSet::new();
+        let mut down: [Vec<usize>; 8] = Default::default();
+        node.rows.retain(|row| {
+            let at = position(record(*row), grid);
+            if taken.insert(cube.cell(at, cells * PLACES)) {
+                return true;
+            }
+            let child = cube.cell(at, cells * 2.0);
+            let index = child
+                .iter()
+                .enumerate()
+                .fold(0, |index, (axis, cell)| index | usize::from(cell & 1 == 1) << axis);
+            if let Some(child) = down.get_mut(index) {
+                child.push(*row);
+            }
+            false
+        });
+        let [_, x, y, z] = node.key;
+        for (index, rows) in (0..8).zip(down) {
+            let half = |cell: i32, axis: i32| cell * 2 + (index >> axis & 1);
+            let key = [level + 1, half(x, 0), half(y, 1), half(z, 2)];
+            if !rows.is_empty() {
+                open.push(Node { key, rows });
+            }
+        }
+        done.push(node);
+    }
+    done.sort_by_key(|node| node.key);
+    done
+}
+
+/// The record of COPC, once places are known.
+pub(super) fn info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Vec<u8> {
+    let mut raw = vec![0; 160];
+    let half = cube.side / 2.0;
+    for (at, low) in (0..).step_by(8).zip(cube.corner) {
+        put(&mut raw, at, &(low + half).to_le_bytes());
+    }
+    put(&mut raw, 24, &half.to_le_bytes());
+    put(&mut raw, 32, &cube.spacing().to_le_bytes());
+    put(&mut raw, 40, &root.0.to_le_bytes());
+    put(&mut raw, 48, &root.1.to_le_bytes());
+    put(&mut raw, 56, &times.0.to_le_bytes());
+    put(&mut raw, 64, &times.1.to_le_bytes());
+    raw
+}
+
+/// An entry of a page.
+pub(super) fn entry(key: [i32; 4], at: u64, bytes: usize, points: usize) -> Vec<u8> {
+    let mut raw: Vec<u8> = key.iter().flat_map(|n| n.to_le_bytes()).collect();
+    raw.extend_from_slice(&at.to_le_bytes());
+    let small = |n: usize| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
+    raw.extend_from_slice(&small(bytes));
+    raw.extend_from_slice(&small(points));
+    raw
+}
+
+/// Places along a side of a node.
+const PLACES: f64 = 128.0;
+/// Points that a node keeps without a sample of them.
+const LEAF_POINTS: usize = 50_000;
+const MAX_LEVEL: i32 = 16;

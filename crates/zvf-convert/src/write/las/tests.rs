@@ -1,0 +1,172 @@
+//! Points written and read again.
+
+use zvf_metadata::Dtype;
+use zvf_model::{Batch, Column, Field, Kind, ObjectId};
+
+use crate::read::{Header, Input, Piece, ReadOptions, open};
+use crate::write::{self, Target, WriteOptions};
+use crate::{ConvertError, Format};
+
+fn folder() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/las")
+}
+
+/// Positions and columns of all points, sorted where a tree reorders them.
+fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
+    let reader = open(input, None, &ReadOptions::default()).unwrap();
+    let header = reader.header().clone();
+    let mut rows = Vec::new();
+    for piece in reader {
+        let Piece::Vertices(batch) = piece.unwrap() else { panic!() };
+        for row in 0..batch.len() {
+            let mut bytes = batch.positions().row(row).to_vec();
+            batch.fields().iter().for_each(|field| bytes.extend_from_slice(field.column.row(row)));
+            rows.push(bytes);
+        }
+    }
+    (header, rows)
+}
+
+fn converted(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
+    let reader = open(input, None, &ReadOptions::default())?;
+    let mut file = std::io::Cursor::new(Vec::new());
+    let writer = write::open(format, Target::file(&mut file), &WriteOptions::default())?;
+    write::copy(reader, writer)?;
+    Ok(file.into_inner())
+}
+
+#[test]
+fn files_of_others_survive_the_way_there_and_back() {
+    for name in [
+        "f0.las",
+        "f1.las",
+        "f2.las",
+        "f3.laz",
+        "f4.las",
+        "f5.las",
+        "f6.laz",
+        "f7.las",
+        "f8.laz",
+        "f9.las",
+        "f10.laz",
+        "extra3.las",
+        "extra7.laz",
+        "vlrs.las",
+        "undocumented.las",
+        "one.las",
+        "empty.las",
+        "chunks.laz",
+    ] {
+        let path = folder().join(name);
+        let (header, wanted) = rows(Input::path(&path));
+        for format in [Format::Las, Format::Laz] {
+            let bytes = converted(Input::path(&path), format).unwrap();
+            let (read, found) = rows(Input::reader(std::io::Cursor::new(bytes)));
+            assert_eq!(found.len(), wanted.len(), "{name} as {format}");
+            let names = |header: &Header| {
+                header
+                    .fields
+                    .iter()
+                    .map(|field| (field.name.to_string(), field.column.width()))
+                    .collect::<Vec<_>>()
+            };
+            if names(&read) == names(&header) {
+                assert!(found == wanted, "{name} as {format}");
+            } else {
+                // Formats 4 and 5 become 9 and 10; many values of one name become several names.
+                assert!(
+                    ["f4.las", "f5.las", "undocumented.las"].contains(&name),
+                    "{name} as {format}"
+                );
+            }
+            assert_eq!(read.crs, header.crs);
+        }
+    }
+}
+
+#[test]
+fn an_octree_has_the_same_points() {
+    for name in ["chunks.laz", "f6.laz", "extra7.las", "empty.laz"] {
+        let path = folder().join(name);
+        let bytes = converted(Input::path(&path), Format::Copc).unwrap();
+        assert_eq!(Format::from_bytes(&bytes), Some(Format::Copc));
+        let (_, mut wanted) = rows(Input::path(&path));
+        let (_, mut found) = rows(Input::reader(std::io::Cursor::new(bytes)));
+        wanted.sort();
+        found.sort();
+        assert!(found == wanted, "{name}");
+    }
+}
+
+fn cloud(points: &[[f64; 3]]) -> Batch {
+    let bytes: Vec<u8> = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    Batch::new(
+        Kind::PointCloud,
+        Column::new(Dtype::parse("float64").unwrap(), 3, bytes.into()).unwrap(),
+    )
+}
+
+fn written(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>), ConvertError> {
+    let empty = |field: &Field| field.with_column(field.column.slice(0..0));
+    let header = Header {
+        fields: batch.fields().iter().map(empty).collect(),
+        objects: batch.vertex_objects().is_some(),
+        ..Header::new(
+            batch.kind(),
+            ["x", "y", "z"].map(str::to_owned).to_vec(),
+            batch.positions().slice(0..0),
+        )
+    };
+    let mut out = Vec::new();
+    let mut writer = write::open(Format::Las, Target::stream(&mut out), options)?;
+    writer.begin(&header)?;
+    writer.write(Piece::Vertices(batch.clone()))?;
+    let report = writer.finish()?;
+    Ok((out, report.losses.iter().map(ToString::to_string).collect()))
+}
+
+#[test]
+fn the_scale_keeps_decimals() {
+    let points = [[0.1, -2.25, 1000.001], [123.456, 7.0, 0.0]];
+    let (bytes, losses) = written(&cloud(&points), &WriteOptions::default()).unwrap();
+    let (_, rows) = rows(Input::reader(std::io::Cursor::new(bytes)));
+    for (row, point) in rows.iter().zip(points) {
+        assert_eq!(row[..24], *point.map(f64::to_le_bytes).concat());
+    }
+    assert!(losses.is_empty(), "{losses:?}");
+    let (_, losses) =
+        written(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
+    assert!(losses[0].starts_with("1 coordinates move by up to "), "{losses:?}");
+}
+
+#[test]
+fn what_a_point_cannot_hold_is_refused() {
+    let error = written(&cloud(&[[f64::NAN, 0.0, 0.0]]), &WriteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("LAS cannot hold"), "{error}");
+    let mut options = WriteOptions::default();
+    options.extra.insert("las.scale".into(), 0.001.into());
+    let error = written(&cloud(&[[1e9, 0.0, 0.0]]), &options).unwrap_err().to_string();
+    assert!(error.contains("1000000000 on axis 0 with scale Some(0.001)"), "{error}");
+    let column = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![16].into()).unwrap();
+    let batch = cloud(&[[0.0; 3]]).with_field(Field::new("return_number", column)).unwrap();
+    let error = written(&batch, &WriteOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("16 in \"return_number\", which is from 0 to 15"), "{error}");
+}
+
+#[test]
+fn objects_and_any_columns_are_extra_bytes() {
+    let ids = Column::new(Dtype::parse("uint16").unwrap(), 2, vec![1, 0, 2, 0, 3, 0, 4, 0].into())
+        .unwrap();
+    let batch = cloud(&[[0.0; 3], [1.0; 3]])
+        .with_field(Field::new("pair of numbers", ids.clone()))
+        .unwrap()
+        .with_vertex_objects(vec![Some(ObjectId(1 << 40)), None])
+        .unwrap();
+    let (bytes, _) = written(&batch, &WriteOptions::default()).unwrap();
+    let reader =
+        open(Input::reader(std::io::Cursor::new(bytes)), None, &ReadOptions::default()).unwrap();
+    let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
+    let [Piece::Vertices(read)] = &pieces[..] else { panic!() };
+    assert_eq!(read.field("pair of numbers").unwrap().column, ids);
+    assert_eq!(read.vertex_objects(), batch.vertex_objects());
+}

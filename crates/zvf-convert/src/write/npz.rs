@@ -1,0 +1,156 @@
+//! npz: an archive of one array of NumPy for each column.
+//!
+//! ```text
+//! positions.npy           (n, D)
+//! NAME.npy                (n,) or (n, W), each attribute as stored: codes, where there are categories
+//! object.npy              (n,) int64, -1 for none
+//! edges.npy, faces.npy    (m, L) int64
+//! ```
+//!
+//! Members are stored without a date, in the order of the columns. [`numpy.load`] opens it, and the reader of this
+//! crate takes each column for what it was.
+//!
+//! [`numpy.load`]: https://numpy.org/doc/stable/reference/generated/numpy.load.html
+
+use std::io::Write as _;
+
+use zvf_metadata::Dtype;
+use zvf_model::Column;
+
+use super::npy::code;
+use super::spool::Spool;
+use super::zip::ZipWriter;
+use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let zip = ZipWriter::new(target.into_file("npz")?);
+    Ok(Box::new(NpzWriter { zip, memory: options.memory, begun: false, collected: None }))
+}
+
+struct NpzWriter<'a> {
+    zip: ZipWriter<Target<'a>>,
+    memory: u64,
+    begun: bool,
+    collected: Option<Collected>,
+}
+
+impl Writer for NpzWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "npz")?;
+        self.collected = Some(Collected::new(header, self.memory, "npz"));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let batch = collected.take_batch()?;
+        let mut report = Report { vertices: batch.len() as u64, ..Report::default() };
+        self.member("positions", batch.positions(), true)?;
+        for field in batch.fields() {
+            if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
+                let what = format!("the name {:?}", field.name);
+                let advice = "leave it out with --attributes";
+                return Err(ConvertError::NoType { format: "npz", what, advice });
+            }
+            self.member(&field.name, &field.column, field.column.width() > 1)?;
+        }
+        let mut owners: Vec<i64> = vec![-1; batch.len()];
+        for part in batch.parts().iter() {
+            owners[part.rows].fill(part.object.0);
+        }
+        for (owner, object) in owners.iter_mut().zip(batch.vertex_objects().unwrap_or_default()) {
+            *owner = object.map_or(-1, |object| object.0);
+        }
+        if collected.header.objects {
+            self.numbers("object", 1, owners.into_iter())?;
+        }
+        if let Some(elements) = batch.elements() {
+            report.elements = elements.len() as u64;
+            let name = if elements.width() == 2 { "edges" } else { "faces" };
+            let rows = elements.rows().iter().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
+            self.numbers(name, elements.width(), rows)?;
+        }
+        self.zip.finish()?;
+        Ok(report)
+    }
+}
+
+impl NpzWriter<'_> {
+    fn numbers(
+        &mut self,
+        name: &str,
+        width: usize,
+        numbers: impl Iterator<Item = i64>,
+    ) -> Result<(), ConvertError> {
+        let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
+        let rows = bytes.len() / 8 / width.max(1);
+        let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
+        self.array(name, Dtype::INT64, &shape, &bytes)
+    }
+
+    fn member(&mut self, name: &str, column: &Column, is_wide: bool) -> Result<(), ConvertError> {
+        let (rows, width) = (column.len(), column.width());
+        let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
+        self.array(name, column.dtype(), &shape, column.bytes())
+    }
+
+    fn array(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &str,
+        bytes: &[u8],
+    ) -> Result<(), ConvertError> {
+        let descr = code(dtype);
+        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        let len = (PREAMBLE + text.len() + 1).next_multiple_of(ALIGNMENT);
+        let mut content = Spool::new(usize::MAX, None);
+        content.write_all(b"\x93NUMPY\x01\x00")?;
+        content.write_all(&u16::try_from(len - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes())?;
+        content.write_all(format!("{text:<0$}\n", len - PREAMBLE - 1).as_bytes())?;
+        content.write_all(bytes)?;
+        Ok(self.zip.write(&format!("{name}.npy"), &mut content)?)
+    }
+}
+
+const PREAMBLE: usize = 10;
+const ALIGNMENT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{self, Input, ReadOptions};
+    use crate::write::Target;
+    use crate::write::{self, WriteOptions};
+
+    #[test]
+    fn a_mesh_comes_back() {
+        let text: &[u8] =
+            b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
+            property uchar q\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
+            0 1 7\n2 3 8\n4 5 9\n3 2 1 0\n";
+        let reader = read::open(Input::reader(text), None, &ReadOptions::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mesh.npz");
+        let target = Target::file(std::fs::File::create(&path).unwrap());
+        let writer = write::open(Format::Npz, target, &WriteOptions::default()).unwrap();
+        let report = write::copy(reader, writer).unwrap();
+        assert_eq!((report.vertices, report.elements), (3, 1));
+        let again = read::open(Input::path(&path), None, &ReadOptions::default()).unwrap();
+        assert_eq!(again.header().fields[0].name.as_ref(), "q");
+        let pieces: Vec<read::Piece> = again.collect::<Result<_, _>>().unwrap();
+        let read::Piece::Vertices(batch) = &pieces[0] else { panic!() };
+        assert_eq!(batch.positions().float(2, 1), Some(5.0));
+        let read::Piece::Elements { rows, .. } = &pieces[1] else { panic!() };
+        assert_eq!(rows.as_slice::<i64>(), Some(&[2, 1, 0][..]));
+    }
+}

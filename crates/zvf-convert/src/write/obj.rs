@@ -1,0 +1,90 @@
+//! OBJ: vertices, then faces or lines, counted from 1.
+//!
+//! Numbers are the shortest text that is read as the same. An attribute `color` of three values goes behind the
+//! coordinates. Elements of an object stand behind `o object_ID`; chains are `l` lines.
+
+use std::io::Write;
+
+use zvf_model::{Elements, ObjectId};
+
+use super::whole::{Whole, coordinate, number};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target.into_file("OBJ")?, options, "OBJ", encode))
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let positions = whole.batch.positions();
+    let colour = whole.batch.field("color").filter(|field| field.column.width() == 3);
+    for row in 0..whole.batch.len() {
+        out.write_all(b"v")?;
+        for axis in 0..3 {
+            write!(out, " {}", coordinate(positions, row, axis))?;
+        }
+        if let Some(colour) = colour {
+            for c in 0..3 {
+                write!(out, " {}", coordinate(&colour.column, row, c))?;
+            }
+        }
+        out.write_all(b"\n")?;
+    }
+    let owners = whole.owners();
+    let mut last = None;
+    let mut begin = |owner: Option<ObjectId>, out: &mut Target<'_>| -> Result<(), ConvertError> {
+        if owner != last
+            && let Some(id) = owner
+        {
+            writeln!(out, "o object_{}", id.0)?;
+        }
+        last = owner;
+        Ok(())
+    };
+    for element in whole.batch.elements().into_iter().flat_map(Elements::iter) {
+        let first = element.first().copied().unwrap_or(0);
+        begin(owners.as_ref().and_then(|owners| owners.get(first).copied().flatten()), out)?;
+        let word = if element.len() == 2 { "l" } else { "f" };
+        write_element(word, element.iter().copied(), out)?;
+    }
+    if whole.header.kind.is_chain() {
+        for part in whole.batch.parts().iter().filter(|part| part.rows.len() > 1) {
+            begin(Some(part.object), out)?;
+            write_element("l", part.rows, out)?;
+        }
+    }
+    Ok(losses(whole))
+}
+
+fn losses(whole: &Whole) -> Vec<Loss> {
+    let lonely = whole.batch.parts().iter().filter(|part| part.rows.len() < 2).count();
+    let mut losses = Vec::new();
+    if whole.header.kind.is_chain() && lonely > 0 {
+        losses.push(Loss::new(format!("{lonely} lines of fewer than two vertices are dropped")));
+    }
+    let wrong = (0..whole.batch.len()).flat_map(|row| whole.point(row)).find(|x| !x.is_finite());
+    if let Some(x) = wrong {
+        losses.push(Loss::new(format!("a coordinate {} is written as it is", number(x))));
+    }
+    losses
+}
+
+fn write_element(
+    word: &str,
+    rows: impl Iterator<Item = usize>,
+    out: &mut dyn Write,
+) -> Result<(), ConvertError> {
+    out.write_all(word.as_bytes())?;
+    for row in rows {
+        write!(out, " {}", row + 1)?;
+    }
+    out.write_all(b"\n")?;
+    Ok(())
+}

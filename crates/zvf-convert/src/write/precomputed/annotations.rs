@@ -1,0 +1,373 @@
+//! Annotations: points, lines and polylines with all their indexes.
+//!
+//! The grid halves its longest side until no cell holds more than [`MAX_PER_CELL`]; a point is in one cell, what
+//! spans several is in each that its box meets. Cells are in the order of a hash of the id, which is random to a
+//! viewer and the same every time.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+use zvf_model::{Field, Kind, Value};
+
+use super::{Folder, Loss, Objects, property_type, push_value};
+use crate::ConvertError;
+
+pub(super) fn write(
+    folder: &Folder,
+    objects: &mut Objects,
+    losses: &mut Vec<Loss>,
+) -> Result<(), ConvertError> {
+    let extra = Extra::find(objects);
+    let kind = match objects.header.kind {
+        Kind::PointCloud => match &extra {
+            Some(extra) if extra.is_box => "AXIS_ALIGNED_BOUNDING_BOX",
+            Some(_) => "ELLIPSOID",
+            None => "POINT",
+        },
+        Kind::Line => "LINE",
+        _ => "POLYLINE",
+    };
+    check_lengths(objects)?;
+    let left = extra.as_ref().map(|extra| extra.field);
+    let properties = Property::all(&objects.fields, left);
+    let related = relationships(objects, losses);
+    let mut records = BTreeMap::new();
+    for (id, rows) in objects.rows.clone() {
+        let mut record = Vec::new();
+        if kind == "POLYLINE" {
+            record.extend_from_slice(&u32::try_from(rows.len()).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        for row in &rows {
+            objects.position(*row, &mut record);
+        }
+        if let Some(extra) = &extra {
+            extra.push(objects, id, &mut record);
+        }
+        let said = objects.said.get(&id).copied();
+        for property in &properties {
+            let field = &objects.fields[property.field];
+            for at in property.values.clone() {
+                match said {
+                    Some(row) => push_value(field, row, at, &mut objects.lengths, &mut record),
+                    None => record.extend(std::iter::repeat_n(0, property.size)),
+                }
+            }
+        }
+        record.resize(record.len().next_multiple_of(4), 0);
+        let mut single = record.clone();
+        for ids in related.values().map(|of| of.get(&id).map_or(&[][..], Vec::as_slice)) {
+            single.extend_from_slice(&u32::try_from(ids.len()).unwrap_or(u32::MAX).to_le_bytes());
+            single.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        }
+        folder.write(&format!("by_id/{id}"), &single)?;
+        records.insert(id, record);
+    }
+    let mut said_relationships = Vec::new();
+    for (number, (name, of)) in related.iter().enumerate() {
+        let key = format!("rel_{number}");
+        let mut by_related: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (id, ids) in of {
+            for related in ids {
+                by_related.entry(*related).or_default().push(*id);
+            }
+        }
+        for (related, ids) in by_related {
+            folder.write(&format!("{key}/{related}"), &list(&ids, &records))?;
+        }
+        said_relationships.push(json!({"id": name, "key": key}));
+    }
+    let grid = Grid::new(objects, extra.as_ref());
+    let limit = grid.write(folder, &records)?;
+    let mut dimensions = Map::new();
+    for (axis, name) in objects.header.axes.iter().enumerate() {
+        let is_length = objects.lengths.is_known();
+        let unit = objects.header.units.get(axis).and_then(Option::as_deref);
+        let said = match unit {
+            Some("second") => json!([1, "s"]),
+            _ if is_length => json!([1e-9, "m"]),
+            _ => json!([1, ""]),
+        };
+        dimensions.insert(name.clone(), said);
+    }
+    let info = json!({
+        "@type": "neuroglancer_annotations_v1",
+        "dimensions": dimensions,
+        "lower_bound": grid.low,
+        "upper_bound": grid.high,
+        "annotation_type": kind,
+        "properties": properties.iter().map(|p| p.describe(&objects.fields)).collect::<Vec<_>>(),
+        "relationships": said_relationships,
+        "by_id": {"key": "by_id"},
+        "spatial": [{
+            "key": "spatial0",
+            "grid_shape": grid.shape,
+            "chunk_size": grid.chunk,
+            "limit": limit,
+        }],
+    });
+    folder.write_json("info", &info)
+}
+
+/// Points have one vertex and lines two.
+fn check_lengths(objects: &Objects) -> Result<(), ConvertError> {
+    let wanted = match objects.header.kind {
+        Kind::PointCloud => 1,
+        Kind::Line => 2,
+        _ => return Ok(()),
+    };
+    match objects.rows.iter().find(|(_, rows)| rows.len() != wanted) {
+        None => Ok(()),
+        Some((id, rows)) => {
+            let what = format!("an annotation of {} vertices, object {id}", rows.len());
+            let advice = "an annotation is a point or a line: leave objects out, or write polylines";
+            Err(ConvertError::NoType { format: "precomputed", what, advice })
+        }
+    }
+}
+
+/// The attribute that makes a point a box (its other corner) or an ellipsoid (its radii).
+struct Extra {
+    field: usize,
+    is_box: bool,
+}
+
+impl Extra {
+    fn find(objects: &Objects) -> Option<Self> {
+        if objects.header.kind != Kind::PointCloud {
+            return None;
+        }
+        let axes = objects.header.axes.len();
+        let named = objects.fields.iter().position(|field| {
+            let is_named = matches!(&*field.name, "upper_corner" | "radii");
+            is_named && field.column.width() as usize == axes
+        });
+        named.map(|field| Self { field, is_box: &*objects.fields[field].name == "upper_corner" })
+    }
+
+    /// A number of it as it is stored.
+    fn stored(&self, objects: &Objects, id: u64, axis: usize) -> f64 {
+        let row = objects.said.get(&id).copied().unwrap_or(usize::MAX);
+        objects.lengths.stored(&objects.fields[self.field].column, row, axis)
+    }
+
+    fn push(&self, objects: &mut Objects, id: u64, to: &mut Vec<u8>) {
+        for axis in 0..objects.header.axes.len() {
+            let x = self.stored(objects, id, axis);
+            to.extend_from_slice(&objects.lengths.narrow(x).to_le_bytes());
+        }
+    }
+
+    /// Makes the box of an annotation as large as that is.
+    fn grow(&self, objects: &Objects, id: u64, own: &mut [Vec<f64>; 2]) {
+        for axis in 0..objects.header.axes.len() {
+            let x = self.stored(objects, id, axis);
+            let [low, high] = own;
+            if self.is_box {
+                (low[axis], high[axis]) = (low[axis].min(x), high[axis].max(x));
+            } else {
+                (low[axis], high[axis]) = (low[axis] - x.abs(), high[axis] + x.abs());
+            }
+        }
+    }
+}
+
+/// A property, and the values of a column that it has.
+struct Property {
+    field: usize,
+    values: std::ops::Range<usize>,
+    name: String,
+    kind: &'static str,
+    size: usize, // of one value
+}
+
+impl Property {
+    /// Those of all columns, the widest first.
+    fn all(fields: &[Field], left: Option<usize>) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (number, field) in fields.iter().enumerate() {
+            if left == Some(number) {
+                continue;
+            }
+            let (kind, width) = (property_type(&field.column), field.column.width() as usize);
+            let size = match kind {
+                "uint8" | "int8" => 1,
+                "uint16" | "int16" => 2,
+                _ => 4,
+            };
+            let colour = match (kind, width) {
+                ("uint8", 3) => Some("rgb"),
+                ("uint8", 4) => Some("rgba"),
+                _ => None,
+            };
+            let name = field.name.to_string();
+            if let Some(kind) = colour {
+                all.push(Self { field: number, values: 0..width, name, kind, size });
+                continue;
+            }
+            for at in 0..width {
+                let name = if width == 1 { name.clone() } else { format!("{name}_{at}") };
+                all.push(Self { field: number, values: at..at + 1, name, kind, size });
+            }
+        }
+        all.sort_by_key(|property| std::cmp::Reverse(property.size));
+        all
+    }
+
+    fn describe(&self, fields: &[Field]) -> Json {
+        let mut said = json!({"id": self.name, "type": self.kind});
+        if let Some(categories) = &fields[self.field].categories {
+            let labels = categories.values().iter().map(Value::to_string);
+            said["enum_labels"] = labels.collect::<Vec<_>>().into();
+            said["enum_values"] = (0..categories.values().len()).collect::<Vec<_>>().into();
+        }
+        said
+    }
+}
+
+type Related = BTreeMap<u64, Vec<u64>>;
+
+/// Groups whose names are a relationship and an id, by the relationship.
+fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, Related> {
+    let mut all: BTreeMap<String, Related> = BTreeMap::new();
+    let said = super::known_info(&objects.header).and_then(|info| info.get("relationships"));
+    for name in said.and_then(Json::as_array).into_iter().flatten() {
+        if let Some(name) = name.get("id").and_then(Json::as_str) {
+            all.entry(name.to_owned()).or_default();
+        }
+    }
+    let mut lost = 0_u64;
+    for group in &objects.groups {
+        let name = group.name.as_deref().unwrap_or_default();
+        let parsed = name.rsplit_once(':').and_then(|(name, id)| Some((name, id.parse::<u64>().ok()?)));
+        let Some((name, related)) = parsed else {
+            lost += 1;
+            continue;
+        };
+        let of = all.entry(name.to_owned()).or_default();
+        for id in group.members.iter().filter_map(|object| objects.ids.get(object)) {
+            of.entry(*id).or_default().push(related);
+        }
+    }
+    if lost > 0 {
+        losses.push(Loss::new(format!("{lost} groups are dropped: they are no relationship with an id")));
+    }
+    all
+}
+
+/// Records one after another, and then their ids.
+fn list(ids: &[u64], records: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
+    let mut bytes = (ids.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(ids.iter().filter_map(|id| records.get(id)).flatten());
+    bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+    bytes
+}
+
+/// The cells of the spatial index.
+struct Grid {
+    low: Vec<f64>,
+    high: Vec<f64>,
+    shape: Vec<u64>,
+    chunk: Vec<f64>,
+    boxes: BTreeMap<u64, [Vec<f64>; 2]>,
+}
+
+impl Grid {
+    fn new(objects: &Objects, extra: Option<&Extra>) -> Self {
+        let axes = objects.header.axes.len();
+        let (mut low, mut high) = (vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]);
+        let mut boxes = BTreeMap::new();
+        for (id, rows) in &objects.rows {
+            let mut own = [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
+            for row in rows {
+                for axis in 0..axes {
+                    let x = objects.lengths.stored(objects.batch.positions(), *row, axis);
+                    own[0][axis] = own[0][axis].min(x);
+                    own[1][axis] = own[1][axis].max(x);
+                    low[axis] = low[axis].min(x);
+                    high[axis] = high[axis].max(x);
+                }
+            }
+            if let Some(extra) = extra {
+                extra.grow(objects, *id, &mut own);
+                for axis in 0..axes {
+                    low[axis] = low[axis].min(own[0][axis]);
+                    high[axis] = high[axis].max(own[1][axis]);
+                }
+            }
+            boxes.insert(*id, own);
+        }
+        for (low, high) in low.iter_mut().zip(&mut high) {
+            if !low.is_finite() || !high.is_finite() {
+                (*low, *high) = (0.0, 1.0);
+            }
+            // The upper bound is exclusive.
+            *high += ((*high - *low) * 1e-6).max(high.abs() * 1e-6).max(1e-3);
+        }
+        let mut grid = Self { shape: vec![1; axes], chunk: Vec::new(), low, high, boxes };
+        grid.divide();
+        while grid.largest() > MAX_PER_CELL && grid.shape.iter().product::<u64>() < MAX_CELLS {
+            let longest = (0..axes).max_by(|a, b| grid.chunk[*a].total_cmp(&grid.chunk[*b]));
+            grid.shape[longest.unwrap_or(0)] *= 2;
+            grid.divide();
+        }
+        grid
+    }
+
+    fn divide(&mut self) {
+        let sizes = self.low.iter().zip(&self.high).zip(&self.shape);
+        self.chunk = sizes.map(|((low, high), cells)| (high - low) / *cells as f64).collect();
+    }
+
+    /// The annotations of each cell.
+    fn cells(&self) -> BTreeMap<Vec<u64>, Vec<u64>> {
+        let mut cells: BTreeMap<Vec<u64>, Vec<u64>> = BTreeMap::new();
+        for (id, [low, high]) in &self.boxes {
+            let place = |x: f64, axis: usize| {
+                let cell = ((x - self.low[axis]) / self.chunk[axis]).floor().max(0.0);
+                (cell as u64).min(self.shape[axis] - 1)
+            };
+            let mut open = vec![Vec::new()];
+            for axis in 0..self.shape.len() {
+                let range = place(low[axis], axis)..=place(high[axis], axis);
+                open = open
+                    .into_iter()
+                    .flat_map(|cell: Vec<u64>| {
+                        range.clone().map(move |at| [cell.as_slice(), &[at]].concat())
+                    })
+                    .collect();
+            }
+            for cell in open {
+                cells.entry(cell).or_default().push(*id);
+            }
+        }
+        cells
+    }
+
+    fn largest(&self) -> usize {
+        self.cells().values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// Writes all cells; how many annotations the largest has.
+    fn write(&self, folder: &Folder, records: &BTreeMap<u64, Vec<u8>>) -> Result<usize, ConvertError> {
+        let mut limit = 1;
+        for (cell, mut ids) in self.cells() {
+            limit = limit.max(ids.len());
+            ids.sort_by_key(|id| scatter(*id));
+            let name: Vec<String> = cell.iter().map(u64::to_string).collect();
+            folder.write(&format!("spatial0/{}", name.join("_")), &list(&ids, records))?;
+        }
+        Ok(limit)
+    }
+}
+
+/// A number that looks random (`SplitMix64`).
+const fn scatter(id: u64) -> u64 {
+    let id = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    id ^ (id >> 31)
+}
+
+/// Annotations of a cell, unless the grid would have too many cells.
+const MAX_PER_CELL: usize = 5000;
+const MAX_CELLS: u64 = 1 << 20;

@@ -1,0 +1,246 @@
+//! Neuroglancer precomputed: annotations, skeletons or legacy meshes in a folder, without shards.
+//!
+//! ```text
+//! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes
+//! mesh                           legacy meshes: ID:0 and one fragment each
+//! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z
+//! ```
+//!
+//! Lengths are nanometres. The id of an object is its attribute `segment_id` or `annotation_id` where it has one,
+//! its number otherwise. Attributes of objects are segment properties, or the properties of annotations, sorted by
+//! width, because readers differ in whether that is the order of a record. Everything is held until the input ends.
+//!
+//! Not here: meshes of several levels of detail; shards.
+
+mod annotations;
+mod segments;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+use zvf_metadata::DtypeKind;
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
+
+use super::chains::Millimeters;
+use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Group, Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let folder = Folder(target.into_folder("precomputed")?);
+    Ok(Box::new(PrecomputedWriter { folder, memory: options.memory, begun: false, collected: None }))
+}
+
+struct PrecomputedWriter {
+    folder: Folder,
+    memory: u64,
+    begun: bool,
+    collected: Option<Collected>,
+}
+
+/// Where files go.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), ConvertError> {
+        let path = self.0.join(key);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mut file = File::create_new(path)?;
+        file.write_all(bytes)?;
+        Ok(file.sync_all()?)
+    }
+
+    fn write_json(&self, key: &str, json: &Json) -> Result<(), ConvertError> {
+        self.write(key, json.to_string().as_bytes())
+    }
+}
+
+/// All there is, object by object.
+struct Objects {
+    header: Header,
+    batch: Batch,
+    rows: BTreeMap<u64, Vec<usize>>,    // of vertices, by id
+    ids: BTreeMap<ObjectId, u64>,
+    fields: Vec<Field>,                 // of objects, without the id
+    said: BTreeMap<u64, usize>,         // rows of `fields`, by id
+    groups: Vec<Group>,
+    lengths: Millimeters,
+}
+
+impl Writer for PrecomputedWriter {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "precomputed")?;
+        self.collected = Some(Collected::new(header, self.memory, "precomputed"));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(collected) = self.collected.take() else { return Ok(Report::default()) };
+        let mut objects = Objects::new(collected)?;
+        let mut report = Report {
+            vertices: objects.batch.len() as u64,
+            objects: objects.rows.len() as u64,
+            elements: objects.batch.elements().map_or(0, |elements| elements.len() as u64),
+            losses: Vec::new(),
+        };
+        match objects.header.kind {
+            Kind::Skeleton | Kind::Graph => segments::write_skeletons(&self.folder, &mut objects)?,
+            Kind::Mesh => segments::write_meshes(&self.folder, &mut objects)?,
+            _ => annotations::write(&self.folder, &mut objects, &mut report.losses)?,
+        }
+        report.losses.extend(objects.lengths.losses("coordinates and attributes"));
+        Ok(report)
+    }
+}
+
+impl Objects {
+    fn new(mut collected: Collected) -> Result<Self, ConvertError> {
+        let fields = collected.take_object_fields();
+        let batch = collected.take_batch()?;
+        let Collected { header, objects, groups, .. } = collected;
+        let id_field = header.id_field.as_deref();
+        let id_column = fields.iter().find(|field| Some(&*field.name) == id_field);
+        let mut ids = BTreeMap::new();
+        let mut said = BTreeMap::new();
+        for (row, object) in objects.iter().enumerate() {
+            let id = match id_column.map(|field| field.column.value(row, 0)) {
+                Some(Value::UInt(id)) => id,
+                Some(Value::Int(id)) => to_id(id)?,
+                _ => to_id(object.0)?,
+            };
+            ids.insert(*object, id);
+            if said.insert(id, row).is_some() {
+                let what = format!("two objects of the id {id}");
+                let advice = "ids have to differ: leave the column of ids out";
+                return Err(ConvertError::NoType { format: "precomputed", what, advice });
+            }
+        }
+        let mut rows: BTreeMap<u64, Vec<usize>> = said.keys().map(|id| (*id, Vec::new())).collect();
+        let is_chain = header.kind.is_chain();
+        let points = header.kind == Kind::PointCloud && !header.objects;
+        let mut add = |object: ObjectId, row: usize| -> Result<(), ConvertError> {
+            let id = match ids.get(&object) {
+                Some(id) => *id,
+                None => *ids.entry(object).or_insert(to_id(object.0)?),
+            };
+            rows.entry(id).or_default().push(row);
+            Ok(())
+        };
+        for part in batch.parts().iter() {
+            for row in part.rows {
+                add(part.object, row)?;
+            }
+        }
+        if batch.parts().is_empty() {
+            for row in 0..batch.len() {
+                let number = ObjectId(i64::try_from(row).unwrap_or(i64::MAX));
+                let owner = batch.vertex_objects().and_then(|all| all.get(row).copied().flatten());
+                let pair = ObjectId(number.0 / 2);
+                let alone = if points { number } else if is_chain { pair } else { ObjectId(0) };
+                add(owner.unwrap_or(alone), row)?;
+            }
+        }
+        let fields = fields.into_iter().filter(|field| Some(&*field.name) != header.id_field.as_deref());
+        let fields = fields.filter(|f| f.column.dtype().kind != DtypeKind::Text).collect();
+        let lengths = Millimeters::nanometers(&header);
+        Ok(Self { header, batch, rows, ids, fields, said, groups, lengths })
+    }
+
+    /// The position of a vertex as it is stored.
+    fn position(&mut self, row: usize, to: &mut Vec<u8>) {
+        let width = self.batch.positions().width() as usize;
+        for axis in 0..width {
+            let x = self.lengths.scaled(self.batch.positions(), row, axis);
+            to.extend_from_slice(&self.lengths.narrow(x).to_le_bytes());
+        }
+    }
+}
+
+fn to_id(id: i64) -> Result<u64, ConvertError> {
+    u64::try_from(id).map_err(|_negative| {
+        let advice = "ids are 0 or more: renumber the objects";
+        ConvertError::NoType { format: "precomputed", what: format!("the id {id}"), advice }
+    })
+}
+
+/// The type of a property that keeps a column, or `float32`.
+fn property_type(column: &Column) -> &'static str {
+    let known = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32"];
+    let name = column.dtype().to_string();
+    if column.dtype().kind == DtypeKind::Bool {
+        return "uint8";
+    }
+    known.into_iter().find(|known| *known == name).unwrap_or("float32")
+}
+
+/// Adds a value in the type of a property.
+fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, to: &mut Vec<u8>) {
+    let (column, dtype) = (&field.column, field.column.dtype());
+    let size = dtype.size as usize;
+    if dtype.kind == DtypeKind::Bool || dtype.to_string() == property_type(column) {
+        to.extend_from_slice(&column.row(row)[at * size..][..size]);
+        return;
+    }
+    let wide = column.float(row, at).unwrap_or(f64::NAN);
+    to.extend_from_slice(&lengths.narrow(wide).to_le_bytes());
+}
+
+/// The record of the input's `info`, if it was of this kind.
+fn known_info(header: &Header) -> Option<&Json> {
+    let record = header.records.iter().find(|(name, _)| name == "precomputed");
+    record.and_then(|(_, record)| record.get("info"))
+}
+
+/// What is said of segments, in a folder of its own; whether there is anything.
+fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, ConvertError> {
+    if objects.fields.is_empty() {
+        return Ok(false);
+    }
+    let ids: Vec<String> = objects.rows.keys().map(u64::to_string).collect();
+    let mut properties = Vec::new();
+    for field in &objects.fields {
+        let width = field.column.width() as usize;
+        for at in 0..width {
+            let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
+            let values = objects.rows.keys().map(|id| {
+                let row = objects.said.get(id)?;
+                field.value(*row, at).ok()
+            });
+            properties.push(if field.categories.is_some() {
+                let texts = values.map(|value| match value {
+                    None | Some(Value::Null) => String::new(),
+                    Some(value) => value.to_string(),
+                });
+                json!({"id": name, "type": "string", "values": texts.collect::<Vec<_>>()})
+            } else {
+                let numbers = values.map(|value| match value {
+                    Some(Value::Int(n)) => json!(n),
+                    Some(Value::UInt(n)) => json!(n),
+                    Some(Value::Bool(flag)) => json!(u8::from(flag)),
+                    Some(Value::Float(x)) if x.is_finite() => json!(x),
+                    _ => json!(0),
+                });
+                let data_type = property_type(&field.column);
+                json!({"id": name, "type": "number", "data_type": data_type, "values": numbers.collect::<Vec<_>>()})
+            });
+        }
+    }
+    let info = json!({
+        "@type": "neuroglancer_segment_properties",
+        "inline": {"ids": ids, "properties": properties},
+    });
+    folder.write_json("segment_properties/info", &info)?;
+    Ok(true)
+}

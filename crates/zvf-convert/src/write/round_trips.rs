@@ -1,0 +1,244 @@
+//! Tests: golden files of meshes and graphs, written in each format that holds them and read again.
+
+use std::path::{Path, PathBuf};
+
+use zvf_model::Kind;
+
+use super::{Target, WriteOptions, find_losses};
+use crate::Format;
+use crate::read::golden::{self, Collected};
+use crate::read::{self, Input, Polygons, ReadOptions};
+
+/// Writes the file at `path` as `format`; where it is, unless the format does not hold it.
+fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) -> Option<PathBuf> {
+    let reader = read::open(Input::path(path), None, options).unwrap();
+    find_losses(reader.header(), format).ok()?;
+    let to = folder.join(format!("{}.{}", format.token(), format.extensions()[0]));
+    let _old = std::fs::remove_file(&to);
+    let mut file = std::fs::File::create_new(&to).unwrap();
+    let writer = super::open(format, Target::file(&mut file), &WriteOptions::default()).unwrap();
+    super::copy(reader, writer).unwrap_or_else(|error| panic!("{path:?} as {format}: {error}"));
+    Some(to)
+}
+
+fn good_files() -> Vec<(PathBuf, Kind)> {
+    let all = [
+        ("stl", "several.stl", Kind::Mesh),
+        ("stl", "text_variants.stl", Kind::Mesh),
+        ("stl", "empty.stl", Kind::Mesh),
+        ("gifti", "gzip.surf.gii", Kind::Mesh),
+        ("freesurfer", "lh.white", Kind::Mesh),
+        ("gltf", "scene.glb", Kind::Mesh),
+        ("gltf", "points.glb", Kind::PointCloud),
+        ("gltf", "modes.glb", Kind::Graph),
+        ("vtk_polydata", "binary51.vtk", Kind::Mesh),
+        ("vtk_polydata", "binary51.vtk", Kind::Polyline),
+        ("vtk_polydata", "binary51.vtk", Kind::Graph),
+        ("vtk_polydata", "points_only.vtk", Kind::PointCloud),
+        ("graphml", "plain.graphml", Kind::Graph),
+        ("graphml", "multi.graphml", Kind::Graph),
+        ("edgelist", "graph.edges.csv", Kind::Graph),
+    ];
+    all.into_iter().map(|(folder, name, kind)| (golden::folder(folder).join(name), kind)).collect()
+}
+
+/// Whether the positions and elements of both are the same, row by row.
+fn compare(place: &str, first: &Collected, second: &Collected) {
+    let narrow = |all: &[f64]| all.iter().map(|x| (*x as f32).to_bits()).collect::<Vec<_>>();
+    let mut wide = Vec::new();
+    for point in first.positions.chunks(first.axes) {
+        wide.extend(point);
+        wide.extend(vec![0.0; second.axes - first.axes]);
+    }
+    assert_eq!(narrow(&wide), narrow(&second.positions), "{place}: positions");
+    assert_eq!(first.elements, second.elements, "{place}: elements");
+    assert_eq!(first.lengths, second.lengths, "{place}: parts");
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let formats = [
+        Format::Obj,
+        Format::Vtp,
+        Format::Gifti,
+        Format::Freesurfer,
+        Format::Graphml,
+        Format::Draco,
+    ];
+    let mut written = 0;
+    for (path, kind) in good_files() {
+        let polygons = Polygons::Triangles;
+        let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
+        let first = Collected::read(&path, &options).unwrap();
+        for format in formats {
+            let place = format!("{} as {format}", path.display());
+            let Some(to) = convert(&path, &options, format, folder.path()) else { continue };
+            let is_bare = first.elements.is_empty() && kind == Kind::Mesh;
+            if format == Format::Obj && (kind == Kind::Polyline || is_bare) {
+                continue; // lines become edges, and vertices alone are no mesh
+            }
+            let second =
+                Collected::read(&to, &options).unwrap_or_else(|error| panic!("{place}: {error}"));
+            compare(&place, &first, &second);
+            written += 1;
+        }
+    }
+    assert!(written > 30, "{written}");
+}
+
+#[test]
+fn triangles_of_stl_and_glb_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, kind) in good_files().into_iter().filter(|(_, kind)| *kind == Kind::Mesh) {
+        let polygons = Polygons::Triangles;
+        let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
+        let first = Collected::read(&path, &options).unwrap();
+        let wanted = triangles(&first);
+        for (format, tolerance) in [(Format::Stl, 0.0), (Format::Gltf, 1e-4)] {
+            let Some(to) = convert(&path, &options, format, folder.path()) else { continue };
+            let second = Collected::read(&to, &options).unwrap();
+            let factor = match (first.unit.as_deref(), format) {
+                (Some("millimeter"), Format::Gltf) => 1000.0,
+                _ => 1.0,
+            };
+            let found = triangles(&second);
+            assert_eq!(found.len(), wanted.len(), "{path:?} as {format}");
+            for (found, wanted) in found.iter().flatten().zip(wanted.iter().flatten()) {
+                let wanted = f64::from(*wanted as f32);
+                assert!(
+                    (found * factor - wanted).abs() <= tolerance,
+                    "{path:?} as {format}: {found} {wanted}"
+                );
+            }
+        }
+    }
+}
+
+/// The coordinates of the corners of all triangles, in an order of their own.
+fn triangles(all: &Collected) -> Vec<Vec<f64>> {
+    let corner = |row: &i64| {
+        let at = *row as usize * all.axes;
+        all.positions[at..at + 3].to_vec()
+    };
+    all.elements.chunks(3).map(|face| face.iter().flat_map(corner).collect()).collect()
+}
+
+#[test]
+fn attributes_go_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = golden::folder("vtk_polydata").join("binary51.vtk");
+    let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
+    let first = Collected::read(&path, &options).unwrap();
+    let to = convert(&path, &options, Format::Vtp, folder.path()).unwrap();
+    let second = Collected::read(&to, &options).unwrap();
+    for (a, b) in [(&first.fields, &second.fields), (&first.object_fields, &second.object_fields)] {
+        assert_eq!(a.len(), b.len());
+        for (a, b) in a.iter().zip(b) {
+            assert_eq!((&a.name, &a.dtype, &a.bytes), (&b.name, &b.dtype, &b.bytes));
+        }
+    }
+    let path = golden::folder("graphml").join("plain.graphml");
+    let first = Collected::read(&path, &ReadOptions::default()).unwrap();
+    let to = convert(&path, &ReadOptions::default(), Format::Graphml, folder.path()).unwrap();
+    let second = Collected::read(&to, &ReadOptions::default()).unwrap();
+    for (a, b) in [(&first.fields, &second.fields), (&first.element_fields, &second.element_fields)]
+    {
+        let names =
+            |all: &[golden::Gathered]| all.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(a), names(b));
+        for (a, b) in a.iter().zip(b) {
+            assert_eq!((&a.dtype, &a.bytes, &a.text), (&b.dtype, &b.bytes, &b.text), "{}", a.name);
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_surfaces_is_read_as_it_was() {
+    let from = tempfile::tempdir().unwrap();
+    for name in ["lh.white", "lh.thickness", "lh.test.annot"] {
+        std::fs::copy(golden::folder("freesurfer").join(name), from.path().join(name)).unwrap();
+    }
+    for format in [Format::Freesurfer, Format::Gifti] {
+        let to = tempfile::tempdir().unwrap();
+        let reader =
+            read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
+        let writer = super::open(format, Target::folder(to.path()), &WriteOptions::default());
+        super::copy(reader.unwrap(), writer.unwrap()).unwrap();
+        let read = |path: &Path, format| {
+            let reader = read::open(Input::path(path), Some(format), &ReadOptions::default());
+            Collected::gather(reader.unwrap()).unwrap()
+        };
+        let (first, second) = (read(from.path(), Format::Freesurfer), read(to.path(), format));
+        assert_eq!(first.positions, second.positions, "{format}");
+        assert_eq!(first.elements, second.elements, "{format}");
+        let thickness = |all: &Collected| {
+            all.fields.iter().find(|field| field.name == "thickness").unwrap().bytes.clone()
+        };
+        assert_eq!(thickness(&first), thickness(&second), "{format}");
+        let labels = |all: &Collected| {
+            let field = all.fields.iter().find(|field| field.name == "test").unwrap();
+            field
+                .text
+                .iter()
+                .map(|label| match label {
+                    zvf_model::Value::Text(text) if text != "???" => text.clone(),
+                    _ => String::new(),
+                })
+                .collect::<Vec<String>>()
+        };
+        assert_eq!(labels(&first), labels(&second), "{format}");
+    }
+}
+
+#[test]
+fn trees_are_written_parents_first_and_circles_are_refused() {
+    let write = |text: &[u8], format: Format| {
+        let reader = read::open(
+            Input::reader(std::io::Cursor::new(text.to_vec())),
+            Some(format),
+            &ReadOptions::default(),
+        );
+        let mut out = Vec::new();
+        let writer = super::open(Format::Swc, Target::stream(&mut out), &WriteOptions::default());
+        let done = super::copy(reader.unwrap(), writer.unwrap());
+        done.map(|_| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
+    };
+    let tree = b"5 3 0 0 9 1 7\n7 1 0.5 0 0 2.5 -1\n9 0 1 1 1 0 5\n";
+    assert_eq!(
+        write(tree, Format::Swc).unwrap(),
+        "# id type x y z radius parent\n# unit micrometer\n\
+         1 1 0.5 0 0 2.5 -1\n2 3 0 0 9 1 1\n3 0 1 1 1 0 2\n"
+    );
+    let node = |n: usize| {
+        format!(
+            "<node id=\"{n}\"><data key=\"x\">{n}</data><data key=\"y\">0</data><data key=\"z\">0</data></node>"
+        )
+    };
+    let keys: String = ["x", "y", "z"]
+        .map(|axis| {
+            format!("<key id=\"{axis}\" for=\"node\" attr.name=\"{axis}\" attr.type=\"double\"/>")
+        })
+        .concat();
+    let graph = |edges: &str| {
+        format!(
+            "<graphml>{keys}<graph edgedefault=\"undirected\">{}{}{}{edges}</graph></graphml>",
+            node(0),
+            node(1),
+            node(2)
+        )
+    };
+    let open = graph("<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/>");
+    assert!(
+        write(open.as_bytes(), Format::Graphml)
+            .unwrap()
+            .ends_with("1 0 2 0 0 0 -1\n2 0 1 0 0 0 1\n3 0 0 0 0 0 2\n")
+    );
+    let circle = graph(
+        "<edge source=\"0\" target=\"1\"/><edge source=\"1\" target=\"2\"/><edge source=\"2\" target=\"0\"/>",
+    );
+    assert_eq!(
+        write(circle.as_bytes(), Format::Graphml).unwrap_err(),
+        "SWC cannot hold a graph with 1 edges that close circles: write GraphML, VTP or PLY"
+    );
+}

@@ -1,0 +1,142 @@
+//! STL: triangles with their normals, binary; as text where there are several objects, a solid each.
+//!
+//! Faces of more corners are fans of triangles. A normal is computed from the corners, and 0 0 0 where they span
+//! no area. An attribute of faces of `uint16` called `attribute_byte_count` goes into the two bytes there are for it.
+
+use std::io::Write;
+
+use zvf_model::{Field, ObjectId, Value};
+
+use super::whole::{Whole, to_single};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target.into_file("STL")?, options, "STL", encode))
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let triangles = whole.triangles();
+    let attribute = whole
+        .element_fields()
+        .iter()
+        .find(|field| &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16");
+    let objects = whole.object_ids();
+    let mut losses = Vec::new();
+    if objects.len() > 1 {
+        write_text(whole, &triangles, &objects, out)?;
+        if attribute.is_some() {
+            losses.push(Loss::new("face attributes are dropped: STL as text holds none"));
+        }
+    } else {
+        write_binary(whole, &triangles, attribute, out)?;
+    }
+    Ok(losses)
+}
+
+type Triangle = ([usize; 3], usize);
+
+fn write_binary(
+    whole: &Whole,
+    triangles: &[Triangle],
+    attribute: Option<&Field>,
+    out: &mut dyn Write,
+) -> Result<(), ConvertError> {
+    let count = u32::try_from(triangles.len()).map_err(|_too_many| ConvertError::NoType {
+        format: "STL",
+        what: format!("{} faces", triangles.len()),
+        advice: "write it in parts",
+    })?;
+    let mut header = [0; 80];
+    let name = object_name(whole, ObjectId(0)).unwrap_or_default();
+    let text = if name.trim_start().starts_with("solid") { "" } else { &name };
+    for (to, from) in header.iter_mut().zip(text.bytes()) {
+        *to = from;
+    }
+    out.write_all(&header)?;
+    out.write_all(&count.to_le_bytes())?;
+    for (corners, face) in triangles {
+        let corners = corners_of(whole, *corners);
+        for x in [normal(corners)].iter().chain(&corners).flatten() {
+            out.write_all(&x.to_le_bytes())?;
+        }
+        let value = attribute.map_or(Value::UInt(0), |field| field.column.value(*face, 0));
+        let Value::UInt(value) = value else { continue };
+        out.write_all(&u16::try_from(value).unwrap_or(0).to_le_bytes())?;
+    }
+    Ok(())
+}
+
+fn write_text(
+    whole: &Whole,
+    triangles: &[Triangle],
+    objects: &[ObjectId],
+    out: &mut dyn Write,
+) -> Result<(), ConvertError> {
+    let owners = whole.owners().unwrap_or_default();
+    let owner = |triangle: &Triangle| owners.get(triangle.0[0]).copied().flatten();
+    let mut sorted: Vec<&Triangle> = triangles.iter().collect();
+    let places: std::collections::HashMap<ObjectId, usize> =
+        objects.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+    let place = |triangle: &Triangle| {
+        owner(triangle).and_then(|id| places.get(&id).copied()).unwrap_or(objects.len())
+    };
+    sorted.sort_by_key(|triangle| place(triangle)); // stable
+    let mut rest = sorted.as_slice();
+    for (at, id) in objects.iter().enumerate() {
+        let name = object_name(whole, *id).unwrap_or_else(|| format!("object_{}", id.0));
+        let name = name.replace(['\n', '\r'], " ");
+        writeln!(out, "solid {name}")?;
+        let end = rest.partition_point(|triangle| place(triangle) <= at);
+        let (own, after) = rest.split_at(end);
+        for (corners, _) in own {
+            write_facet(corners_of(whole, *corners), out)?;
+        }
+        rest = after;
+        writeln!(out, "endsolid {name}")?;
+    }
+    if !rest.is_empty() {
+        writeln!(out, "solid")?;
+        for (corners, _) in rest {
+            write_facet(corners_of(whole, *corners), out)?;
+        }
+        writeln!(out, "endsolid")?;
+    }
+    Ok(())
+}
+
+fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), ConvertError> {
+    let [x, y, z] = normal(corners);
+    writeln!(out, "facet normal {x} {y} {z}\nouter loop")?;
+    for [x, y, z] in corners {
+        writeln!(out, "vertex {x} {y} {z}")?;
+    }
+    writeln!(out, "endloop\nendfacet")?;
+    Ok(())
+}
+
+fn object_name(whole: &Whole, id: ObjectId) -> Option<String> {
+    let field = whole.object_fields.iter().find(|field| &*field.name == "name")?;
+    let row = whole.object_row(id)?;
+    super::whole::text(field, row, 0).ok()
+}
+
+fn corners_of(whole: &Whole, corners: [usize; 3]) -> [[f32; 3]; 3] {
+    corners.map(|row| whole.point(row).map(to_single))
+}
+
+/// The unit normal of a triangle; zeros where it has no area.
+fn normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
+    let [a, b, c] = corners.map(|corner| corner.map(f64::from));
+    let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
+    let cross = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+    let length = cross.iter().map(|x| x * x).sum::<f64>().sqrt();
+    if length.is_normal() { cross.map(|x| to_single(x / length)) } else { [0.0; 3] }
+}

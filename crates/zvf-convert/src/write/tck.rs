@@ -1,0 +1,212 @@
+//! TCK: streamlines of `MRtrix`, one after another.
+//!
+//! The header has room for a count of ten digits, which is put there at the end where the target can seek; a
+//! stream has 0, which means that nobody counted. Positions are `Float32LE`, or `Float64LE` where the option
+//! `tck.f64` is true.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use serde_json::Value as Json;
+
+use super::chains::{Chains, Millimeters};
+use super::{Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(Box::new(TckWriter {
+        out: target.into_file("TCK")?,
+        is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),
+        begun: false,
+        count_at: None,
+        chains: Chains::default(),
+        lengths: None,
+        is_open: false,
+        bytes: Vec::new(),
+        report: Report::default(),
+    }))
+}
+
+struct TckWriter<'a> {
+    out: Target<'a>,
+    is_wide: bool,
+    begun: bool,
+    count_at: Option<u64>, // where the digits are
+    chains: Chains,
+    lengths: Option<Millimeters>,
+    is_open: bool, // a streamline that has no mark yet
+    bytes: Vec<u8>,
+    report: Report,
+}
+
+impl Writer for TckWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "TCK")?;
+        self.lengths = Some(Millimeters::new(header));
+        let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
+        let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");
+        for (key, value) in keys(header) {
+            text.push_str(&format!("{key}: {value}\n"));
+        }
+        // The offset counts its own digits.
+        let rest = text.len() + "file: . \nEND\n".len();
+        let offset = (rest..).find(|offset| rest + digits(*offset) <= *offset).unwrap_or(rest);
+        text.push_str(&format!("file: . {offset}\nEND\n"));
+        text.extend(std::iter::repeat_n('\0', offset - text.len()));
+        if self.out.can_seek() {
+            self.count_at = Some(self.out.stream_position()? + COUNT_AT);
+        }
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match piece {
+            Piece::Vertices(batch) => {
+                for run in self.chains.runs(&batch) {
+                    if !run.goes_on {
+                        self.end_streamline();
+                        self.report.objects += 1;
+                        self.is_open = true;
+                    }
+                    self.report.vertices += run.rows.len() as u64;
+                    for row in run.rows {
+                        let lengths = self.lengths.as_ref();
+                        let place = lengths.map(|l| l.position(batch.positions(), row));
+                        self.push(place.unwrap_or([f64::NAN; 3]))?;
+                    }
+                }
+            }
+            Piece::Objects { ids, .. } => {
+                for _ in self.chains.without_vertices(&ids) {
+                    self.end_streamline();
+                    self.report.objects += 1;
+                    self.is_open = true;
+                }
+            }
+            Piece::Elements { .. } | Piece::Groups { .. } => {}
+        }
+        self.out.write_all(&self.bytes)?;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        self.end_streamline();
+        self.mark(f64::INFINITY);
+        self.out.write_all(&self.bytes)?;
+        if let Some(at) = self.count_at {
+            let end = self.out.stream_position()?;
+            self.out.seek(SeekFrom::Start(at))?;
+            write!(self.out, "{:010}", self.report.objects.min(9_999_999_999))?;
+            self.out.seek(SeekFrom::Start(end))?;
+        }
+        self.out.flush()?;
+        self.report.losses = self.chains.losses();
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinates")));
+        Ok(self.report)
+    }
+}
+
+impl TckWriter<'_> {
+    fn push(&mut self, place: [f64; 3]) -> Result<(), ConvertError> {
+        if !place.iter().all(|x| x.is_finite()) {
+            let what = "a vertex that is not finite, which is a mark".to_owned();
+            return Err(ConvertError::NoType { format: "TCK", what, advice: "leave it out" });
+        }
+        for x in place {
+            match &mut self.lengths {
+                Some(lengths) if !self.is_wide => {
+                    self.bytes.extend_from_slice(&lengths.narrow(x).to_le_bytes());
+                }
+                _ => self.bytes.extend_from_slice(&x.to_le_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_streamline(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.mark(f64::NAN);
+        }
+    }
+
+    fn mark(&mut self, x: f64) {
+        for _ in 0..3 {
+            if self.is_wide {
+                self.bytes.extend_from_slice(&x.to_le_bytes());
+            } else {
+                let x = if x.is_nan() { f32::NAN } else { f32::INFINITY };
+                self.bytes.extend_from_slice(&x.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The keys that came with the tracks, as far as they fit in lines.
+fn keys(header: &Header) -> Vec<(String, String)> {
+    let records = header.records.iter().find(|(name, _)| name == "tck");
+    let keys = records.and_then(|(_, record)| record.get("keys")).and_then(Json::as_array);
+    let pair = |pair: &Json| {
+        let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
+        let (key, value) = (text(0)?, text(1)?);
+        let own = ["count", "datatype", "file"].contains(&key.as_str());
+        (!own && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
+            .then_some((key, value))
+    };
+    keys.map_or_else(Vec::new, |keys| keys.iter().filter_map(pair).collect())
+}
+
+const fn digits(mut number: usize) -> usize {
+    let mut digits = 1;
+    while number >= 10 {
+        number /= 10;
+        digits += 1;
+    }
+    digits
+}
+
+/// Bytes before the digits of the count.
+const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{self, Input, ReadOptions};
+    use crate::write::{self, WriteOptions};
+
+    use super::*;
+
+    fn convert(bytes: &[u8]) -> (Vec<u8>, Report) {
+        let options = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
+        let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
+        let reader = read::open(input, None, &options).unwrap();
+        let mut file = std::io::Cursor::new(Vec::new());
+        let target = Target::file(&mut file);
+        let writer = write::open(Format::Tck, target, &WriteOptions::default()).unwrap();
+        let report = write::copy(reader, writer).unwrap();
+        (file.into_inner(), report)
+    }
+
+    #[test]
+    fn keeps_lengths_keys_and_empty_streamlines() {
+        let mut tracks =
+            b"mrtrix tracks\ndatatype: Float32BE\nroi: a\nroi: b\nfile: . 80\nEND\n".to_vec();
+        tracks.resize(80, 0);
+        let nan = [f32::NAN; 3];
+        let places =
+            [[1.5, 2.0, 3.0], [4.0, 5.0, 6.0], nan, nan, [7.0; 3], nan, [f32::INFINITY; 3]];
+        for place in places {
+            tracks.extend(place.iter().flat_map(|x| x.to_be_bytes()));
+        }
+        let (file, report) = convert(&tracks);
+        assert_eq!((report.vertices, report.objects, report.losses.len()), (3, 3, 0));
+        let text = String::from_utf8_lossy(&file);
+        assert!(text.starts_with(
+            "mrtrix tracks\ncount: 0000000003\ndatatype: Float32LE\nroi: a\nroi: b\nfile: . "
+        ));
+        assert_eq!(convert(&file), (file.clone(), report));
+    }
+}

@@ -1,0 +1,173 @@
+//! Points to XYZ and PTS: shortest exact numbers, `intensity` and `color` where they are there.
+//!
+//! PTS counts first, so its points are kept until the file ends.
+
+use std::io::Write;
+
+use zvf_model::{Batch, Field, Value};
+
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open_as(target, options, "XYZ", false)
+}
+
+pub(crate) fn open_pts<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    open_as(target, options, "PTS", true)
+}
+
+fn open_as<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    format: &'static str,
+    counts: bool,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let target = target.into_file(format)?;
+    let memory = options.memory;
+    Ok(Box::new(Points {
+        target,
+        format,
+        counts,
+        memory,
+        held: Vec::new(),
+        begun: false,
+        report: Report::default(),
+    }))
+}
+
+struct Points<'a> {
+    target: Target<'a>,
+    format: &'static str,
+    counts: bool,
+    memory: u64,
+    held: Vec<u8>,
+    begun: bool,
+    report: Report,
+}
+
+/// Whether a column has a place, and is not dropped.
+fn is_written(field: &Field, format: &str) -> bool {
+    let width = field.column.width();
+    match &*field.name {
+        "color" => width == 3 && field.column.dtype().size == 1,
+        "intensity" => format == "PTS" && width == 1 && field.categories.is_none(),
+        _ => false,
+    }
+}
+
+impl Writer for Points<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, self.format)?;
+        let dropped = header.fields.iter().filter(|field| !is_written(field, self.format));
+        let format = self.format;
+        self.report.losses.extend(dropped.map(|field| {
+            Loss::new(format!(
+                "vertex attribute {:?} is dropped: {format} has intensity and color at most",
+                field.name
+            ))
+        }));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        let Piece::Vertices(batch) = piece else { return Ok(()) };
+        let lines = lines(&batch, self.format)?;
+        self.report.vertices += u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        if !self.counts {
+            return Ok(self.target.write_all(&lines)?);
+        }
+        self.held.extend(lines);
+        if u64::try_from(self.held.len()).is_ok_and(|len| len > self.memory) {
+            let what = format!("more than {} bytes, because it counts first", self.memory);
+            let advice = "raise --memory-limit, or write xyz";
+            return Err(ConvertError::NoType { format: self.format, what, advice });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        if self.counts {
+            writeln!(self.target, "{}", self.report.vertices)?;
+            self.target.write_all(&self.held)?;
+        }
+        self.target.flush()?;
+        Ok(self.report)
+    }
+}
+
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "it was float32 before"
+)]
+fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
+    let mut out = Vec::new();
+    let narrow = batch.positions().dtype().size < 8;
+    let find = |name: &str| batch.field(name).filter(|field| is_written(field, format));
+    let (intensity, colour) = (find("intensity"), find("color"));
+    let axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+    for row in 0..batch.len() {
+        for axis in 0..3 {
+            let blank = if axis > 0 { " " } else { "" };
+            let value =
+                if axis < axes { batch.positions().value(row, axis) } else { Value::Int(0) };
+            match value {
+                Value::Float(x) if narrow => write!(out, "{blank}{}", x as f32)?,
+                Value::Float(x) => write!(out, "{blank}{x}")?,
+                other => write!(out, "{blank}{other}")?,
+            }
+        }
+        match intensity {
+            Some(intensity) => write!(out, " {}", intensity.column.value(row, 0))?,
+            None if colour.is_some() && format == "PTS" => write!(out, " 0")?,
+            None => {}
+        }
+        for at in 0..3 {
+            if let Some(colour) = colour {
+                write!(out, " {}", colour.column.value(row, at))?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Format;
+    use crate::read::{Input, Piece, ReadOptions, open};
+    use crate::write::{self, Target, WriteOptions};
+
+    #[test]
+    fn points_come_back() {
+        let text: &[u8] = b"2\n0.1 2 3 -7 1 2 255\n1e-7 5 6 8 0 0 0\n";
+        let options = ReadOptions::default();
+        let read = |bytes: Vec<u8>, format| -> Vec<Piece> {
+            open(Input::reader(std::io::Cursor::new(bytes)), Some(format), &options)
+                .unwrap()
+                .collect::<Result<_, _>>()
+                .unwrap()
+        };
+        let mut out = Vec::new();
+        let reader = open(Input::reader(text), Some(Format::Pts), &options).unwrap();
+        let writer =
+            write::open(Format::Pts, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        assert_eq!(write::copy(reader, writer).unwrap().vertices, 2);
+        assert_eq!(read(out, Format::Pts), read(text.to_vec(), Format::Pts));
+        let mut out = Vec::new();
+        let reader = open(Input::reader(text), Some(Format::Pts), &options).unwrap();
+        let writer =
+            write::open(Format::Xyz, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        let report = write::copy(reader, writer).unwrap();
+        assert!(report.losses[0].to_string().contains("\"intensity\" is dropped"));
+        assert!(out.starts_with(b"0.1 2 3 1 2 255\n"), "{}", String::from_utf8_lossy(&out));
+    }
+}

@@ -1,0 +1,296 @@
+//! TRK: streamlines of `TrackVis`, 1000 bytes of header and then one after another.
+//!
+//! Positions are mm from the corner of the first voxel: (inverse(`vox_to_ras`) * world + 1/2) * `voxel_size`, in
+//! 64 bits, then rounded. The matrix is that of the header record, in the 32 bits of the file, or one of voxels of
+//! 1 mm; `voxel_order` is the direction of its axes, so that no reader turns any. A streamline is its count of
+//! points, the points with their scalars, and its properties, which are known only when the input ended: points
+//! wait in a file until then.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use super::chains::{Chains, Millimeters};
+use super::image::Image;
+use super::spool::Spool;
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::trk::world::{axes, transposed_inverse};
+use crate::read::{Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let held = usize::try_from(options.memory / 2).unwrap_or(usize::MAX);
+    Ok(Box::new(TrkWriter {
+        out: target.into_file("TRK")?,
+        begun: false,
+        voxels: None,
+        chains: Chains::default(),
+        lengths: None,
+        scalars: Vec::new(),
+        properties: Vec::new(),
+        points: Spool::new(held, options.scratch.as_deref()),
+        counts: Vec::new(),
+        rows: HashMap::new(),
+        values: Vec::new(),
+        far: [0.0; 3],
+        rounded: 0,
+        report: Report::default(),
+    }))
+}
+
+struct TrkWriter<'a> {
+    out: Target<'a>,
+    begun: bool,
+    voxels: Option<Voxels>,
+    chains: Chains,
+    lengths: Option<Millimeters>,
+    scalars: Vec<(String, u32)>,
+    properties: Vec<(String, u32)>,
+    points: Spool,
+    counts: Vec<(ObjectId, u32)>,
+    rows: HashMap<ObjectId, usize>, // of `values`
+    values: Vec<f32>,               // properties, object by object
+    far: [f32; 3],                  // the largest coordinates
+    rounded: u64,
+    report: Report,
+}
+
+impl Writer for TrkWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "TRK")?;
+        self.scalars = names(&header.fields)?;
+        self.properties = names(&header.object_fields)?;
+        self.voxels = Some(Voxels::new(&Image::from_header(header))?);
+        self.lengths = Some(Millimeters::new(header));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match piece {
+            Piece::Vertices(batch) => self.write_points(&batch),
+            Piece::Objects { ids, fields } => {
+                for id in self.chains.without_vertices(&ids) {
+                    self.counts.push((id, 0));
+                }
+                let fields = numeric(&fields);
+                for (row, id) in ids.iter().enumerate() {
+                    self.rows.insert(*id, self.rows.len());
+                    for field in &fields {
+                        push_row(&field.column, row, &mut self.values, &mut self.rounded);
+                    }
+                }
+                Ok(())
+            }
+            Piece::Elements { .. } | Piece::Groups { .. } => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let voxels = self.voxels.take().unwrap_or_default();
+        let count = self.counts.len();
+        let Ok(count) = i32::try_from(count) else {
+            let advice = "write it in parts";
+            let what = format!("{count} streamlines");
+            return Err(ConvertError::NoType { format: "TRK", what, advice });
+        };
+        let header = header(&voxels, &self.scalars, &self.properties, count, self.far);
+        self.out.write_all(&header)?;
+        let width = |names: &[(String, u32)]| names.iter().map(|(_, w)| *w as usize).sum::<usize>();
+        let (stride, own) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
+        let mut points = self.points.reader()?;
+        let mut streamline = Vec::new();
+        for (object, count) in &self.counts {
+            streamline.resize(*count as usize * stride, 0);
+            points.read_exact(&mut streamline)?;
+            self.out.write_all(&count.to_le_bytes())?;
+            self.out.write_all(&streamline)?;
+            let row = self.rows.get(object).map(|row| row * own);
+            for at in 0..own {
+                let value = row.and_then(|row| self.values.get(row + at)).copied();
+                self.out.write_all(&value.unwrap_or(f32::NAN).to_le_bytes())?;
+            }
+        }
+        drop(points);
+        self.out.flush()?;
+        self.report.objects = self.counts.len() as u64;
+        self.report.losses = self.chains.losses();
+        if self.rounded > 0 {
+            let text = format!("{} values of attributes were rounded to float32", self.rounded);
+            self.report.losses.push(Loss::new(text));
+        }
+        Ok(self.report)
+    }
+}
+
+impl TrkWriter<'_> {
+    fn write_points(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let fields = numeric(batch.fields());
+        let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
+        for run in self.chains.runs(batch) {
+            let points = u32::try_from(run.rows.len()).unwrap_or(u32::MAX);
+            match self.counts.last_mut().filter(|_| run.goes_on) {
+                Some((_, count)) => *count = count.saturating_add(points),
+                None => self.counts.push((run.object, points)),
+            }
+            for row in run.rows {
+                let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else { break };
+                let place = voxels.from_world(lengths.position(batch.positions(), row));
+                for (x, far) in place.into_iter().zip(&mut self.far) {
+                    bytes.extend_from_slice(&x.to_le_bytes());
+                    *far = far.max(x);
+                }
+                scalars.clear();
+                for field in &fields {
+                    push_row(&field.column, row, &mut scalars, &mut self.rounded);
+                }
+                bytes.extend(scalars.iter().flat_map(|x| x.to_le_bytes()));
+            }
+        }
+        self.report.vertices += batch.len() as u64;
+        Ok(self.points.write_all(&bytes)?)
+    }
+}
+
+/// The attributes that are numbers.
+fn numeric(fields: &[Field]) -> Vec<&Field> {
+    let is_number = |field: &&Field| field.column.dtype().kind != zvf_metadata::DtypeKind::Text;
+    fields.iter().filter(is_number).collect()
+}
+
+#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
+fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded: &mut u64) {
+    for at in 0..column.width() as usize {
+        let wide = column.float(row, at).unwrap_or(f64::NAN);
+        let narrow = wide as f32;
+        *rounded += u64::from(f64::from(narrow) != wide && !wide.is_nan());
+        to.push(narrow);
+    }
+}
+
+/// The names that the header has room for.
+fn names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
+    let names: Vec<(String, u32)> =
+        numeric(fields).into_iter().map(|f| (f.name.to_string(), f.column.width())).collect();
+    let advice = "leave some out with --attributes, or write TRX";
+    if names.len() > NAMES {
+        let what = format!("{} attributes, where there is room for {NAMES}", names.len());
+        return Err(ConvertError::NoType { format: "TRK", what, advice });
+    }
+    for (name, width) in &names {
+        let room = if *width > 1 { NAME - 1 - width.to_string().len() } else { NAME };
+        if name.is_empty() || name.len() > room || name.contains('\0') {
+            let what = format!("the name {name:?}, which is not of 1 to {room} bytes");
+            return Err(ConvertError::NoType { format: "TRK", what, advice });
+        }
+    }
+    Ok(names)
+}
+
+/// An image, and the way into its voxels.
+#[derive(Clone, Debug)]
+struct Voxels {
+    matrix: [[f32; 4]; 4],
+    inverse: [[f64; 3]; 3],
+    size: [f32; 3],
+    order: String,
+    dimensions: Option<[i64; 3]>,
+}
+
+impl Default for Voxels {
+    fn default() -> Self {
+        let mut matrix = [[0.0; 4]; 4];
+        let mut inverse = [[0.0; 3]; 3];
+        for at in 0..4 {
+            matrix[at][at] = 1.0;
+            if at < 3 {
+                inverse[at][at] = 1.0;
+            }
+        }
+        Self { matrix, inverse, size: [1.0; 3], order: "RAS".to_owned(), dimensions: None }
+    }
+}
+
+impl Voxels {
+    #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
+    fn new(image: &Image) -> Result<Self, ConvertError> {
+        let Some(affine) = image.affine else {
+            return Ok(Self { dimensions: image.dimensions, ..Self::default() });
+        };
+        let matrix = affine.map(|row| row.map(|x| x as f32));
+        let [a, b, c, _] = matrix.map(|row| row.map(f64::from));
+        let turn = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
+        let (Some(turned), Some(directions)) = (transposed_inverse(turn), axes([a, b, c])) else {
+            let what = "a matrix whose axes lie in a plane".to_owned();
+            let advice = "correct the header record of the input";
+            return Err(ConvertError::NoType { format: "TRK", what, advice });
+        };
+        let inverse = [0, 1, 2].map(|row| turned.map(|other| other[row]));
+        let size = [0, 1, 2].map(|axis| {
+            [a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt() as f32
+        });
+        let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
+        let order =
+            directions.iter().map(|(axis, forwards)| letters[*axis][usize::from(*forwards)]);
+        Ok(Self { matrix, inverse, size, order: order.collect(), dimensions: image.dimensions })
+    }
+
+    /// A place of the world in mm from the corner of the first voxel.
+    #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
+    fn from_world(&self, place: [f64; 3]) -> [f32; 3] {
+        let shift = [0, 1, 2].map(|row| f64::from(self.matrix[row][3]));
+        let away = [0, 1, 2].map(|axis| place[axis] - shift[axis]);
+        [0, 1, 2].map(|axis| {
+            let [a, b, c] = self.inverse[axis];
+            let voxel = a * away[0] + b * away[1] + c * away[2];
+            ((voxel + 0.5) * f64::from(self.size[axis])) as f32
+        })
+    }
+}
+
+#[expect(clippy::as_conversions, reason = "clamped to what the field holds before")]
+fn header(
+    voxels: &Voxels,
+    scalars: &[(String, u32)],
+    properties: &[(String, u32)],
+    count: i32,
+    far: [f32; 3],
+) -> Vec<u8> {
+    let mut raw = vec![0_u8; SIZE];
+    let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"TRACK");
+    for axis in 0..3 {
+        let extent = f64::from(far[axis] / voxels.size[axis]).ceil();
+        let known = voxels.dimensions.map_or(extent, |dimensions| dimensions[axis] as f64);
+        put(6 + axis * 2, &(known.clamp(1.0, 32767.0) as i16).to_le_bytes());
+        put(12 + axis * 4, &voxels.size[axis].to_le_bytes());
+    }
+    for (at, names) in [(36, scalars), (238, properties)] {
+        let values: u32 = names.iter().map(|(_, width)| *width).sum();
+        put(at, &(values.min(32767) as i16).to_le_bytes());
+        for (n, (name, width)) in names.iter().enumerate() {
+            let start = at + 2 + n * NAME;
+            put(start, name.as_bytes());
+            if *width > 1 {
+                put(start + name.len() + 1, width.to_string().as_bytes());
+            }
+        }
+    }
+    for (at, value) in voxels.matrix.iter().flatten().enumerate() {
+        put(440 + at * 4, &value.to_le_bytes());
+    }
+    put(948, voxels.order.as_bytes());
+    put(988, &count.to_le_bytes());
+    put(992, &2_i32.to_le_bytes());
+    put(996, &1000_i32.to_le_bytes());
+    raw
+}
+
+const SIZE: usize = 1000;
+/// Bytes of a name.
+const NAME: usize = 20;
+/// Names of scalars, and of properties.
+const NAMES: usize = 10;

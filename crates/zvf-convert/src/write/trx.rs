@@ -1,0 +1,361 @@
+//! TRX: streamlines with attributes and groups, arrays in a zip or in a folder.
+//!
+//! Arrays grow side by side and lie one after another in a zip, so each waits in memory or in a file until the
+//! input ends. Members are stored, `header.json` first, names in UTF-8, no date: the same input makes the same
+//! bytes. Positions keep float16 and float64; all else becomes float32. Rows of objects are in the order in which
+//! their vertices came, whatever the order in which something was said of them.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use flate2::Crc;
+use serde_json::{Value as Json, json};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use super::chains::{Chains, Millimeters};
+use super::image::Image;
+use super::spool::Spool;
+use super::zip::ZipWriter;
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Group, Header, Piece};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let place = match target.is_folder() {
+        true => Place::Folder(target.into_folder("TRX")?),
+        false => Place::Zip(ZipWriter::new(target)),
+    };
+    Ok(Box::new(TrxWriter::new(place, options)))
+}
+
+pub(crate) fn open_folder<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(Box::new(TrxWriter::new(Place::Folder(target.into_folder("TRX")?), options)))
+}
+
+/// Where members go.
+enum Place<'a> {
+    Zip(ZipWriter<Target<'a>>),
+    Folder(PathBuf),
+}
+
+/// Rows of an array that wait.
+struct Array {
+    name: String,
+    dtype: Dtype,
+    rows: Spool,
+}
+
+struct TrxWriter<'a> {
+    place: Place<'a>,
+    options: WriteOptions,
+    begun: bool,
+    image: Image,
+    chains: Chains,
+    lengths: Option<Millimeters>,
+    keeps_positions: bool,
+    positions: Option<Array>,
+    fields: Vec<Array>,
+    ends: Vec<u64>,                 // of streamlines
+    rows: Vec<ObjectId>,            // the object of each streamline
+    said: HashMap<ObjectId, usize>, // row of `object_fields`
+    object_fields: Vec<(Field, Vec<u8>)>,
+    groups: Vec<Group>,
+    group_fields: Vec<(Field, Vec<u8>)>,
+    absent: Vec<(String, String)>,
+    report: Report,
+}
+
+impl<'a> TrxWriter<'a> {
+    fn new(place: Place<'a>, options: &WriteOptions) -> Self {
+        Self {
+            place,
+            options: options.clone(),
+            begun: false,
+            image: Image::default(),
+            chains: Chains::default(),
+            lengths: None,
+            keeps_positions: false,
+            positions: None,
+            fields: Vec::new(),
+            ends: Vec::new(),
+            rows: Vec::new(),
+            said: HashMap::new(),
+            object_fields: Vec::new(),
+            groups: Vec::new(),
+            group_fields: Vec::new(),
+            absent: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    fn array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
+        let held = self.options.memory / 2 / (arrays as u64 + 1);
+        let held = usize::try_from(held).unwrap_or(usize::MAX);
+        let rows = Spool::new(held, self.options.scratch.as_deref());
+        Array { name: name.to_owned(), dtype, rows }
+    }
+
+    fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        for run in self.chains.runs(batch) {
+            self.report.vertices += run.rows.len() as u64;
+            match self.ends.last_mut().filter(|_| run.goes_on) {
+                Some(end) => *end = self.report.vertices,
+                None => {
+                    self.ends.push(self.report.vertices);
+                    self.rows.push(run.object);
+                }
+            }
+        }
+        let (Some(positions), Some(lengths)) = (&mut self.positions, &mut self.lengths) else {
+            return Ok(());
+        };
+        if self.keeps_positions {
+            positions.rows.write_all(batch.positions().bytes())?;
+        } else {
+            let mut bytes = Vec::with_capacity(batch.len() * 12);
+            for row in 0..batch.len() {
+                for x in lengths.position(batch.positions(), row) {
+                    bytes.extend_from_slice(&lengths.narrow(x).to_le_bytes());
+                }
+            }
+            positions.rows.write_all(&bytes)?;
+        }
+        let numeric = batch.fields().iter().filter(|field| is_number(field));
+        for (array, field) in self.fields.iter_mut().zip(numeric) {
+            array.rows.write_all(field.column.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<(), ConvertError> {
+        match &mut self.place {
+            Place::Zip(zip) => Ok(zip.write(name, content)?),
+            Place::Folder(folder) => {
+                let path = folder.join(name);
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let mut file = BufWriter::new(File::create(path)?);
+                content.copy_to(&mut file)?;
+                if content.len() == 0 {
+                    file.write_all(&[0])?; // what a map of nothing is written as
+                }
+                Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+            }
+        }
+    }
+
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), ConvertError> {
+        let mut content = Spool::new(usize::MAX, None);
+        content.write_all(bytes)?;
+        self.write_member(name, &mut content)
+    }
+
+    fn header(&self) -> Json {
+        let identity = [[1., 0., 0., 0.], [0., 1., 0., 0.], [0., 0., 1., 0.], [0., 0., 0., 1.]];
+        json!({
+            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(identity),
+            "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),
+            "NB_VERTICES": self.report.vertices,
+            "NB_STREAMLINES": self.ends.len(),
+        })
+    }
+
+    fn write_groups(&mut self) -> Result<(), ConvertError> {
+        let mut row_of: HashMap<ObjectId, Vec<u32>> = HashMap::new();
+        for (row, object) in self.rows.iter().enumerate() {
+            row_of.entry(*object).or_default().push(u32::try_from(row).unwrap_or(u32::MAX));
+        }
+        let mut missing = 0_u64;
+        for (number, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {
+            let name = group.name.unwrap_or_else(|| format!("group_{number}"));
+            check_name(&name)?;
+            let mut members = Vec::new();
+            for object in group.members {
+                match row_of.get(&object) {
+                    Some(rows) => members.extend(rows.iter().flat_map(|row| row.to_le_bytes())),
+                    None => missing += 1,
+                }
+            }
+            self.write_bytes(&format!("groups/{name}.uint32"), &members)?;
+            for at in 0..self.group_fields.len() {
+                let (field, bytes) = &self.group_fields[at];
+                let stride = field.column.stride();
+                let row = bytes[number * stride..][..stride].to_vec();
+                if self.absent.contains(&(name.clone(), field.name.to_string())) {
+                    continue;
+                }
+                let member = member_name(&field.name, &field.column)?;
+                self.write_bytes(&format!("dpg/{name}/{member}"), &row)?;
+            }
+        }
+        if missing > 0 {
+            let text = format!("{missing} members of groups are not among the streamlines written");
+            self.report.losses.push(Loss::new(text));
+        }
+        Ok(())
+    }
+}
+
+impl Writer for TrxWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "TRX")?;
+        self.image = Image::from_header(header);
+        let lengths = Millimeters::new(header);
+        let stored = header.positions.dtype();
+        let is_float = stored.kind == DtypeKind::Float && header.positions.width() == 3;
+        self.keeps_positions = is_float && lengths.is_identity();
+        self.lengths = Some(lengths);
+        let dtype = if self.keeps_positions { stored } else { Dtype::FLOAT32 };
+        let arrays = header.fields.len() + 1;
+        self.positions = Some(self.array("positions.3", dtype, arrays));
+        for field in header.fields.iter().filter(|field| is_number(field)) {
+            let member = member_name(&field.name, &field.column)?;
+            let array = self.array(&format!("dpv/{member}"), field.column.dtype(), arrays);
+            self.fields.push(array);
+        }
+        let numeric = header.object_fields.iter().filter(|field| is_number(field));
+        self.object_fields = numeric.map(|field| (field.clone(), Vec::new())).collect();
+        for (field, _) in &self.object_fields {
+            member_name(&field.name, &field.column)?;
+        }
+        let record = header.records.iter().find(|(name, _)| name == "trx");
+        let absent = record.and_then(|(_, record)| record.get("absent")).and_then(Json::as_array);
+        for pair in absent.into_iter().flatten() {
+            if let (Some(group), Some(key)) = (pair[0].as_str(), pair[1].as_str()) {
+                self.absent.push((group.to_owned(), key.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match piece {
+            Piece::Vertices(batch) => self.write_vertices(&batch),
+            Piece::Objects { ids, fields } => {
+                for id in self.chains.without_vertices(&ids) {
+                    self.ends.push(self.report.vertices);
+                    self.rows.push(id);
+                }
+                if !self.object_fields.is_empty() {
+                    for id in &ids {
+                        self.said.insert(*id, self.said.len());
+                    }
+                }
+                let numeric = fields.iter().filter(|field| is_number(field));
+                for ((_, bytes), field) in self.object_fields.iter_mut().zip(numeric) {
+                    bytes.extend_from_slice(field.column.bytes());
+                }
+                Ok(())
+            }
+            Piece::Groups { groups, fields } => {
+                self.groups.extend(groups);
+                let numeric: Vec<_> = fields.iter().filter(|field| is_number(field)).collect();
+                if self.group_fields.is_empty() {
+                    self.group_fields =
+                        numeric.iter().map(|f| ((*f).clone(), Vec::new())).collect();
+                }
+                for ((_, bytes), field) in self.group_fields.iter_mut().zip(numeric) {
+                    bytes.extend_from_slice(field.column.bytes());
+                }
+                Ok(())
+            }
+            Piece::Elements { .. } => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let header = self.header().to_string();
+        self.write_bytes("header.json", header.as_bytes())?;
+        let is_empty = self.ends.is_empty();
+        if let Some(mut positions) = self.positions.take().filter(|_| !is_empty) {
+            let name = format!("{}.{}", positions.name, positions.dtype);
+            self.write_member(&name, &mut positions.rows)?;
+            let is_narrow = u32::try_from(self.report.vertices).is_ok();
+            let mut offsets = Vec::new();
+            for end in std::iter::once(0).chain(std::mem::take(&mut self.ends)) {
+                match u32::try_from(end).ok().filter(|_| is_narrow) {
+                    Some(end) => offsets.extend_from_slice(&end.to_le_bytes()),
+                    None => offsets.extend_from_slice(&end.to_le_bytes()),
+                }
+            }
+            let dtype = if is_narrow { "uint32" } else { "uint64" };
+            self.write_bytes(&format!("offsets.{dtype}"), &offsets)?;
+            for mut array in std::mem::take(&mut self.fields) {
+                self.write_member(&array.name, &mut array.rows)?;
+            }
+            for (field, bytes) in std::mem::take(&mut self.object_fields) {
+                let stride = field.column.stride();
+                let mut sorted = Vec::with_capacity(self.rows.len() * stride);
+                for object in &self.rows {
+                    let row = self.said.get(object).and_then(|row| bytes.get(row * stride..));
+                    match row.and_then(|rest| rest.get(..stride)) {
+                        Some(row) => sorted.extend_from_slice(row),
+                        None => sorted.extend(missing(&field.column)),
+                    }
+                }
+                let member = member_name(&field.name, &field.column)?;
+                self.write_bytes(&format!("dps/{member}"), &sorted)?;
+            }
+        }
+        self.write_groups()?;
+        if let Place::Zip(zip) = self.place {
+            zip.finish()?;
+        }
+        self.report.objects = self.rows.len() as u64;
+        self.report.losses.extend(self.chains.losses());
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinates")));
+        Ok(self.report)
+    }
+}
+
+fn is_number(field: &Field) -> bool {
+    field.column.dtype().kind != DtypeKind::Text
+}
+
+/// What stands for a value that is not there.
+fn missing(column: &Column) -> Vec<u8> {
+    let dtype = column.dtype();
+    let value: Vec<u8> = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => vec![0x00, 0x7e],
+        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
+        (_, size) => vec![0; size as usize],
+    };
+    value.repeat(column.width() as usize)
+}
+
+fn member_name(name: &str, column: &Column) -> Result<String, ConvertError> {
+    check_name(name)?;
+    let dtype = column.dtype();
+    let dtype = if dtype.kind == DtypeKind::Bool { "bit".to_owned() } else { dtype.to_string() };
+    Ok(match column.width() {
+        1 => format!("{name}.{dtype}"),
+        width => format!("{name}.{width}.{dtype}"),
+    })
+}
+
+fn check_name(name: &str) -> Result<(), ConvertError> {
+    if name.is_empty() || name.contains(['.', '/', '\\', '\0']) {
+        let what = format!("the name {name:?}");
+        let advice = "names have no dot and no slash: leave it out with --attributes";
+        return Err(ConvertError::NoType { format: "TRX", what, advice });
+    }
+    Ok(())
+}
+
+/// The checksum of a spool.
+pub(super) fn checksum(content: &mut Spool) -> std::io::Result<u32> {
+    let mut sum = Crc::new();
+    content.for_each_block(|block| sum.update(block))?;
+    Ok(sum.sum())
+}

@@ -1,0 +1,231 @@
+//! VTP: one piece, its arrays appended as raw bytes, little-endian, with counts of 64 bits.
+//!
+//! Points get a vert each, edges and chains are lines, faces polys. Attributes of chains, edges and faces are cell
+//! data; the object is an array `object_id` of cells, or of points where there are no others.
+
+use std::io::Write;
+
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Kind, ObjectId};
+
+use super::whole::{Whole, as_single, texts};
+use super::{Loss, Target, WriteOptions, Writer};
+use crate::ConvertError;
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    Ok(super::whole::open(target.into_file("VTP")?, options, "VTP", encode))
+}
+
+/// An array to append.
+struct Array {
+    kind: &'static str,
+    name: String,
+    width: u32,
+    bytes: Vec<u8>,
+    tuples: Option<usize>, // of text
+}
+
+impl Array {
+    fn ints(name: &str, values: impl Iterator<Item = i64>) -> Self {
+        let bytes = values.flat_map(i64::to_le_bytes).collect();
+        Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
+    }
+
+    fn from_field(field: &Field) -> Result<Self, ConvertError> {
+        let name = field.name.to_string();
+        let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
+        if is_text && field.column.width() == 1 {
+            let mut bytes = Vec::new();
+            for text in texts(field)? {
+                bytes.extend(text.bytes().filter(|byte| *byte != 0));
+                bytes.push(0);
+            }
+            let tuples = Some(field.column.len());
+            return Ok(Self { kind: "String", name, width: 1, bytes, tuples });
+        }
+        Ok(Self::from_column(name, &field.column))
+    }
+
+    fn from_column(name: String, column: &Column) -> Self {
+        let (kind, bytes) = match name_of(column.dtype()) {
+            Some(kind) => (kind, column.bytes().to_vec()),
+            None => ("Float32", as_single(column)),
+        };
+        Self { kind, name, width: column.width(), bytes, tuples: None }
+    }
+}
+
+fn name_of(dtype: Dtype) -> Option<&'static str> {
+    Some(match (dtype.kind, dtype.size) {
+        (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => "UInt8",
+        (DtypeKind::Int, 1) => "Int8",
+        (DtypeKind::Int, 2) => "Int16",
+        (DtypeKind::UInt, 2) => "UInt16",
+        (DtypeKind::Int, 4) => "Int32",
+        (DtypeKind::UInt, 4) => "UInt32",
+        (DtypeKind::Int, 8) => "Int64",
+        (DtypeKind::UInt, 8) => "UInt64",
+        (DtypeKind::Float, 4) => "Float32",
+        (DtypeKind::Float, 8) => "Float64",
+        _ => return None,
+    })
+}
+
+/// Cells of the one sort there is.
+struct Sections {
+    verts: Vec<Vec<usize>>,
+    lines: Vec<Vec<usize>>,
+    polys: Vec<Vec<usize>>,
+    data: Vec<Array>,
+}
+
+fn encode(
+    whole: &Whole,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Result<Vec<Loss>, ConvertError> {
+    let cells = sections(whole)?;
+    let mut point_data =
+        whole.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
+    let points_own = matches!(whole.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
+    if let Some(owners) = whole.owners().filter(|_| points_own) {
+        let ids = owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0));
+        point_data.push(Array::ints("object_id", ids));
+    }
+    let points = whole.batch.len();
+    let counts = [cells.verts.len(), cells.lines.len(), cells.polys.len()];
+    let mut body = Body { xml: String::new(), appended: Vec::new() };
+    body.push_head(points, counts);
+    body.section("PointData", &point_data);
+    body.section("CellData", &cells.data);
+    body.section("Points", &[positions(whole)]);
+    for (name, cells) in [
+        ("Verts", &cells.verts),
+        ("Lines", &cells.lines),
+        ("Strips", &Vec::new()),
+        ("Polys", &cells.polys),
+    ] {
+        let ids = cells.iter().flatten().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
+        let ends = cells.iter().scan(0_i64, |sum, cell| {
+            *sum += i64::try_from(cell.len()).unwrap_or(0);
+            Some(*sum)
+        });
+        body.section(name, &[Array::ints("connectivity", ids), Array::ints("offsets", ends)]);
+    }
+    body.xml.push_str("    </Piece>\n  </PolyData>\n  <AppendedData encoding=\"raw\">\n   _");
+    out.write_all(body.xml.as_bytes())?;
+    out.write_all(&body.appended)?;
+    out.write_all(b"\n  </AppendedData>\n</VTKFile>\n")?;
+    Ok(Vec::new())
+}
+
+struct Body {
+    xml: String,
+    appended: Vec<u8>,
+}
+
+impl Body {
+    fn push_head(&mut self, points: usize, [verts, lines, polys]: [usize; 3]) {
+        self.xml.push_str(&format!(
+            "<?xml version=\"1.0\"?>\n<VTKFile type=\"PolyData\" version=\"1.0\" \
+             byte_order=\"LittleEndian\" header_type=\"UInt64\">\n  <PolyData>\n    \
+             <Piece NumberOfPoints=\"{points}\" NumberOfVerts=\"{verts}\" NumberOfLines=\"{lines}\" \
+             NumberOfStrips=\"0\" NumberOfPolys=\"{polys}\">\n"
+        ));
+    }
+
+    fn section(&mut self, name: &str, arrays: &[Array]) {
+        self.xml.push_str(&format!("      <{name}>\n"));
+        for array in arrays {
+            let offset = self.appended.len();
+            let size = u64::try_from(array.bytes.len()).unwrap_or(u64::MAX);
+            self.appended.extend_from_slice(&size.to_le_bytes());
+            self.appended.extend_from_slice(&array.bytes);
+            let tag = if array.tuples.is_some() { "Array" } else { "DataArray" };
+            let tuples =
+                array.tuples.map(|n| format!(" NumberOfTuples=\"{n}\"")).unwrap_or_default();
+            let name = quick_xml::escape::escape(array.name.as_str());
+            self.xml.push_str(&format!(
+                "        <{tag} type=\"{}\" Name=\"{name}\" NumberOfComponents=\"{}\"{tuples} \
+                 format=\"appended\" offset=\"{offset}\"/>\n",
+                array.kind, array.width
+            ));
+        }
+        self.xml.push_str(&format!("      </{name}>\n"));
+    }
+}
+
+/// Positions with three axes.
+fn positions(whole: &Whole) -> Array {
+    let column = whole.batch.positions();
+    let is_float = matches!(name_of(column.dtype()), Some("Float32" | "Float64"));
+    if column.width() == 3 && is_float {
+        return Array::from_column("Points".to_owned(), column);
+    }
+    let single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
+    let mut bytes = Vec::new();
+    for row in 0..column.len() {
+        for x in whole.point(row) {
+            match single {
+                true => bytes.extend(super::whole::to_single(x).to_le_bytes()),
+                false => bytes.extend(x.to_le_bytes()),
+            }
+        }
+    }
+    let kind = if single { "Float32" } else { "Float64" };
+    Array { kind, name: "Points".to_owned(), width: 3, bytes, tuples: None }
+}
+
+fn sections(whole: &Whole) -> Result<Sections, ConvertError> {
+    let mut cells =
+        Sections { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
+    let element_data =
+        || whole.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
+    match whole.header.kind {
+        Kind::PointCloud => cells.verts = (0..whole.batch.len()).map(|row| vec![row]).collect(),
+        Kind::Mesh => {
+            let elements = whole.batch.elements();
+            cells.polys =
+                elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
+            cells.data = element_data()?;
+            if let Some(owners) = whole.owners() {
+                let owner = |face: &Vec<usize>| {
+                    let first = face.first().and_then(|row| owners.get(*row).copied().flatten());
+                    first.map_or(-1, |id| id.0)
+                };
+                cells.data.push(Array::ints("object_id", cells.polys.iter().map(owner)));
+            }
+        }
+        kind if kind.is_chain() => {
+            let parts: Vec<_> = whole.batch.parts().iter().collect();
+            cells.lines = parts.iter().map(|part| part.rows.clone().collect()).collect();
+            let ids: Vec<ObjectId> = parts.iter().map(|part| part.object).collect();
+            cells.data = object_data(whole, &ids)?;
+            cells.data.push(Array::ints("object_id", ids.iter().map(|id| id.0)));
+        }
+        _ => {
+            cells.lines = whole.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();
+            cells.data = element_data()?;
+        }
+    }
+    Ok(cells)
+}
+
+/// What is said of the objects of lines, a row a line.
+fn object_data(whole: &Whole, ids: &[ObjectId]) -> Result<Vec<Array>, ConvertError> {
+    let rows: std::collections::HashMap<ObjectId, usize> =
+        whole.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();
+    let Some(rows) = ids.iter().map(|id| rows.get(id).copied()).collect::<Option<Vec<usize>>>()
+    else {
+        return Ok(Vec::new()); // of some of them nothing is said
+    };
+    let gather = |field: &Field| {
+        let mut builder = zvf_model::ColumnBuilder::like(&field.column);
+        rows.iter().for_each(|row| builder.push_row(&field.column, *row));
+        Array::from_field(&field.with_column(builder.finish()))
+    };
+    whole.object_fields.iter().map(gather).collect()
+}

@@ -1,0 +1,214 @@
+//! Writers that need all there is before they begin: they collect it, and encode it when the file ends.
+
+use std::io::Write as _;
+
+use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
+
+use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use crate::ConvertError;
+use crate::read::{Group, Header, Piece};
+
+/// All of one kind.
+pub(crate) struct Whole {
+    pub(crate) header: Header,
+    pub(crate) batch: Batch,
+    /// The objects that something is said of.
+    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) object_fields: Vec<Field>,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// Writes all there is; what was lost and only values show.
+pub(crate) type Encode =
+    fn(&Whole, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>, ConvertError>;
+
+/// A writer that collects.
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    name: &'static str,
+    encode: Encode,
+) -> Box<dyn Writer + 'a> {
+    let options = options.clone();
+    Box::new(WholeWriter { target, options, name, encode, begun: false, collected: None })
+}
+
+struct WholeWriter<'a> {
+    target: Target<'a>,
+    options: WriteOptions,
+    name: &'static str,
+    encode: Encode,
+    begun: bool,
+    collected: Option<Collected>,
+}
+
+impl Writer for WholeWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, self.name)?;
+        self.collected = Some(Collected::new(header, self.options.memory, self.name));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let batch = collected.take_batch()?;
+        let object_fields = collected.take_object_fields();
+        let objects = std::mem::take(&mut collected.objects);
+        let groups = std::mem::take(&mut collected.groups);
+        let whole = Whole { header: collected.header, batch, objects, object_fields, groups };
+        let losses = (self.encode)(&whole, &mut self.target, &self.options)?;
+        self.target.flush()?;
+        let count = |n| u64::try_from(n).unwrap_or(u64::MAX);
+        Ok(Report {
+            vertices: count(whole.batch.len()),
+            objects: count(whole.object_ids().len()),
+            elements: count(whole.batch.elements().map_or(0, Elements::len)),
+            losses,
+        })
+    }
+}
+
+impl Whole {
+    /// A vertex in three dimensions.
+    pub(crate) fn point(&self, row: usize) -> [f64; 3] {
+        let positions = self.batch.positions();
+        [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(0.0))
+    }
+
+    /// The object of each vertex, where any is known.
+    pub(crate) fn owners(&self) -> Option<Vec<Option<ObjectId>>> {
+        if let Some(owners) = self.batch.vertex_objects() {
+            return Some(owners.to_vec());
+        }
+        if self.batch.parts().offsets().is_empty() {
+            return None;
+        }
+        let mut owners = vec![None; self.batch.len()];
+        for part in self.batch.parts().iter() {
+            if let Some(rows) = owners.get_mut(part.rows) {
+                rows.fill(Some(part.object));
+            }
+        }
+        Some(owners)
+    }
+
+    /// The objects in the order in which they are said of, and then as their vertices come.
+    pub(crate) fn object_ids(&self) -> Vec<ObjectId> {
+        let mut known = std::collections::HashSet::new();
+        let mut ids: Vec<ObjectId> =
+            self.objects.iter().copied().filter(|id| known.insert(*id)).collect();
+        for owner in self.owners().into_iter().flatten().flatten() {
+            if known.insert(owner) {
+                ids.push(owner);
+            }
+        }
+        ids
+    }
+
+    /// The row of what is said of an object.
+    pub(crate) fn object_row(&self, id: ObjectId) -> Option<usize> {
+        self.objects.iter().position(|known| *known == id)
+    }
+
+    /// Faces as fans of triangles, with the row of each face.
+    pub(crate) fn triangles(&self) -> Vec<([usize; 3], usize)> {
+        let mut all = Vec::new();
+        for (at, face) in self.batch.elements().into_iter().flat_map(Elements::iter).enumerate() {
+            let Some((first, rest)) = face.split_first() else { continue };
+            for pair in rest.windows(2) {
+                let [second, third] = *pair else { continue };
+                all.push(([*first, second, third], at));
+            }
+        }
+        all
+    }
+
+    /// Edges: elements of two vertices, or neighbours within the parts of chains; with the row of each element.
+    pub(crate) fn edges(&self) -> Vec<([usize; 2], Option<usize>)> {
+        if let Some(elements) = self.batch.elements().filter(|elements| elements.width() == 2) {
+            let edge = |(at, row): (usize, &[usize])| match row {
+                [from, to] => Some(([*from, *to], Some(at))),
+                _ => None,
+            };
+            return elements.iter().enumerate().filter_map(edge).collect();
+        }
+        let parts = self.batch.parts().iter();
+        let pairs = parts.flat_map(|part| part.rows.clone().zip(part.rows.skip(1)));
+        pairs.map(|(from, to)| ([from, to], None)).collect()
+    }
+
+    /// The attributes of elements.
+    pub(crate) fn element_fields(&self) -> &[Field] {
+        self.batch.elements().map_or(&[], Elements::fields)
+    }
+
+    /// What the file says of the space, recorded by the reader of `format`.
+    pub(crate) fn record(&self, format: &str) -> Option<&serde_json::Value> {
+        let found = self.header.records.iter().find(|(name, _)| name == format);
+        found.map(|(_, record)| record)
+    }
+}
+
+/// The values of a field as text; what stands for nothing is empty.
+pub(crate) fn texts(field: &Field) -> Result<Vec<String>, ConvertError> {
+    (0..field.column.len()).map(|row| text(field, row, 0)).collect()
+}
+
+/// A value of a field as text.
+pub(crate) fn text(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
+    let value = field
+        .value(row, c)
+        .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
+    Ok(match value {
+        Value::Null => String::new(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(n) => n.to_string(),
+        Value::UInt(n) => n.to_string(),
+        Value::Float(x) => number(x),
+        Value::Text(text) => text,
+    })
+}
+
+/// A number as the shortest text that is read as the same; NaN and infinities as C spells them.
+pub(crate) fn number(x: f64) -> String {
+    match x {
+        x if x.is_nan() => "nan".to_owned(),
+        x if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        x => x.to_string(),
+    }
+}
+
+/// A coordinate as text in its own type, so that `float32` has no digits of `float64`.
+pub(crate) fn coordinate(column: &Column, row: usize, axis: usize) -> String {
+    let x = column.float(row, axis).unwrap_or(0.0);
+    if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
+        return single(to_single(x));
+    }
+    number(x)
+}
+
+fn single(x: f32) -> String {
+    if x.is_finite() { x.to_string() } else { number(f64::from(x)) }
+}
+
+/// The nearest `float32`.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the loss is listed before anything is written"
+)]
+#[must_use]
+pub(crate) const fn to_single(x: f64) -> f32 {
+    x as f32
+}
+
+/// A field as `float32`, little-endian.
+pub(crate) fn as_single(column: &Column) -> Vec<u8> {
+    let width = usize::try_from(column.width()).unwrap_or(1);
+    let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+    let value = |(row, c)| to_single(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
+    places.flat_map(value).collect()
+}

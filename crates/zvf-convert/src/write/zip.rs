@@ -1,0 +1,132 @@
+//! An archive of stored members, written from front to back.
+//!
+//! ```text
+//! local header        50 4b 03 04, sizes and checksum, the name; then the bytes: for each member
+//! central directory   50 4b 01 02: for each member
+//! end                 50 4b 05 06; 50 4b 06 06 and 50 4b 06 07 before it where 32 bits are too few
+//! ```
+
+use std::io::{self, Write};
+
+use super::spool::Spool;
+use super::trx::checksum;
+
+/// An archive in the making.
+pub(super) struct ZipWriter<W> {
+    out: W,
+    at: u64,
+    members: Vec<Member>,
+}
+
+struct Member {
+    name: String,
+    sum: u32,
+    size: u64,
+    start: u64,
+}
+
+impl<W: Write> ZipWriter<W> {
+    pub(super) const fn new(out: W) -> Self {
+        Self { out, at: 0, members: Vec::new() }
+    }
+
+    /// Adds a member.
+    pub(super) fn write(&mut self, name: &str, content: &mut Spool) -> io::Result<()> {
+        let member = Member {
+            name: name.to_owned(),
+            sum: checksum(content)?,
+            size: content.len(),
+            start: self.at,
+        };
+        let mut header = Vec::new();
+        header.extend_from_slice(b"PK\x03\x04");
+        member.common(&mut header);
+        let wide = member.wide(false);
+        header.extend_from_slice(&(wide.len() as u16).to_le_bytes());
+        header.extend_from_slice(name.as_bytes());
+        header.extend_from_slice(&wide);
+        self.out.write_all(&header)?;
+        content.copy_to(&mut self.out)?;
+        self.at += header.len() as u64 + member.size;
+        self.members.push(member);
+        Ok(())
+    }
+
+    /// Writes the directory.
+    pub(super) fn finish(mut self) -> io::Result<W> {
+        let (start, count) = (self.at, self.members.len() as u64);
+        let mut directory = Vec::new();
+        for member in &self.members {
+            directory.extend_from_slice(b"PK\x01\x02\x2d\x00");
+            member.common(&mut directory);
+            let wide = member.wide(true);
+            directory.extend_from_slice(&(wide.len() as u16).to_le_bytes());
+            directory.extend_from_slice(&[0; 10]); // comment, disk, attributes
+            directory.extend_from_slice(&narrow(member.start).to_le_bytes());
+            directory.extend_from_slice(member.name.as_bytes());
+            directory.extend_from_slice(&wide);
+        }
+        let size = directory.len() as u64;
+        let is_wide = start >= LIMIT || size >= LIMIT || count >= 0xffff;
+        if is_wide {
+            let record = start + size;
+            directory.extend_from_slice(b"PK\x06\x06");
+            directory.extend_from_slice(&44_u64.to_le_bytes());
+            directory.extend_from_slice(&[45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            for number in [count, count, size, start] {
+                directory.extend_from_slice(&number.to_le_bytes());
+            }
+            directory.extend_from_slice(b"PK\x06\x07\0\0\0\0");
+            directory.extend_from_slice(&record.to_le_bytes());
+            directory.extend_from_slice(&1_u32.to_le_bytes());
+        }
+        let few = u16::try_from(count).unwrap_or(0xffff).to_le_bytes();
+        directory.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+        directory.extend_from_slice(&few);
+        directory.extend_from_slice(&few);
+        directory.extend_from_slice(&narrow(size).to_le_bytes());
+        directory.extend_from_slice(&narrow(start).to_le_bytes());
+        directory.extend_from_slice(&[0, 0]);
+        self.out.write_all(&directory)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+impl Member {
+    /// What both headers say, up to the length of the name.
+    fn common(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&[0x2d, 0, 0, 8, 0, 0]); // version 4.5, UTF-8, stored
+        to.extend_from_slice(&[0, 0, 0x21, 0]); // 1980-01-01: the format has no "none"
+        to.extend_from_slice(&self.sum.to_le_bytes());
+        to.extend_from_slice(&narrow(self.size).to_le_bytes());
+        to.extend_from_slice(&narrow(self.size).to_le_bytes());
+        to.extend_from_slice(&(self.name.len() as u16).to_le_bytes());
+    }
+
+    /// The extra field of numbers that do not fit in 32 bits.
+    fn wide(&self, with_start: bool) -> Vec<u8> {
+        let mut numbers = Vec::new();
+        if self.size >= LIMIT {
+            numbers.extend_from_slice(&self.size.to_le_bytes());
+            numbers.extend_from_slice(&self.size.to_le_bytes());
+        }
+        if with_start && self.start >= LIMIT {
+            numbers.extend_from_slice(&self.start.to_le_bytes());
+        }
+        if numbers.is_empty() {
+            return numbers;
+        }
+        let mut extra = vec![1, 0];
+        extra.extend_from_slice(&(numbers.len() as u16).to_le_bytes());
+        extra.extend(numbers);
+        extra
+    }
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// From here on numbers do not fit in 32 bits.
+const LIMIT: u64 = u32::MAX as u64;

@@ -1,0 +1,332 @@
+//! Draco streams of meshes and of points.
+//!
+//! ```text
+//! "DRACO", version, geometry (0 points, 1 mesh), method, flags      header
+//! sequential    counts, indices as they are, attributes in the order that was given
+//! edgebreaker   vertices and faces in an order of its own            feature `edgebreaker`
+//! kd-tree       points in an order of its own                        feature `edgebreaker`
+//! ```
+//!
+//! [`decode`] bounds what a stream may claim ([`Limits`]) before it allocates, checks faces against points, and
+//! turns a panic of the decoder that it calls into an error. [`Encoder`] writes the sequential method, which every
+//! decoder reads and which keeps the order, so that references by row stay valid.
+//!
+//! Not here: files and stores; what the attributes mean.
+
+mod bytes;
+mod encode;
+#[cfg(feature = "edgebreaker")]
+mod foreign;
+mod sequential;
+mod symbols;
+
+pub use encode::{Encoder, Quantization};
+
+use thiserror::Error;
+use zvf_format::Class;
+
+use self::bytes::Cursor;
+
+/// What a stream holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Geometry {
+    /// How many points there are.
+    pub points: usize,
+    /// The points of each face; `None` of a point cloud.
+    pub faces: Option<Vec<[u32; 3]>>,
+    /// The attributes, a row a point.
+    pub attributes: Vec<Attribute>,
+    /// Whether points and faces come in the order in which they were given.
+    pub keeps_order: bool,
+}
+
+impl Geometry {
+    /// The positions, where there are any.
+    #[must_use]
+    pub fn positions(&self) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| attribute.meaning == Meaning::Position)
+    }
+}
+
+/// Values of all points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// Its number in the stream.
+    pub id: u32,
+    /// What it is.
+    pub meaning: Meaning,
+    /// The type of a value.
+    pub component: Component,
+    /// Values of a point.
+    pub width: u32,
+    /// The values, little-endian, point by point.
+    pub values: Vec<u8>,
+}
+
+/// What an attribute is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Where a point is.
+    Position,
+    /// The direction of the surface.
+    Normal,
+    /// A colour.
+    Color,
+    /// A place in a texture.
+    TextureCoordinate,
+    /// Anything else.
+    Generic,
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Component {
+    Int8,
+    UInt8,
+    Int16,
+    UInt16,
+    Int32,
+    UInt32,
+    Int64,
+    UInt64,
+    Float32,
+    Float64,
+    Bool,
+}
+
+impl Component {
+    /// Its number in streams.
+    const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Int8,
+            2 => Self::UInt8,
+            3 => Self::Int16,
+            4 => Self::UInt16,
+            5 => Self::Int32,
+            6 => Self::UInt32,
+            7 => Self::Int64,
+            8 => Self::UInt64,
+            9 => Self::Float32,
+            10 => Self::Float64,
+            11 => Self::Bool,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a value.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Int8 | Self::UInt8 | Self::Bool => 1,
+            Self::Int16 | Self::UInt16 => 2,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 => 8,
+        }
+    }
+}
+
+impl Meaning {
+    const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::Position,
+            1 => Self::Normal,
+            2 => Self::Color,
+            3 => Self::TextureCoordinate,
+            4 => Self::Generic,
+            _ => return None,
+        })
+    }
+}
+
+/// What a stream may claim.
+///
+/// ```
+/// let mut limits = zvf_draco::Limits::default();
+/// limits.max_points = 1000;
+/// assert!(limits.max_faces > 1000);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Points.
+    pub max_points: usize,
+    /// Faces.
+    pub max_faces: usize,
+    /// What the bytes of a stream can mean at most.
+    max_meant: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_points: 1 << 26, max_faces: 1 << 27, max_meant: usize::MAX }
+    }
+}
+
+impl Limits {
+    /// As much as fits into so many bytes.
+    #[must_use]
+    pub fn from_memory(bytes: u64) -> Self {
+        let count = usize::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(usize::MAX);
+        Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
+    }
+
+    /// The same, and no more than a stream of so many bytes can mean.
+    fn within(self, stream: usize) -> Self {
+        let most = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
+        Self { max_meant: most, ..self }
+    }
+
+    fn check(self, points: usize, faces: usize, byte: usize) -> Result<(), DracoError> {
+        for (count, most, what) in
+            [(points, self.max_points, "points"), (faces, self.max_faces, "faces")]
+        {
+            if count > self.max_meant {
+                let expected = format!("as many {what} as the bytes can mean");
+                return Err(DracoError::new(Class::Codec, byte, expected, count.to_string()));
+            }
+            if count > most {
+                let expected = format!("at most {most} {what}");
+                return Err(DracoError::new(
+                    Class::LimitExceeded,
+                    byte,
+                    expected,
+                    count.to_string(),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a stream cannot be decoded, or geometry not be encoded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{class} in Draco, byte {byte}: expected {expected}, found {found}")]
+pub struct DracoError {
+    /// The kind of fault.
+    pub class: Class,
+    /// Where in the stream.
+    pub byte: usize,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl DracoError {
+    fn new(
+        class: Class,
+        byte: usize,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Self { class, byte, expected: expected.into(), found: found.into() }
+    }
+}
+
+/// Reads a stream.
+///
+/// ```
+/// use zvf_draco::{Encoder, Limits};
+///
+/// let positions = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5_f32];
+/// let stream = Encoder::new(&positions)?.with_faces(&[[0, 1, 2]])?.encode();
+/// let mesh = zvf_draco::decode(&stream, &Limits::default())?;
+/// assert_eq!((mesh.points, mesh.faces), (3, Some(vec![[0, 1, 2]])));
+/// # Ok::<(), zvf_draco::DracoError>(())
+/// ```
+///
+/// # Errors
+///
+/// When the bytes are no such stream, claim more than `limits`, or are of a method that this build does not read.
+pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
+    let mut cursor = Cursor::new(bytes);
+    let header = Header::read(&mut cursor)?;
+    let limits = limits.within(bytes.len());
+    let geometry = match header.method {
+        0 => match sequential::decode(&mut cursor, &header, limits) {
+            Err(error) if error.class == Class::Unsupported => {
+                foreign(bytes, &header, limits, error)?
+            }
+            other => other?,
+        },
+        _ => {
+            let byte = 8;
+            let expected = "the sequential method";
+            let error = DracoError::new(Class::Unsupported, byte, expected, "another one");
+            foreign(bytes, &header, limits, error)?
+        }
+    };
+    check_faces(&geometry)?;
+    Ok(geometry)
+}
+
+#[cfg(feature = "edgebreaker")]
+fn foreign(
+    bytes: &[u8],
+    header: &Header,
+    limits: Limits,
+    _why: DracoError,
+) -> Result<Geometry, DracoError> {
+    foreign::decode(bytes, header, limits)
+}
+
+#[cfg(not(feature = "edgebreaker"))]
+fn foreign(
+    _bytes: &[u8],
+    _header: &Header,
+    _limits: Limits,
+    why: DracoError,
+) -> Result<Geometry, DracoError> {
+    Err(why)
+}
+
+fn check_faces(geometry: &Geometry) -> Result<(), DracoError> {
+    let points = u32::try_from(geometry.points).unwrap_or(u32::MAX);
+    let corners = geometry.faces.iter().flatten().flatten();
+    let far = corners.copied().find(|point| *point >= points);
+    far.map_or(Ok(()), |point| {
+        let expected = format!("points below {points}");
+        Err(DracoError::new(Class::OutOfBounds, 0, expected, point.to_string()))
+    })
+}
+
+/// The first bytes of a stream.
+struct Header {
+    is_mesh: bool,
+    method: u8,
+    has_metadata: bool,
+}
+
+impl Header {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, DracoError> {
+        let magic = cursor.take(5, "magic")?;
+        if magic != b"DRACO" {
+            let found = format!("{magic:02x?}");
+            return Err(DracoError::new(Class::BadMagic, 0, "DRACO", found));
+        }
+        let (major, minor) = (cursor.byte("version")?, cursor.byte("version")?);
+        if major != 2 || !(2..=3).contains(&minor) {
+            let found = format!("{major}.{minor}");
+            return Err(DracoError::new(Class::UnsupportedVersion, 5, "2.2 or 2.3", found));
+        }
+        let geometry = cursor.byte("geometry")?;
+        if geometry > 1 {
+            let expected = "0 (points) or 1 (mesh)";
+            return Err(DracoError::new(Class::BadTag, 7, expected, geometry.to_string()));
+        }
+        let method = cursor.byte("method")?;
+        if method > 1 {
+            return Err(DracoError::new(Class::BadTag, 8, "method 0 or 1", method.to_string()));
+        }
+        let flags = cursor.take(2, "flags")?;
+        let has_metadata = flags.get(1).is_some_and(|high| high & 0x80 != 0);
+        Ok(Self { is_mesh: geometry == 1, method, has_metadata })
+    }
+}
+
+/// Memory of a point with its attributes, and half a face.
+const BYTES_OF_A_POINT: u64 = 64;
+/// The best compression there is of regular meshes.
+const MAX_POINTS_OF_A_BYTE: usize = 4096;
+/// So many may always be claimed.
+const MIN_POINTS: usize = 1 << 16;

@@ -1,0 +1,161 @@
+//! Numbers as symbols of a range coder (rANS), and the tables of how probable they are.
+//!
+//! ```text
+//! scheme 0   each point has a tag, the number of bits of its values; the values follow as bits
+//! scheme 1   each value is a symbol
+//! table      count, then for each symbol 1 to 3 bytes, or one for a run of symbols that do not occur
+//! ```
+
+use zvf_format::Class;
+
+use crate::DracoError;
+use crate::bytes::{Bits, Cursor};
+
+/// `count` numbers in rows of `width`.
+pub(crate) fn decode(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    width: usize,
+) -> Result<Vec<u32>, DracoError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    match cursor.byte("the scheme of symbols")? {
+        0 => decode_tagged(cursor, count, width),
+        1 => {
+            let bits = cursor.byte("the bits of symbols")?;
+            if !(1..=18).contains(&bits) {
+                return Err(cursor.bad(Class::BadTag, "1 to 18 bits of symbols", bits.to_string()));
+            }
+            let mut decoder = Decoder::new(cursor, u32::from(bits))?;
+            Ok((0..count).map(|_| decoder.next()).collect())
+        }
+        other => Err(cursor.bad(Class::BadTag, "scheme 0 or 1 of symbols", other.to_string())),
+    }
+}
+
+fn decode_tagged(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    width: usize,
+) -> Result<Vec<u32>, DracoError> {
+    let mut tags = Decoder::new(cursor, 5)?;
+    let mut bits = Bits::new(cursor.rest());
+    let mut all = Vec::with_capacity(count.min(cursor.rest().len() * 8 + 1024));
+    while all.len() < count {
+        let length = tags.next();
+        if length > 32 {
+            return Err(cursor.bad(
+                Class::BadTag,
+                "at most 32 bits of a value",
+                length.to_string(),
+            ));
+        }
+        for _ in 0..width.max(1) {
+            let value = bits.take(length);
+            let Some(value) = value else {
+                let expected = format!("{length} bits of a value");
+                return Err(cursor.bad(Class::Truncated, expected, "the end of the stream"));
+            };
+            all.push(value);
+        }
+    }
+    let used = bits.used();
+    cursor.take(used, "values")?;
+    Ok(all)
+}
+
+/// Symbols from the end of a run of bytes to its start.
+struct Decoder<'a> {
+    bytes: &'a [u8], // those that are left
+    state: u32,
+    precision_bits: u32,
+    lookup: Vec<u32>,       // the symbol of each remainder
+    table: Vec<(u32, u32)>, // probability and the sum of those before
+}
+
+impl<'a> Decoder<'a> {
+    fn new(cursor: &mut Cursor<'a>, symbol_bits: u32) -> Result<Self, DracoError> {
+        let precision_bits = (symbol_bits * 3 / 2).clamp(12, 20);
+        let table = read_table(cursor, 1 << precision_bits)?;
+        let mut lookup = Vec::with_capacity(1 << precision_bits);
+        for (symbol, (probability, _)) in (0_u32..).zip(&table) {
+            lookup.extend(std::iter::repeat_n(symbol, usize::try_from(*probability).unwrap_or(0)));
+        }
+        let size = cursor.count("the size of symbols")?;
+        let bytes = cursor.take(size, "symbols")?;
+        let (bytes, state) = initial_state(bytes).ok_or_else(|| {
+            cursor.bad(Class::Codec, "the state of a range coder", format!("{size} bytes"))
+        })?;
+        let base = 4_u32 << precision_bits;
+        let state = state.checked_add(base).filter(|state| *state / 256 < base);
+        let Some(state) = state else {
+            return Err(cursor.bad(Class::Codec, "the state of a range coder", "a larger one"));
+        };
+        Ok(Self { bytes, state, precision_bits, lookup, table })
+    }
+
+    fn next(&mut self) -> u32 {
+        let base = 4_u32 << self.precision_bits;
+        while self.state < base
+            && let Some((last, rest)) = self.bytes.split_last()
+        {
+            self.state = (self.state << 8) | u32::from(*last);
+            self.bytes = rest;
+        }
+        let remainder = self.state & ((1 << self.precision_bits) - 1);
+        let at = usize::try_from(remainder).unwrap_or(0);
+        let symbol = self.lookup.get(at).copied().unwrap_or(0);
+        let entry = self.table.get(usize::try_from(symbol).unwrap_or(0));
+        let (probability, before) = entry.copied().unwrap_or((0, 0));
+        let quotient = self.state >> self.precision_bits;
+        self.state =
+            quotient.wrapping_mul(probability).wrapping_add(remainder.wrapping_sub(before));
+        symbol
+    }
+}
+
+/// The state in the last one to four bytes, and the bytes before.
+fn initial_state(bytes: &[u8]) -> Option<(&[u8], u32)> {
+    let size = usize::from(bytes.last()? >> 6) + 1;
+    let start = bytes.len().checked_sub(size)?;
+    let (rest, last) = bytes.split_at(start);
+    let value = last.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
+    let bits = u32::try_from(size * 8 - 2).ok()?;
+    Some((rest, value & (u32::MAX >> (32 - bits))))
+}
+
+fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>, DracoError> {
+    let count = cursor.count("symbols")?;
+    // A run of 64 symbols that do not occur takes a byte.
+    if count > cursor.rest().len().saturating_mul(64) {
+        let expected = format!("a table of {count} symbols");
+        return Err(cursor.bad(Class::Truncated, expected, cursor.rest().len().to_string()));
+    }
+    let mut table = Vec::with_capacity(count);
+    let mut sum = 0_u32;
+    while table.len() < count {
+        let first = cursor.byte("a probability")?;
+        let token = first & 3;
+        if token == 3 {
+            let run = usize::from(first >> 2) + 1;
+            if table.len() + run > count {
+                return Err(cursor.bad(Class::Codec, "a run within the table", run.to_string()));
+            }
+            table.extend(std::iter::repeat_n((0, sum), run));
+            continue;
+        }
+        let mut probability = u32::from(first >> 2);
+        for byte in 0..u32::from(token) {
+            probability |= u32::from(cursor.byte("a probability")?) << (8 * (byte + 1) - 2);
+        }
+        table.push((probability, sum));
+        sum = sum.checked_add(probability).filter(|sum| *sum <= precision).ok_or_else(|| {
+            cursor.bad(Class::Codec, format!("a sum of {precision}"), "a larger one")
+        })?;
+    }
+    if sum == precision {
+        return Ok(table);
+    }
+    Err(cursor.bad(Class::Codec, format!("probabilities of {precision}"), sum.to_string()))
+}

@@ -1,0 +1,354 @@
+//! What differs between two stores, or between a store at two of its heads.
+//!
+//! Objects are compared by id: their vertices with the columns that both sides have, their links, their own columns
+//! and their groups. Vertices of ordered kinds are compared in order, those of others as a multiset; points without
+//! objects are one multiset. Where something is stored, and in which order, is no difference.
+//!
+//! Not here: differences of coarser levels, and of how bytes are arranged.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{EditError, Result};
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::history::journal;
+use crate::links::End;
+use crate::place::Place;
+use crate::scalar::Type;
+use crate::stores::row_json;
+use crate::transaction::Transaction;
+
+/// A store, at one of its heads or as it is now.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// Where it lies.
+    pub place: Place,
+    /// The head; its last one when not given.
+    pub head: Option<u64>,
+}
+
+/// Compares two sides.
+///
+/// # Errors
+///
+/// When there is no such store or head, `gc` removed what is needed, or the axes differ.
+pub fn diff(before: &Side, after: &Side) -> Result<Json> {
+    let (mut old, mut new) = (open(before)?, open(after)?);
+    let axes = |side: &Transaction| side.kinds.first().map_or(0, |kind| kind.axes);
+    if axes(&old) != axes(&new) {
+        return Err(EditError::invalid(format!(
+            "the stores have {} and {} axes; stores of the same axes are compared",
+            axes(&old),
+            axes(&new)
+        )));
+    }
+    let shared = shared_columns(&old, &new);
+    let (left, right) = (Content::read(&mut old, &shared)?, Content::read(&mut new, &shared)?);
+    let mut report = compare(&left, &right);
+    report["columns"] = column_differences(&old, &new);
+    report["groups"] = group_differences(&old, &new);
+    let bounds = |side: &Transaction| side.root["attributes"]["zarr_vectors"]["bounds"].clone();
+    report["bounds"] = json!({"before": bounds(&old), "after": bounds(&new)});
+    for (name, side, head) in [("before", before, old.head()), ("after", after, new.head())] {
+        report[name] = json!({"store": side.place.to_string(), "head": head});
+    }
+    let empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
+    let same = ["objects", "columns", "groups"]
+        .iter()
+        .all(|part| report[*part].as_object().is_none_or(|lists| lists.values().all(empty)));
+    report["same"] = json!(
+        same && report["vertices"]["added"] == 0
+            && report["vertices"]["removed"] == 0
+            && report["links"]["added"] == 0
+            && report["links"]["removed"] == 0
+    );
+    Ok(report)
+}
+
+fn open(side: &Side) -> Result<Transaction> {
+    let journal = journal(&side.place)?;
+    let _held = crate::history::hold_for_reading(&side.place)?;
+    match side.head {
+        None => Transaction::begin(&journal, Path::new(".")),
+        Some(head) => Transaction::begin_at(&journal, Path::new("."), head),
+    }
+}
+
+/// One object as it is compared; what has no object is one as well.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Compared {
+    kind: String,
+    vertices: Vec<Vec<u8>>,
+    links: Vec<Vec<u8>>,
+    values: BTreeMap<String, String>,
+    groups: BTreeSet<String>,
+}
+
+/// All of a store.
+#[derive(Debug, Default)]
+struct Content {
+    objects: BTreeMap<i64, Compared>,
+    rest: Compared,
+}
+
+/// Names of columns that both sides have, by kind: of vertices and of links.
+type Shared = HashMap<String, [BTreeSet<String>; 2]>;
+
+fn vertex_columns(kind: &Geometry) -> BTreeSet<String> {
+    kind.columns.iter().map(|column| column.name.clone()).collect()
+}
+
+fn link_columns(kind: &Geometry) -> BTreeSet<String> {
+    let columns = kind.links.iter().flat_map(|family| &family.columns);
+    columns.map(|column| column.name.clone()).collect()
+}
+
+fn shared_columns(old: &Transaction, new: &Transaction) -> Shared {
+    let mut shared = Shared::new();
+    for kind in &old.kinds {
+        let Some(other) = new.kinds.iter().find(|other| other.kind == kind.kind) else { continue };
+        let both = |columns: fn(&Geometry) -> BTreeSet<String>| {
+            columns(kind).intersection(&columns(other)).cloned().collect()
+        };
+        shared.insert(kind.kind.to_string(), [both(vertex_columns), both(link_columns)]);
+    }
+    shared
+}
+
+impl Content {
+    fn read(store: &mut Transaction, shared: &Shared) -> Result<Self> {
+        let mut content = Self::default();
+        for kind in 0..store.kinds.len() {
+            let vertices = store.kinds[kind].everything()?;
+            store.kinds[kind].load_all_links()?;
+            let own = shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
+            content.take(store, kind, &vertices, &own);
+        }
+        for list in content.objects.values_mut().chain([&mut content.rest]) {
+            list.links.sort_unstable();
+        }
+        Ok(content)
+    }
+
+    fn take(
+        &mut self,
+        store: &Transaction,
+        kind: usize,
+        vertices: &[Vid],
+        shared: &[BTreeSet<String>; 2],
+    ) {
+        let geometry = &store.kinds[kind];
+        let ids = |object: u32| geometry.object(object).map(|object| object.id);
+        for (number, object) in
+            geometry.objects.iter().flat_map(|objects| objects.list.iter().enumerate())
+        {
+            if object.exists {
+                self.objects.insert(object.id, values_of(store, kind, number as u32, object.id));
+            }
+        }
+        for v in vertices {
+            let mut print = geometry.print(*v, &shared[0]);
+            let parent = geometry.parent[*v as usize];
+            if parent != NONE {
+                print.extend(geometry.print(parent, &shared[0]));
+            }
+            self.entry(ids(geometry.owner[*v as usize])).vertices.push(print);
+        }
+        if !geometry.is_ordered() {
+            let all = self.objects.values_mut().chain([&mut self.rest]);
+            all.filter(|one| one.kind == geometry.kind.token() || one.kind.is_empty())
+                .for_each(|one| one.vertices.sort_unstable());
+        }
+        let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else { return };
+        for record in family.records.iter().filter(|record| record.alive) {
+            let mut ends: Vec<Vec<u8>> = Vec::new();
+            let mut owner = None;
+            for end in &record.ends {
+                let End::Vertex(v) = end else { continue };
+                owner = owner.or(ids(geometry.owner[*v as usize]));
+                ends.push(geometry.print(*v, &shared[0]));
+            }
+            match geometry.kind == zvf_model::Kind::Mesh {
+                true => turn(&mut ends),
+                false => ends.sort_unstable(),
+            }
+            let mut print = ends.concat();
+            for (column, row) in family.columns.iter().zip(&record.values) {
+                if shared[1].contains(&column.name) {
+                    print.extend(value_bytes(&column.ty, row));
+                }
+            }
+            self.entry(owner).links.push(print);
+        }
+    }
+
+    fn entry(&mut self, id: Option<i64>) -> &mut Compared {
+        match id {
+            Some(id) => self.objects.entry(id).or_default(),
+            None => &mut self.rest,
+        }
+    }
+}
+
+/// Turns a face so that its smallest vertex comes first; its winding stays.
+fn turn(ends: &mut [Vec<u8>]) {
+    let first = (0..ends.len()).min_by(|a, b| {
+        let turned = |from: usize| ends[from..].iter().chain(&ends[..from]);
+        turned(*a).cmp(turned(*b))
+    });
+    ends.rotate_left(first.unwrap_or(0)); // a face without vertices stays as it is
+}
+
+/// An object without its vertices.
+fn values_of(store: &Transaction, kind: usize, object: u32, id: i64) -> Compared {
+    let geometry = &store.kinds[kind];
+    let mut values = BTreeMap::new();
+    for column in &geometry.object_columns {
+        let row = geometry.object_row(object, &column.name).unwrap_or_default();
+        if row != column.array.fill {
+            values.insert(column.name.clone(), row_json(&column.ty, &row).to_string());
+        }
+    }
+    let groups = store.groups.with_member(id).into_iter().map(|group| store.groups.name(group));
+    Compared {
+        kind: geometry.kind.token().to_owned(),
+        values,
+        groups: groups.collect(),
+        ..Compared::default()
+    }
+}
+
+impl Geometry {
+    /// The position of a vertex and its values in these columns, as bytes that are compared.
+    fn print(&self, v: Vid, columns: &BTreeSet<String>) -> Vec<u8> {
+        let mut print: Vec<u8> =
+            self.position(v).iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
+        for column in self.columns.iter().filter(|column| columns.contains(&column.name)) {
+            let size = column.ty.size();
+            let row = &column.data[v as usize * size..(v as usize + 1) * size];
+            print.extend(value_bytes(&column.ty, row));
+        }
+        print
+    }
+}
+
+fn value_bytes(ty: &Type, row: &[u8]) -> Vec<u8> {
+    match ty.categories {
+        None => row.to_vec(),
+        Some(_) => row_json(ty, row).to_string().into_bytes(),
+    }
+}
+
+/// How many of each side the other one does not have.
+fn count(old: &[Vec<u8>], new: &[Vec<u8>]) -> [u64; 2] {
+    let mut held: HashMap<&[u8], i64> = HashMap::new();
+    for print in old {
+        *held.entry(print).or_default() -= 1;
+    }
+    for print in new {
+        *held.entry(print).or_default() += 1;
+    }
+    let sum = |sign: i64| held.values().map(|n| (n * sign).max(0).unsigned_abs()).sum();
+    [sum(1), sum(-1)]
+}
+
+fn compare(old: &Content, new: &Content) -> Json {
+    let nothing = Compared::default();
+    let ids: BTreeSet<i64> = old.objects.keys().chain(new.objects.keys()).copied().collect();
+    let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut vertices, mut links) = ([0_u64; 2], [0_u64; 2]);
+    let mut sum = |a: &Compared, b: &Compared| {
+        let (v, l) = (count(&a.vertices, &b.vertices), count(&a.links, &b.links));
+        for side in 0..2 {
+            vertices[side] += v[side];
+            links[side] += l[side];
+        }
+        (v, l)
+    };
+    for id in ids {
+        match (old.objects.get(&id), new.objects.get(&id)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) => {
+                let (v, l) = sum(a, b);
+                let names: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
+                let columns: Vec<&String> = names
+                    .into_iter()
+                    .filter(|name| a.values.get(*name) != b.values.get(*name))
+                    .collect();
+                changed.push(json!({
+                    "id": id, "kind": b.kind,
+                    "vertices": {"added": v[0], "removed": v[1], "before": a.vertices.len(), "after": b.vertices.len()},
+                    "links": {"added": l[0], "removed": l[1]},
+                    "columns": columns,
+                    "reordered": v == [0, 0] && a.vertices != b.vertices,
+                    "groups": {
+                        "joined": b.groups.difference(&a.groups).collect::<Vec<_>>(),
+                        "left": a.groups.difference(&b.groups).collect::<Vec<_>>(),
+                    },
+                }));
+            }
+            (Some(a), None) => {
+                sum(a, &nothing);
+                removed.push(id);
+            }
+            (None, b) => {
+                sum(&nothing, b.unwrap_or(&nothing));
+                added.push(id);
+            }
+        }
+    }
+    sum(&old.rest, &new.rest);
+    let total = |side: &Content, what: fn(&Compared) -> usize| -> usize {
+        side.objects.values().chain([&side.rest]).map(what).sum()
+    };
+    let points = |one: &Compared| one.vertices.len();
+    let joins = |one: &Compared| one.links.len();
+    json!({
+        "objects": {"added": added, "removed": removed, "changed": changed},
+        "vertices": {"added": vertices[0], "removed": vertices[1], "before": total(old, points), "after": total(new, points)},
+        "links": {"added": links[0], "removed": links[1], "before": total(old, joins), "after": total(new, joins)},
+    })
+}
+
+/// Columns that one side has alone, as `scope.kind.name`.
+fn column_differences(old: &Transaction, new: &Transaction) -> Json {
+    let names = |side: &Transaction| -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for kind in &side.kinds {
+            let token = kind.kind.token();
+            names.extend(vertex_columns(kind).iter().map(|name| format!("vertex.{token}.{name}")));
+            names.extend(link_columns(kind).iter().map(|name| format!("link.{token}.{name}")));
+            let objects = kind.object_columns.iter();
+            names.extend(objects.map(|column| format!("object.{token}.{}", column.name)));
+        }
+        names.extend(side.groups.columns.iter().map(|column| format!("group.{}", column.name)));
+        names
+    };
+    let (old, new) = (names(old), names(new));
+    json!({
+        "added": new.difference(&old).collect::<Vec<_>>(),
+        "removed": old.difference(&new).collect::<Vec<_>>(),
+    })
+}
+
+fn group_differences(old: &Transaction, new: &Transaction) -> Json {
+    let groups = |side: &Transaction| -> BTreeMap<String, BTreeSet<i64>> {
+        let all = side.groups.list.iter().enumerate();
+        all.map(|(number, group)| {
+            (side.groups.name(number), group.members.iter().copied().collect())
+        })
+        .collect()
+    };
+    let (old, new) = (groups(old), groups(new));
+    let only = |a: &BTreeMap<String, BTreeSet<i64>>, b: &BTreeMap<String, BTreeSet<i64>>| {
+        a.keys().filter(|name| !b.contains_key(*name)).cloned().collect::<Vec<_>>()
+    };
+    let changed: Vec<&String> = old
+        .iter()
+        .filter(|(name, members)| new.get(*name).is_some_and(|other| other != *members))
+        .map(|(name, _)| name)
+        .collect();
+    json!({"added": only(&new, &old), "removed": only(&old, &new), "changed": changed})
+}

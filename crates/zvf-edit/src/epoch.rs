@@ -1,0 +1,107 @@
+//! One writer at a time: who says so takes the next epoch, and the one before it is fenced.
+//!
+//! ```text
+//! epoch/<E>      {"writer", "time"}; created only if absent where the backend can
+//! epoch/<E>.end  the writer is done
+//! ```
+//!
+//! An epoch that is not ended and younger than ten minutes refuses the next one. Whoever finds a higher epoch than its
+//! own before it commits ends with `WriterFenced`. Where a backend cannot create conditionally, the writer looks again
+//! after it wrote its epoch: of two that began at once, the one whose text stayed goes on.
+//!
+//! Not here: the journal.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use crate::error::{EditError, Result};
+use crate::journal::new_txid;
+use crate::medium::Medium;
+
+/// The right to write alone.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub(crate) number: u64,
+    side: Medium,
+}
+
+impl Epoch {
+    /// Takes the next epoch.
+    pub(crate) fn take(side: &Medium) -> Result<Self> {
+        let last = highest(side)?;
+        if last > 0
+            && !side.exists(&ended(last))?
+            && let Some(text) = side.get(&key(last))?
+        {
+            let held: Json = serde_json::from_slice(&text)?;
+            let age = now().saturating_sub(held["time"].as_u64().unwrap_or(0));
+            if age < YOUNG.as_secs() {
+                let text = format!(
+                    "epoch {last} was taken {age} s ago by {}, who may still write; try again when it has ended, or in {} s",
+                    held["writer"].as_str().unwrap_or("somebody"),
+                    YOUNG.as_secs() - age
+                );
+                return Err(EditError::new(Class::WriterFenced, text));
+            }
+        }
+        let writer = format!("{} {}", crate::script::writer(), new_txid());
+        let text: Bytes = serde_json::to_vec(&json!({"writer": writer, "time": now()}))?.into();
+        let number = last + 1;
+        let made = side.create(&key(number), &text)?;
+        side.sync([key(number).as_str()].into_iter())?;
+        if !made || side.get(&key(number))?.as_ref() != Some(&text) {
+            return Err(fenced(number));
+        }
+        Ok(Self { number, side: side.clone() })
+    }
+
+    /// Refuses to go on when somebody took a later epoch.
+    pub(crate) fn check(&self) -> Result<()> {
+        match highest(&self.side)? {
+            later if later > self.number => Err(fenced(later)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        // Without it the next writer waits until the epoch is old.
+        let _ = self.side.put(&ended(self.number), &Bytes::new());
+    }
+}
+
+fn highest(side: &Medium) -> Result<u64> {
+    let names = side.list("epoch")?;
+    let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0);
+    // A list may be old: what follows its last name is asked for by its own.
+    while side.exists(&key(last + 1))? {
+        last += 1;
+    }
+    Ok(last)
+}
+
+fn fenced(later: u64) -> EditError {
+    EditError::new(
+        Class::WriterFenced,
+        format!("another writer took epoch {later}; read the store again"),
+    )
+}
+
+fn key(number: u64) -> String {
+    format!("epoch/{number:020}")
+}
+
+fn ended(number: u64) -> String {
+    format!("epoch/{number:020}.end")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// How long an epoch that nobody ended keeps others away.
+const YOUNG: Duration = Duration::from_secs(600);

@@ -1,0 +1,176 @@
+//! One record of the log: what a commit did, and where the bytes of each key are staged.
+//!
+//! ```text
+//! {"seq", "previous", "txid", "writer", "epoch", "time", "message", "undoes", "operations", "ids", "read", "written",
+//!  "report", "keys": [{"key", "new": {"offset", "len", "crc"}, "old": {..}}]}
+//! crc32c of the line above, 8 hexadecimal digits
+//! ```
+//!
+//! A key without `new` is removed; one without `old` was not there. Not here: when it is written.
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use crate::error::{EditError, Result};
+
+/// One record of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) seq: u64,
+    pub(crate) body: Json,
+}
+
+/// A span of a staged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+}
+
+/// What a record says of one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) new: Option<Span>,
+    pub(crate) old: Option<Span>,
+}
+
+impl Record {
+    pub(crate) fn txid(&self) -> &str {
+        self.body["txid"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.body["epoch"].as_u64().unwrap_or(0)
+    }
+
+    /// The items it wrote.
+    pub(crate) fn written(&self) -> Vec<String> {
+        let list = self.body["written"].as_array().map(Vec::as_slice).unwrap_or_default();
+        list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    }
+
+    /// What it says of each key.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let list = self.body["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+        list.iter().map(|entry| Entry {
+            key: entry["key"].as_str().unwrap_or_default(),
+            new: Span::read(&entry["new"]),
+            old: Span::read(&entry["old"]),
+        })
+    }
+
+    pub(crate) fn parse(seq: u64, text: &[u8]) -> Result<Self> {
+        let damaged = || {
+            EditError::new(
+                Class::Checksum,
+                format!(
+                    "log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"
+                ),
+            )
+        };
+        let text = std::str::from_utf8(text).map_err(|_bad| damaged())?;
+        let (body, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
+        if format!("{:08x}", crc32c::crc32c(body.as_bytes())) != sum {
+            return Err(damaged());
+        }
+        let body: Json = serde_json::from_str(body)?;
+        Ok(Self { seq, body })
+    }
+
+    /// The bytes of a record with this body.
+    pub(crate) fn encode(body: &Json) -> Result<Bytes> {
+        let text = serde_json::to_string(body)?;
+        Ok(format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into())
+    }
+}
+
+impl Span {
+    fn read(span: &Json) -> Option<Self> {
+        let number = |name: &str| span.get(name)?.as_u64();
+        let crc = u32::try_from(number("crc")?).ok()?;
+        Some(Self { offset: number("offset")?, len: number("len")?, crc })
+    }
+
+    /// Appends bytes to a staged file.
+    pub(crate) fn append(all: &mut Vec<u8>, bytes: &Bytes) -> Json {
+        let offset = all.len();
+        all.extend_from_slice(bytes);
+        json!({ "offset": offset, "len": bytes.len(), "crc": crc32c::crc32c(bytes) })
+    }
+
+    /// Whether `bytes` are those that were staged.
+    pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.len && crc32c::crc32c(bytes) == self.crc
+    }
+
+    /// The bytes in a staged file.
+    pub(crate) fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
+        let from = usize::try_from(self.offset).unwrap_or(usize::MAX); // no file is that long
+        let to = from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX));
+        if to > whole.len() {
+            return Err(EditError::new(
+                Class::Truncated,
+                format!("{staged}: need {to} bytes, found {}", whole.len()),
+            ));
+        }
+        let bytes = whole.slice(from..to);
+        if crc32c::crc32c(&bytes) != self.crc {
+            return Err(EditError::new(
+                Class::Checksum,
+                format!("{staged}: bytes {from}..{to} are not those of the record"),
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Entry<'_> {
+    /// Whether what is there now is what the record wants to be there.
+    pub(crate) fn is_done(&self, now: Option<&[u8]>) -> bool {
+        matches(self.new, now)
+    }
+
+    /// Whether what is there now is what was there when the record was planned.
+    pub(crate) fn is_before(&self, now: Option<&[u8]>) -> bool {
+        matches(self.old, now)
+    }
+}
+
+fn matches(span: Option<Span>, now: Option<&[u8]>) -> bool {
+    match (span, now) {
+        (None, None) => true,
+        (Some(span), Some(now)) => span.is_of(now),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_back_and_damage_is_seen() {
+        let mut staged = Vec::new();
+        let new = Span::append(&mut staged, &"abc".into());
+        let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}], "written": ["*"]});
+        let text = Record::encode(&body).unwrap();
+        let record = Record::parse(3, &text).unwrap();
+        let entry = record.entries().next().unwrap();
+        assert_eq!(
+            (record.txid(), entry.key, record.written()),
+            ("t", "a/b", vec!["*".to_owned()])
+        );
+        assert!(
+            entry.is_before(None) && entry.is_done(Some(b"abc")) && !entry.is_done(Some(b"abd"))
+        );
+        assert_eq!(entry.new.unwrap().slice(&staged.into(), "new").unwrap(), "abc");
+        for at in 0..text.len() - 1 {
+            let mut bad = text.to_vec();
+            bad[at] ^= 1;
+            assert!(Record::parse(3, &bad).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Cells of vertices that are Draco streams: positions, and the faces whose vertices all lie in the chunk.
+//!
+//! ```text
+//! sequential   vertices in their order: attributes, fragments and links to other chunks mean these rows
+//! others       vertices in an order of their own, some of them gone: positions and inner faces alone are right
+//! ```
+//!
+//! Which of them a level has is told by its first chunk. Where the order is lost, all rows of a chunk are one
+//! fragment, attributes of vertices are refused, and links between chunks are left out, of which the family says
+//! that it is not complete.
+
+use zvf_draco::{Component, DracoError, Geometry, Limits};
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::key::ChunkKey;
+use zvf_format::{Class, Expected};
+use zvf_metadata::{CellEncoding, Dtype, Token};
+use zvf_store::{Caching, Cells, Key};
+
+use super::LevelReader;
+use super::fragments::ChunkFragments;
+use crate::{Column, ModelError};
+use zvf_format::num::to_u64;
+
+/// A chunk taken out of its stream.
+#[derive(Clone, Debug)]
+pub(crate) struct DracoChunk {
+    pub(crate) positions: Column,
+    pub(crate) faces: Vec<[u32; 3]>,
+    keeps_order: bool,
+}
+
+impl LevelReader {
+    /// Whether the vertices of a chunk are a Draco stream.
+    pub(crate) fn is_draco(&self) -> bool {
+        matches!(self.encoding(), Some(Token::Known(CellEncoding::Draco)))
+    }
+
+    /// Whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
+    /// an order of their own.
+    ///
+    /// # Errors
+    ///
+    /// When the first chunk cannot be read.
+    pub async fn keeps_order(&self) -> Result<bool, ModelError> {
+        if !self.is_draco() {
+            return Ok(true);
+        }
+        let Some(first) = self.chunks().await?.get(0) else { return Ok(true) };
+        let chunk = self.draco_chunks(&[first], Caching::Keep).await.pop();
+        Ok(chunk.transpose()?.flatten().is_none_or(|chunk| chunk.keeps_order))
+    }
+
+    /// The cells of vertices as streams.
+    pub(crate) fn draco_cells(&self) -> DracoCells {
+        let limits = Limits::from_memory(self.store().budget().max_bytes());
+        DracoCells {
+            cells: self.vertices().clone(),
+            dtype: self.dtype(),
+            axes: self.axes(),
+            limits,
+        }
+    }
+
+    /// The chunks `keys` out of their streams; `None` where nothing is stored.
+    pub(crate) async fn draco_chunks(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
+        self.draco_cells().decode(keys, caching).await
+    }
+
+    /// One fragment of all rows for each chunk whose order is lost.
+    pub(crate) async fn draco_fragments(
+        &self,
+        keys: &[ChunkKey],
+    ) -> Vec<Result<ChunkFragments, ModelError>> {
+        let path = self.fragment_cells().path().clone();
+        let chunks = self.draco_chunks(keys, Caching::Keep).await;
+        let each = chunks.into_iter().zip(keys).map(|(chunk, key)| {
+            let rows = chunk?.map_or(0, |chunk| to_u64(chunk.positions.len()));
+            one_fragment(rows, &path, key)
+        });
+        each.collect()
+    }
+}
+
+fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments, ModelError> {
+    let mut builder = FragmentIndexBuilder::new();
+    builder.range(0, rows)?;
+    ChunkFragments::new(builder.encode().into(), array, *key)
+}
+
+/// Cells that are streams; not the level, which keeps its links, and they these.
+#[derive(Clone, Debug)]
+pub(crate) struct DracoCells {
+    pub(crate) cells: Cells,
+    dtype: Dtype,
+    axes: usize,
+    limits: Limits,
+}
+
+impl DracoCells {
+    /// The chunks `keys`; `None` where nothing is stored.
+    pub(crate) async fn decode(
+        &self,
+        keys: &[ChunkKey],
+        caching: Caching,
+    ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
+        let payloads = self.cells.read_many(keys, caching).await;
+        let each = payloads.into_iter().zip(keys).map(|(payload, key)| {
+            let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
+            let Some(bytes) = payload.map_err(|error| place(error.into()))? else {
+                return Ok(None);
+            };
+            decode(&bytes, self.dtype, self.axes, &self.limits).map(Some).map_err(place)
+        });
+        each.collect()
+    }
+}
+
+/// A stream as rows of `dtype`.
+///
+/// # Errors
+///
+/// When it is none, claims more than `limits`, or holds other positions than the level.
+fn decode(
+    bytes: &[u8],
+    dtype: Dtype,
+    axes: usize,
+    limits: &Limits,
+) -> Result<DracoChunk, ModelError> {
+    let geometry = zvf_draco::decode(bytes, limits).map_err(|error| from_draco(&error))?;
+    let Geometry { faces, attributes, keeps_order, .. } = geometry;
+    let positions =
+        attributes.into_iter().find(|attribute| attribute.meaning == zvf_draco::Meaning::Position);
+    let fits = |component, width| {
+        component == Component::Float32
+            && dtype == Dtype::FLOAT32
+            && usize::try_from(width).is_ok_and(|width: usize| width == axes)
+    };
+    let Some(positions) = positions.filter(|p| fits(p.component, p.width)) else {
+        let expected = Expected::Rule("positions of float32, one number an axis");
+        return Err(ModelError::refused(Class::BadShape, "a Draco stream", expected, "others"));
+    };
+    let positions = Column::new(dtype, positions.width, positions.values.into())?;
+    Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
+}
+
+fn from_draco(error: &DracoError) -> ModelError {
+    let expected = match error.class {
+        Class::Unsupported => Expected::Rule(
+            "the sequential method: streams of others are read by builds with the feature `draco`",
+        ),
+        Class::LimitExceeded => Expected::Rule("no more points than memory is allowed for"),
+        _ => Expected::Rule("a Draco stream that can be decoded"),
+    };
+    ModelError::refused(error.class, "a Draco stream", expected, to_u64(error.byte))
+}

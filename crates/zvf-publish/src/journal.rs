@@ -1,0 +1,40 @@
+//! The journal beside a target: `NAME.zvf/log` holds a record for each edit that was committed.
+//!
+//! Whoever replaces a folder that has one would leave records that belong to nothing, so it is asked for, and part of
+//! the identity of a target. Not here: what the records say.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Counts the records of the journal beside `target`; 0 where there is none. Documents that a repair replaced, which
+/// lie there as well, are no records.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// let target = dir.path().join("a.zarrvectors");
+/// assert_eq!(zvf_publish::count_records(&target)?, 0);
+/// std::fs::create_dir_all(dir.path().join("a.zarrvectors.zvf/log"))?;
+/// std::fs::write(dir.path().join("a.zarrvectors.zvf/log/1"), "")?;
+/// assert_eq!(zvf_publish::count_records(&target)?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When the folder cannot be listed.
+pub fn count_records(target: &Path) -> io::Result<usize> {
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".zvf");
+    match fs::read_dir(Path::new(&beside).join("log")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        entries => {
+            let mut records = 0;
+            for entry in entries? {
+                let name = entry?.file_name();
+                records += usize::from(!name.to_string_lossy().starts_with('.'));
+            }
+            Ok(records)
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The files of one folder, by key: read whole, replaced whole, created only if absent.
+//!
+//! ```text
+//! put       temp in the same folder -> write -> permissions of the file it replaces -> sync -> rename
+//! create    the same, but the rename fails where the name is taken
+//! ```
+//!
+//! Names of temporary files begin with `.tmp-`: no list shows them. Folders are synced once for a batch, by
+//! [`KeyedFolder::sync_folders`].
+//!
+//! Not here: what the keys mean, and which changes belong together.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use crate::disk::Disk;
+use crate::permissions;
+
+/// A folder whose files are read and replaced by key, with `/` between names.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_publish::{Disk, KeyedFolder};
+///
+/// let folder = KeyedFolder::new(Disk::default(), dir.path().join("a"));
+/// assert!(folder.create("log/1", b"one".as_slice().into())?);
+/// assert!(!folder.create("log/1", b"two".as_slice().into())?);
+/// folder.sync_folders(["log/1"].into_iter())?;
+/// assert_eq!(folder.get("log/1")?.as_deref(), Some(b"one".as_slice()));
+/// assert_eq!(folder.list("log")?, ["1"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyedFolder {
+    disk: Disk,
+    root: PathBuf,
+}
+
+impl KeyedFolder {
+    /// The folder `root`, which need not be there yet.
+    #[must_use]
+    pub const fn new(disk: Disk, root: PathBuf) -> Self {
+        Self { disk, root }
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The disk that it changes.
+    #[must_use]
+    pub const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The path of a file.
+    #[must_use]
+    pub fn path(&self, key: &str) -> PathBuf {
+        self.root.join(key)
+    }
+
+    /// Reads all of a file; none where there is no file.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn get(&self, key: &str) -> io::Result<Option<Bytes>> {
+        match fs::read(self.path(key)) {
+            Ok(bytes) => Ok(Some(bytes.into())),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there is a file or a folder of that name.
+    #[must_use]
+    pub fn exists(&self, key: &str) -> bool {
+        self.path(key).exists()
+    }
+
+    /// Lists the names in a folder, but for temporary files; none when there is no such folder.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn list(&self, key: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.path(key)) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            match entry?.file_name().into_string() {
+                Ok(name) if !name.starts_with(TEMP) => names.push(name),
+                Ok(_) | Err(_) => {} // of a writer under way, or foreign
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Lists every file below a folder, as keys.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn walk(&self, key: &str) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut folders = vec![key.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for name in self.list(&folder)? {
+                let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                match self.path(&inner).is_dir() {
+                    true => folders.push(inner),
+                    false => found.push(inner),
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
+        let path = self.path(key);
+        let parent = path.parent().unwrap_or(&self.root);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let temp = parent.join(format!("{TEMP}{}-{number}", std::process::id()));
+        let write = || -> io::Result<()> {
+            let parts = [bytes];
+            match self.disk.create(&temp, &parts) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // Left by a process of the same number that is no more.
+                    self.disk.remove(&temp)?;
+                    self.disk.create(&temp, &parts)?;
+                }
+                made => made?,
+            }
+            permissions::copy_node(&path, &temp)?;
+            if sync { self.disk.sync_file(&temp) } else { Ok(()) }
+        };
+        write().inspect_err(|_first| drop(fs::remove_file(&temp)))?;
+        Ok(temp)
+    }
+
+    /// Replaces a file, or makes it. Its bytes are synced before it has its name.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses; the old file is there then.
+    pub fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
+        let temp = self.write_temp(key, bytes, true)?;
+        let renamed = self.disk.rename(&temp, &self.path(key));
+        renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
+    }
+
+    /// Replaces files, or makes them: all are written, then all synced, then all renamed.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses. Before the first is renamed, the old ones are all there.
+    pub fn put_all(&self, files: &[(&str, Bytes)]) -> io::Result<()> {
+        let mut temps = Vec::with_capacity(files.len());
+        let mut write = || -> io::Result<()> {
+            for (key, bytes) in files {
+                temps.push(self.write_temp(key, bytes.clone(), false)?);
+            }
+            temps.iter().try_for_each(|temp| self.disk.sync_file(temp))
+        };
+        let written = write();
+        let renamed = written.and_then(|()| {
+            temps
+                .iter()
+                .zip(files)
+                .try_for_each(|(temp, (key, _))| self.disk.rename(temp, &self.path(key)))
+        });
+        renamed.inspect_err(|_first| {
+            for temp in &temps {
+                drop(fs::remove_file(temp)); // those that were renamed are not there
+            }
+        })
+    }
+
+    /// Makes a file where there is none; false when there is one. Its bytes are synced before it has its name.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn create(&self, key: &str, bytes: Bytes) -> io::Result<bool> {
+        let temp = self.write_temp(key, bytes, true)?;
+        match self.disk.rename_new(&temp, &self.path(key)) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let removed = self.disk.remove(&temp);
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    return removed.map(|()| false);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a file without waiting for the disk: losing it does no harm.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn mark(&self, key: &str, bytes: Bytes) -> io::Result<()> {
+        let temp = self.write_temp(key, bytes, false)?;
+        let renamed = self.disk.rename(&temp, &self.path(key));
+        renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
+    }
+
+    /// Removes a file; one that is not there is no fault. Folders that are empty then go as well, but not the root.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn delete(&self, key: &str) -> io::Result<()> {
+        match self.disk.remove(&self.path(key)) {
+            Err(error) if is_absent(&error) => return Ok(()),
+            removed => removed?,
+        }
+        let mut folder = key;
+        while let Some((above, _)) = folder.rsplit_once('/') {
+            if fs::remove_dir(self.path(above)).is_err() {
+                break; // not empty
+            }
+            folder = above;
+        }
+        Ok(())
+    }
+
+    /// Removes a folder with all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn delete_folder(&self, key: &str) -> io::Result<()> {
+        match self.disk.remove_all(&self.path(key)) {
+            Err(error) if is_absent(&error) => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of the root, would survive
+    /// a loss of power. Folders that are there may have been made by a process that died before it waited.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn sync_folders<'a>(&self, keys: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+        for key in keys {
+            let mut folder = self.path(key);
+            while folder.pop() && folder.starts_with(&self.root) && folders.insert(folder.clone()) {
+            }
+        }
+        let above = self.root.parent().filter(|above| !above.as_os_str().is_empty());
+        folders.insert(above.unwrap_or(Path::new(".")).to_owned());
+        for folder in folders {
+            match self.disk.sync_dir(&folder) {
+                Err(error) if !is_absent(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+const TEMP: &str = ".tmp-";
+
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(here: &tempfile::TempDir) -> KeyedFolder {
+        KeyedFolder::new(Disk::default(), here.path().join("a"))
+    }
+
+    #[test]
+    fn replaces_and_removes_files_and_empty_folders() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = folder(&here);
+        assert_eq!(folder.get("x/y").unwrap(), None);
+        folder.put("x/y", "one".into()).unwrap();
+        folder.put_all(&[("x/y", "two".into()), ("x/z/w", "three".into())]).unwrap();
+        assert_eq!(folder.walk("").unwrap(), ["x/y", "x/z/w"]);
+        assert_eq!(folder.get("x/y").unwrap().unwrap(), "two");
+        folder.delete("x/z/w").unwrap();
+        folder.delete("x/z/w").unwrap();
+        assert!(!folder.exists("x/z") && folder.exists("x"));
+        folder.delete_folder("x").unwrap();
+        folder.delete_folder("x").unwrap();
+        assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn keeps_the_mode_of_what_it_replaces() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let here = tempfile::tempdir().unwrap();
+        let folder = folder(&here);
+        folder.put("x", "one".into()).unwrap();
+        fs::set_permissions(folder.path("x"), fs::Permissions::from_mode(0o640)).unwrap();
+        folder.put("x", "two".into()).unwrap();
+        let mode = fs::metadata(folder.path("x")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn leaves_no_temporary_file_where_it_fails() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = folder(&here);
+        folder.put("x/y", "one".into()).unwrap();
+        assert!(folder.put("x", "a folder is there".into()).is_err());
+        assert!(!folder.create("x/y", "two".into()).unwrap());
+        let names: Vec<_> = fs::read_dir(folder.root()).unwrap().flatten().collect();
+        assert_eq!(names.len(), 1);
+        assert_eq!(fs::read_dir(folder.path("x")).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,76 @@
+"""Zarr Vectors stores: points, lines, streamlines, graphs, skeletons and meshes in spatial chunks.
+
+>>> import numpy as np, tempfile, zvf
+>>> at = tempfile.mkdtemp() + "/points.zarrvectors"
+>>> ds = zvf.points(at, np.random.default_rng(1).random((1000, 3)), attributes={"mass": np.arange(1000.0)})
+>>> a = ds.select(box=([0, 0, 0], [1, 1, 0.5]), where="mass < 100").read()
+>>> bool((a["mass"] < 100).all() and (a.positions[:, 2] <= 0.5).all())
+True
+
+Results are NumPy arrays that view what Rust holds, and answers speak Arrow (``pa.table(answer)``,
+``polars.DataFrame(answer)``). ``zvf.compat`` is a drop-in for the package ``zarr_vectors``.
+"""
+
+from __future__ import annotations
+
+from . import errors
+from ._zvf import __version__
+from .answers import Answer
+from .datasets import Dataset, Edit, Level, Query, max_bytes, max_error, max_vertices, open
+from .errors import Error
+from .tensors import Tensor, open_tensor, save_tensor
+from .tools import (
+    Finding,
+    Report,
+    convert,
+    ingest,
+    migrate,
+    pack,
+    recompress,
+    repair,
+    shard,
+    tasks,
+    unpack,
+    unshard,
+    validate,
+)
+from .writing import Writer, create, graph, lines, mesh, points, polylines, write
+
+__all__ = [
+    "Answer",
+    "Dataset",
+    "Edit",
+    "Error",
+    "Finding",
+    "Level",
+    "Query",
+    "Report",
+    "Tensor",
+    "Writer",
+    "__version__",
+    "convert",
+    "create",
+    "errors",
+    "graph",
+    "ingest",
+    "lines",
+    "max_bytes",
+    "max_error",
+    "max_vertices",
+    "mesh",
+    "migrate",
+    "open",
+    "open_tensor",
+    "pack",
+    "points",
+    "polylines",
+    "recompress",
+    "repair",
+    "save_tensor",
+    "shard",
+    "tasks",
+    "unpack",
+    "unshard",
+    "validate",
+    "write",
+]

@@ -1,0 +1,143 @@
+"""Waiting for the native half: blocking, with progress, and in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import _zvf
+
+Progress = Callable[[int, "int | None"], Any]
+
+
+def reporter(progress: bool | Progress | None, title: str) -> tuple[Progress | None, Callable[[], None]]:
+    """The callback for ``progress``, and what ends it: ``True`` is a bar of tqdm, where it is installed."""
+    if progress is None or progress is False:
+        return None, lambda: None
+    if callable(progress):
+        return progress, lambda: None
+    if progress is not True:
+        raise TypeError(f"progress: expected a callable or True, found {progress!r}")
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None, lambda: None
+    bar = tqdm(desc=title, unit="")
+
+    def advance(done: int, total: int | None) -> None:
+        bar.total = total
+        bar.n = done
+        bar.refresh()
+
+    return advance, bar.close
+
+
+async def awaited(job: Any) -> Any:
+    """The outcome of a job, in asyncio; a cancelled task stops the job."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    job.on_done(lambda: loop.call_soon_threadsafe(finish))
+    try:
+        await done
+    except asyncio.CancelledError:
+        job.cancel()
+        raise
+    return job.result()
+
+
+def storage_pairs(options: Any) -> list[tuple[str, str]]:
+    """Storage options as the native half takes them."""
+    if options is None:
+        return []
+    pairs = options.items() if hasattr(options, "items") else options
+    return [(str(key), _word(value)) for key, value in pairs]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
+    """The address of whatever names a store, and the options it carries.
+
+    Paths, URLs, ``pathlib``, stores of obstore and of zarr, and file systems of fsspec (``fs.get_mapper(path)``).
+    """
+    if isinstance(source, bytes):
+        source = os.fsdecode(source)
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if isinstance(text, bytes):
+            text = os.fsdecode(text)
+        if not text:
+            raise ValueError("an address: expected a path or a URL, found nothing")
+        if "\0" in text:
+            raise ValueError("an address: expected no zero byte")
+        return (text[7:] if text.startswith("file:///") else text), []
+    inner = getattr(source, "address", None)
+    if isinstance(inner, str):
+        return inner, list(getattr(source, "_storage", []))
+    kind = f"{type(source).__module__}.{type(source).__qualname__}"
+    root = getattr(source, "root", None)
+    if kind.startswith("zarr.") and kind.endswith("LocalStore") and root is not None:
+        return os.fspath(root), []
+    if kind.startswith("zarr.") and hasattr(source, "store"):
+        return address_of(source.store)
+    if kind.startswith("obstore"):
+        return _obstore(source)
+    if hasattr(source, "fs") and root is not None:  # a mapper of fsspec
+        protocol = getattr(source.fs, "protocol", "file")
+        protocol = protocol if isinstance(protocol, str) else protocol[0]
+        if protocol in ("file", "local"):
+            return str(root), []
+        options = getattr(source.fs, "storage_options", {}) or {}
+        names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token", "endpoint_url": "aws_endpoint"}
+        return f"{protocol}://{root}", [(names.get(k, k), _word(v)) for k, v in options.items() if isinstance(v, (str, bool, int))]
+    raise TypeError(f"an address: expected a path, a URL or a store, found {type(source).__name__}")
+
+
+def _obstore(store: Any) -> tuple[str, list[tuple[str, str]]]:
+    name = type(store).__name__
+    prefix = str(getattr(store, "prefix", None) or "").strip("/")
+    if name == "LocalStore":
+        return str(getattr(store, "prefix", "")), []
+    if name == "MemoryStore":
+        raise TypeError("a MemoryStore of obstore cannot be shared with zvf: its bytes belong to another library")
+    config = dict(getattr(store, "config", {}) or {})
+    client = dict(getattr(store, "client_options", None) or {})
+    pairs = [(k, _word(v)) for k, v in {**config, **client}.items() if v is not None]
+    scheme = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}.get(name)
+    if scheme is not None:
+        bucket = config.get("bucket") or config.get("container_name") or ""
+        return f"{scheme}://{bucket}/{prefix}".rstrip("/"), pairs
+    if name == "HTTPStore":
+        return str(getattr(store, "url", "")), pairs
+    raise TypeError(f"a store of obstore: expected one of S3, GCS, Azure, HTTP or local, found {name}")
+
+
+def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: Any = None) -> Any:
+    """Run a command line of ``zvf`` in this process and return what it says as JSON, and whether it found problems."""
+    job = start_command(*args, storage=storage)
+    advance, end = reporter(progress, str(args[0]))
+    try:
+        output, findings = job.wait(advance)
+    finally:
+        end()
+    text = bytes(output).decode()
+    lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return (lines[0] if len(lines) == 1 else lines), findings
+
+
+def start_command(*args: Any, storage: list[tuple[str, str]] | None = None) -> Any:
+    """Start a command line of ``zvf`` with JSON output."""
+    words = ["--json", "--quiet"]
+    for key, value in storage or []:
+        words += ["--storage-option", f"{key}={value}"]
+    return _zvf.call([*words, *(str(arg) for arg in args)])

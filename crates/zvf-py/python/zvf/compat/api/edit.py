@@ -1,0 +1,102 @@
+"""Edits by intent, applied together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import zvf
+
+from .._config import config
+from ..exceptions import EditError, translating
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+
+
+@dataclass
+class EditReport:
+    """What was done."""
+
+    n_edits: int = 0
+    oid_remap: dict[int, int] = field(default_factory=dict)
+    touched_chunks: list[Any] = field(default_factory=list)
+    dirty_pyramid_levels: list[int] = field(default_factory=list)
+
+
+class EditPlan:
+    """Edits that are committed when the ``with`` block is left; ids stay, all happens or nothing."""
+
+    def __init__(self, dataset: Dataset, *, level: int = 0, in_place: bool = False, **unused: Any) -> None:
+        self._dataset = dataset
+        self._level = int(level)
+        if self._level != 0:
+            raise EditError("edits are made to level 0; coarser levels are built again from it")
+        dataset.store._shared.check_writable()
+        self._edit = zvf.Edit(dataset.store._shared.dataset())
+        self.report = EditReport()
+
+    def __enter__(self) -> EditPlan:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.flush()
+
+    def flush(self) -> EditReport:
+        """Apply what was said so far."""
+        count = len(self._edit.operations)
+        if count:
+            with translating(EditError):
+                self._edit.commit()
+            self.report.n_edits += count
+            self.report.dirty_pyramid_levels = [i for i in self._dataset.levels if i > 0]
+            self._dataset._forget()
+            self._dataset.store._shared.changed()
+            self._edit = zvf.Edit(self._dataset.store._shared.dataset())
+        return self.report
+
+    def renamed(self) -> dict[int, int]:
+        """Objects that got another id: none, unless the switch ``edits`` says so."""
+        return dict(self.report.oid_remap)
+
+    def new_id_of(self, object_id: int) -> int:
+        """The id that an object has now."""
+        return self.report.oid_remap.get(int(object_id), int(object_id))
+
+    def _vertex(self, object: int | None, index: int, at: Sequence[float] | None) -> dict[str, Any]:
+        if (object is None) == (at is None):
+            raise ValueError("name the vertex either by object= and index=, or by at= (a coordinate)")
+        if at is not None:
+            return {"nearest": [float(x) for x in at], "within": 1e-6}
+        return {"object": int(object), "index": int(index)}  # type: ignore[arg-type]
+
+    def move_vertex(self, *, to: npt.ArrayLike, object: int | None = None, index: int = 0, at: Sequence[float] | None = None) -> None:
+        """Move a vertex."""
+        self._edit.apply("vertex.move", vertices=self._vertex(object, index, at), to=np.asarray(to, dtype=float).ravel())
+
+    def remove_vertex(self, *, object: int | None = None, index: int = 0, at: Sequence[float] | None = None) -> None:
+        """Remove a vertex."""
+        self._edit.apply("vertex.remove", vertices=self._vertex(object, index, at))
+
+    def set_attribute(self, name: str, value: npt.ArrayLike, *, object: int | None = None, index: int = 0, at: Sequence[float] | None = None) -> None:
+        """Set an attribute of a vertex."""
+        self._edit.apply("vertex.set", vertices=self._vertex(object, index, at), values={name: np.asarray(value)})
+
+    def set_object_attribute(self, name: str, object: int, value: npt.ArrayLike) -> None:
+        """Set an attribute of an object."""
+        self._edit.apply("object.set", objects=[int(object)], values={name: np.asarray(value)})
+
+    def remove_object(self, object: int) -> None:
+        """Remove an object."""
+        self._edit.apply("object.remove", objects=[int(object)])
+
+    def __repr__(self) -> str:
+        return f"EditPlan(level={self._level}, edits={config.edits})"
+
+
+__all__ = ["EditPlan"]

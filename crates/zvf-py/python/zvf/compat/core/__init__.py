@@ -1,0 +1,1 @@
+"""The storage layer of the reference, as far as the facade hands it out."""

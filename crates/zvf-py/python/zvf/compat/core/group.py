@@ -1,0 +1,293 @@
+"""A node of a store, as the facade hands it out: attributes, children, arrays' metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+import zvf
+from zvf._jobs import address_of
+
+from ..exceptions import MissingStoreError, ReadOnlyError, StoreError, translating
+
+
+class Shared:
+    """What the nodes of one store share: its address, how it may be used, and the reader."""
+
+    def __init__(self, address: str, mode: str, storage: list[tuple[str, str]], memory: Any = None) -> None:
+        self.address = address
+        self.mode = mode
+        self.storage = storage
+        self.memory = memory  # a store of zarr in memory, that the folder stands for
+        self.reader: zvf.Dataset | None = None
+
+    def dataset(self) -> zvf.Dataset:
+        """The reader, opened once."""
+        if self.reader is None:
+            with translating(StoreError):
+                self.reader = zvf.Dataset(self.address, self.storage)
+        return self.reader
+
+    def changed(self) -> None:
+        """The store was written to: what was read of it is forgotten."""
+        self.reader = None
+        if self.memory is not None:
+            _to_memory(self.memory, Path(self.address))
+
+    def check_writable(self) -> None:
+        """Fails on a handle for reading."""
+        if self.mode == "r":
+            raise ReadOnlyError(f"{self.address} was opened read-only; open it with mode='r+'")
+
+
+class Attrs(Mapping[str, Any]):
+    """The attributes of a node; setting one writes its document."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of them."""
+        return dict(self._group._document().get("attributes") or {})
+
+    asdict = to_dict
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.update({key: value})
+
+    def __delitem__(self, key: str) -> None:
+        document = self._group._document()
+        document["attributes"].pop(key)
+        self._group._write_document(document)
+
+    def update(self, other: Mapping[str, Any]) -> None:
+        """Set several at once."""
+        document = self._group._document()
+        document["attributes"] = {**(document.get("attributes") or {}), **_plain(other)}
+        self._group._write_document(document)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class Group:
+    """A store, or a node of one."""
+
+    def __init__(self, shared: Shared, below: str = "") -> None:
+        self._shared = shared
+        self._below = below
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return "://" not in self._shared.address
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        if not self.is_local:
+            raise StoreError(f"{self._shared.address} is no folder of this machine")
+        return Path(self._shared.address, self._below)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        base = Path(self._shared.address).absolute().as_uri() if self.is_local else self._shared.address
+        return f"{base}/{self._below}".rstrip("/")
+
+    @property
+    def mode(self) -> str:
+        """``r`` or ``r+``."""
+        return self._shared.mode
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it may not be written to."""
+        return self._shared.mode == "r"
+
+    @property
+    def attrs(self) -> Attrs:
+        """The attributes."""
+        return Attrs(self)
+
+    def _document(self) -> dict[str, Any]:
+        if not self.is_local:
+            if self._below:
+                raise StoreError("documents of levels of remote stores are not handed out")
+            return json.loads(self._shared.dataset()._native.root_json())
+        try:
+            return json.loads((self.path / "zarr.json").read_text())
+        except FileNotFoundError as error:
+            raise MissingStoreError(f"nothing at {self.path}: no zarr.json") from error
+        except ValueError as error:
+            raise StoreError(f"{self.path}/zarr.json is no JSON: {error}") from error
+
+    def _write_document(self, document: dict[str, Any]) -> None:
+        self._shared.check_writable()
+        write_json(self.path / "zarr.json", document)
+        self._shared.changed()
+
+    def __contains__(self, name: object) -> bool:
+        return self.is_local and (self.path / str(name) / "zarr.json").is_file()
+
+    def __getitem__(self, name: str) -> Group:
+        if name not in self:
+            raise KeyError(f"{self.url} has no {name!r}")
+        return Group(self._shared, f"{self._below}/{name}".strip("/"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.children())
+
+    def children(self) -> list[str]:
+        """The names of the nodes below."""
+        if not self.is_local:
+            return []
+        return sorted(p.name for p in self.path.iterdir() if (p / "zarr.json").is_file())
+
+    def require_group(self, name: str) -> Group:
+        """The group below, made where it is not there."""
+        if name not in self:
+            self._shared.check_writable()
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+            write_json(self.path / name / "zarr.json", {"attributes": {}, "zarr_format": 3, "node_type": "group"})
+        return self[name]
+
+    def delete_subtree(self, name: str) -> None:
+        """Remove a node and what is below it."""
+        self._shared.check_writable()
+        shutil.rmtree(self.path / name)
+        self._shared.changed()
+
+    def array_exists(self, name: str) -> bool:
+        """Whether there is such an array."""
+        return name in self
+
+    standalone_array_exists = array_exists
+
+    def read_array_meta(self, name: str) -> dict[str, Any]:
+        """What an array says of itself."""
+        attributes = self[name].attrs.to_dict()
+        merged = {k: v for k, v in attributes.items() if k != "zv_array"}
+        block = attributes.get("zv_array")
+        if isinstance(block, Mapping):
+            merged.update(block)
+        return merged
+
+    def write_array_meta(self, name: str, extra: Mapping[str, Any]) -> None:
+        """Add to what an array says of itself."""
+        node = self[name]
+        attributes = node.attrs.to_dict()
+        if isinstance(attributes.get("zv_array"), Mapping):
+            node.attrs.update({"zv_array": {**attributes["zv_array"], **extra}})
+        else:
+            node.attrs.update(extra)
+
+    def chunk_grid_bounds(self, name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+        """The first chunk of an array, and how many there are on each axis."""
+        document = self[name]._document()
+        attributes = document.get("attributes") or {}
+        origin = self.read_array_meta(name).get("chunk_grid_origin") or attributes.get("chunk_grid_origin")
+        return (tuple(origin) if origin else None), tuple(document.get("shape") or ())
+
+    @property
+    def level(self) -> int:
+        """The number of the level that this is a node of."""
+        found = re.match(r"(?:resolution_)?(\d+)", self._below)
+        return int(found.group(1)) if found else 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._shared.address, self._shared.mode, self._shared.storage, self._below)
+
+    def __repr__(self) -> str:
+        return f"Group({self.url!r})"
+
+
+def _again(address: str, mode: str, storage: list[tuple[str, str]], below: str) -> Group:
+    return Group(Shared(address, mode, storage), below)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document in one step."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".zarr.json.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(document, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+_MEMORY: dict[int, tuple[Any, Any]] = {}
+
+
+def shared_for(source: Any, mode: str, storage: Any = None) -> Shared:
+    """What to open: a path, a URL, a handle, a store of zarr."""
+    if isinstance(source, Group):
+        return source._shared
+    inner = getattr(source, "_group", None)
+    if isinstance(inner, Group):
+        return inner._shared
+    kind = f"{type(source).__module__}.{type(source).__qualname__}"
+    pairs = [(str(k), str(v)) for k, v in dict(storage or {}).items()]
+    if kind.startswith("zarr.") and hasattr(source, "_store_dict"):
+        if id(source) not in _MEMORY:
+            folder = tempfile.TemporaryDirectory(prefix="zvf-memory-")
+            _MEMORY[id(source)] = (folder, source)
+            _from_memory(source, Path(folder.name, "store"))
+        return Shared(str(Path(_MEMORY[id(source)][0].name, "store")), mode, pairs, source)
+    with translating(StoreError):
+        address, own = address_of(source)
+    if address.startswith("file:"):
+        address = unquote(urlsplit(address).path)
+    return Shared(address, mode, [*own, *pairs])
+
+
+def _from_memory(store: Any, folder: Path) -> None:
+    """The objects of a store in memory as files."""
+    for key, value in store._store_dict.items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value.to_bytes())
+
+
+def _to_memory(store: Any, folder: Path) -> None:
+    """Files as the objects of a store in memory."""
+    from zarr.core.buffer import default_buffer_prototype
+
+    make = default_buffer_prototype().buffer.from_bytes
+    found = {
+        str(p.relative_to(folder)): make(p.read_bytes())
+        for p in folder.rglob("*")
+        if p.is_file() and not p.name.startswith(".zvf")
+    }
+    store._store_dict.clear()
+    store._store_dict.update(found)

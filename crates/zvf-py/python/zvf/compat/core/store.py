@@ -1,0 +1,192 @@
+"""Opening and creating stores, and what is said of them and of their levels."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..constants import DEFAULT_AXES_NAMES, DEFAULT_BOUNDS_SIDE, FORMAT_VERSION, VALID_GEOMETRY_TYPES
+from ..exceptions import ExistingStoreError, LevelError, MetadataError, MissingStoreError
+from .backends import detect_scheme
+from .group import Group, Shared, shared_for, write_json
+from .metadata import LevelMetadata, RootMetadata
+
+FsGroup = Group
+_detect_scheme = detect_scheme
+
+
+def open_store(
+    source: Any, mode: str = "r", *, backend: str | None = None, storage_options: Mapping[str, Any] | None = None
+) -> Group:
+    """Open a store: a path, a URL, a handle, a store of zarr."""
+    if mode not in ("r", "r+", "a"):
+        raise MetadataError(f"mode: expected r or r+, found {mode!r}")
+    if isinstance(source, Group):
+        return source
+    shared = shared_for(source, "r" if mode == "r" else "r+", storage_options)
+    group = Group(shared)
+    if group.is_local:
+        if not Path(shared.address).exists():
+            raise MissingStoreError(f"Store not found at {source}")
+        if Path(shared.address).is_file():  # a packed store
+            shared.dataset()
+            return group
+        if "zarr_vectors" not in group.attrs:
+            raise MetadataError(f"No root metadata found at {source}: zarr.json has no zarr_vectors block")
+    else:
+        shared.dataset()
+    return group
+
+
+def create_store(
+    target: Any,
+    *,
+    bounds: Any = None,
+    chunk_shape: Sequence[float] | None = None,
+    base_bin_shape: Sequence[float] | None = None,
+    ndim: int | None = None,
+    vertex_dtype: str = "float32",
+    axes: Sequence[Any] | None = None,
+    geometry_types: Sequence[str] | None = None,
+    attribute_specs: Mapping[str, Any] | None = None,
+    compressor: Any = None,
+    overwrite: bool = False,
+    backend: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **unused: Any,
+) -> Group:
+    """Create a store without geometry."""
+    if ndim is None:
+        ndim = len(bounds[0]) if bounds is not None else len(chunk_shape) if chunk_shape is not None else 3
+    low, high = ([0.0] * ndim, [DEFAULT_BOUNDS_SIDE] * ndim) if bounds is None else bounds
+    low, high = [float(x) for x in low], [float(x) for x in high]
+    if not all(np.isfinite(low)) or not all(np.isfinite(high)) or any(a > b for a, b in zip(low, high)):
+        raise MetadataError(f"bounds: expected finite corners, the first the lower one, found {low} and {high}")
+    chunk = [float(x) for x in chunk_shape] if chunk_shape is not None else [(b - a) or 1.0 for a, b in zip(low, high)]
+    if any(not np.isfinite(x) or x <= 0 for x in chunk):
+        raise MetadataError(f"chunk_shape: expected sizes above 0, found {chunk}")
+    for kind in geometry_types or []:
+        if kind not in VALID_GEOMETRY_TYPES:
+            raise MetadataError(f"geometry type: expected one of {sorted(VALID_GEOMETRY_TYPES)}, found {kind!r}")
+    shared = shared_for(target, "r+", storage_options)
+    group = Group(shared)
+    if not group.is_local:
+        raise MetadataError("an empty store cannot be created on an object store: write geometry there at once")
+    folder = Path(shared.address)
+    if (folder / "zarr.json").exists():
+        if not overwrite:
+            raise ExistingStoreError(f"there is a store already at {folder}")
+        shutil.rmtree(folder)
+    names = [_axis(a) for a in axes] if axes else [{"name": n, "type": "space"} for n in DEFAULT_AXES_NAMES[:ndim]]
+    block: dict[str, Any] = {
+        "zv_version": FORMAT_VERSION,
+        "format_capabilities": [],
+        "chunk_shape": chunk,
+        "bounds": [low, high],
+        "geometry_types": list(geometry_types or []),
+    }
+    if base_bin_shape is not None:
+        block["base_bin_shape"] = [float(x) for x in base_bin_shape]
+    if attribute_specs:
+        block["attribute_specs"] = dict(attribute_specs)
+    half = [x / 2 for x in block.get("base_bin_shape", chunk)]
+    transforms = [{"type": "scale", "scale": [1.0] * ndim}, {"type": "translation", "translation": half}]
+    datasets = [{"path": "0", "coordinateTransformations": transforms}]
+    scales = [
+        {"version": "0.4", "name": "default", "axes": names, "datasets": datasets, "metadata": {"format": "zarr_vectors"}}
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "0").mkdir(exist_ok=True)
+    level = {"level": 0, "object_sparsity": 1.0, "vertex_count": 0, "coarsening_method": "none", "parent_level": None, "arrays_present": []}
+    write_json(folder / "0" / "zarr.json", {"attributes": {"zarr_vectors_level": level}, "zarr_format": 3, "node_type": "group"})
+    write_json(folder / "zarr.json", {"attributes": {"zarr_vectors": block, "multiscales": scales}, "zarr_format": 3, "node_type": "group"})
+    group._shared.codec = compressor  # type: ignore[attr-defined]
+    group._shared.dtype = vertex_dtype  # type: ignore[attr-defined]
+    shared.changed()
+    return group
+
+
+def _axis(axis: Any) -> dict[str, Any]:
+    if isinstance(axis, Mapping):
+        return dict(axis)
+    found = {"name": axis.name, "type": getattr(axis, "type", "space")}
+    if getattr(axis, "unit", None):
+        found["unit"] = axis.unit
+    return found
+
+
+def rebind(group: Group, mode: str = "r") -> Group:
+    """The same store under another mode."""
+    return Group(Shared(group._shared.address, mode, group._shared.storage, group._shared.memory), group._below)
+
+
+def read_root_metadata(group: Group) -> RootMetadata:
+    """What the root says."""
+    return RootMetadata.from_attrs(Group(group._shared).attrs.to_dict())
+
+
+def list_resolution_levels(group: Group) -> list[int]:
+    """The numbers of the levels."""
+    if group.is_local and Path(group._shared.address).is_dir():
+        root = Group(group._shared)
+        found = [int(n) for n in root.children() if n.isdigit()]
+        return sorted(found)
+    return [e["level"] for e in group._shared.dataset().info()["levels"]]
+
+
+def get_resolution_level(group: Group, level: int = 0) -> Group:
+    """The node of a level."""
+    root = Group(group._shared)
+    if root.is_local and Path(group._shared.address).is_dir() and str(int(level)) not in root:
+        raise LevelError(f"there is no level {level}: there is {list_resolution_levels(root)}")
+    return Group(group._shared, str(int(level)))
+
+
+def read_level_metadata(group: Group, level: int = 0) -> LevelMetadata:
+    """What a level says."""
+    if group.is_local and Path(group._shared.address).is_dir():
+        return LevelMetadata.from_attrs(get_resolution_level(group, level).attrs.to_dict())
+    for entry in group._shared.dataset().info()["levels"]:
+        if entry["level"] == level:
+            bins = entry.get("bin_shape")
+            return LevelMetadata(
+                level=level,
+                vertex_count=int(entry["vertices"]),
+                bin_shape=tuple(bins) if bins else None,
+                chunk_shape=tuple(entry["chunk_shape"]),
+                parent_level=entry.get("parent"),
+            )
+    raise LevelError(f"there is no level {level}")
+
+
+def remove_resolution_level(group: Group, level: int) -> None:
+    """Remove a level; the finest one stays."""
+    if int(level) == 0:
+        raise MetadataError("level 0 cannot be removed")
+    root = Group(group._shared)
+    root.delete_subtree(str(int(level)))
+    attributes = root.attrs.to_dict()
+    scales = attributes.get("multiscales") or []
+    for scale in scales:
+        scale["datasets"] = [d for d in scale.get("datasets", []) if d.get("path") != str(int(level))]
+    root.attrs.update({"multiscales": scales})
+
+
+def set_bounds(group: Group, bounds: Any, *, force: bool = False) -> None:
+    """Declare other bounds; ones that leave data outside need ``force``."""
+    root = Group(group._shared)
+    block = dict(root.attrs["zarr_vectors"])
+    low, high = ([float(x) for x in corner] for corner in bounds)
+    before = block.get("bounds")
+    if before and not force and (any(a > b for a, b in zip(low, before[0])) or any(a < b for a, b in zip(high, before[1]))):
+        raise MetadataError("the bounds would shrink; pass force=True")
+    root.attrs.update({"zarr_vectors": {**block, "bounds": [low, high]}})
+
+
+def commit(group: Group, message: str = "") -> str | None:
+    """Plain stores have no transactions to commit."""
+    return None

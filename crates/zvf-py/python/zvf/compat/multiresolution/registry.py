@@ -1,0 +1,34 @@
+"""Strategies that other packages register when they are imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_COARSEN: dict[str, Any] = {}
+_SELECT: dict[str, Any] = {}
+
+
+def register_coarsen_strategy(name: str, strategy: Any = None, **_: Any) -> Any:
+    """Register a way to coarsen; usable as a decorator."""
+    if strategy is None:
+        return lambda given: register_coarsen_strategy(name, given)
+    _COARSEN[str(name)] = strategy
+    return strategy
+
+
+def register_selection_strategy(name: str, strategy: Any = None, **_: Any) -> Any:
+    """Register a way to select objects; usable as a decorator."""
+    if strategy is None:
+        return lambda given: register_selection_strategy(name, given)
+    _SELECT[str(name)] = strategy
+    return strategy
+
+
+def registered_coarsen_strategies() -> tuple[str, ...]:
+    """The names of ways to coarsen."""
+    return tuple(sorted(_COARSEN))
+
+
+def registered_selection_strategies() -> tuple[str, ...]:
+    """The names of ways to select objects."""
+    return tuple(sorted(_SELECT))

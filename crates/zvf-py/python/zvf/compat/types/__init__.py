@@ -1,0 +1,1 @@
+"""Writers and readers, one pair for each kind of geometry."""

@@ -1,0 +1,48 @@
+"""Stores on a cluster of dask: ingest by tasks, and work over chunks. Needs ``pip install zvf[dask]``.
+
+Workers get the address of a store and a query, never its bytes; a task that is lost with its worker runs again
+elsewhere, and doing a task twice does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .answers import Answer
+from .datasets import Dataset, Query
+from .tools import Tasks, tasks
+
+
+def ingest(client: Any, files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Dataset:
+    """Create a store from files with the workers of a client of ``distributed``."""
+    plan = tasks(files, at, shares=shares, **words)
+    for stage in plan.stages():
+        client.gather(client.map(plan.run, stage, pure=False))
+    return plan.finish()
+
+
+def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
+    """One ``dask.delayed`` value for each chunk of a level that the query meets: ``function`` of what is in it."""
+    import dask
+
+    call = dask.delayed(_call)
+    return [call(query.dataset, words, function) for words in query.by_chunk()]
+
+
+def bag(query: Query) -> Any:
+    """A ``dask.bag`` of answers, one for each chunk."""
+    import dask.bag
+
+    return dask.bag.from_delayed([part for part in map_chunks(query, _alone)])
+
+
+def _call(dataset: Dataset, words: dict[str, Any], function: Callable[[Answer], Any]) -> Any:
+    return function(Query(dataset, words).read())
+
+
+def _alone(answer: Answer) -> list[dict[str, Any]]:
+    return [{"positions": answer.positions.copy(), **{name: answer[name].copy() for name in answer}}]
+
+
+__all__ = ["Tasks", "bag", "ingest", "map_chunks"]

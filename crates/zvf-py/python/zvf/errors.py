@@ -1,0 +1,173 @@
+"""The exceptions of zvf: one hierarchy, whose members are also the builtin that a Python program expects.
+
+Every fault has fields, so that a program need not read messages:
+
+>>> import zvf
+>>> try:
+...     zvf.open("/nowhere/at/all")
+... except FileNotFoundError as error:
+...     print(type(error).__name__, error.class_name, error.hint)
+NotFoundError NotFound give the folder of the store, the one with its zarr.json
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "Error",
+    "NotFoundError",
+    "ExistsError",
+    "DeniedError",
+    "ArgumentError",
+    "RangeError",
+    "UnknownNameError",
+    "UnsupportedError",
+    "CorruptError",
+    "BackendError",
+    "TimedOutError",
+    "ConflictError",
+    "SpaceError",
+]
+
+
+class Error(Exception):
+    """A fault of zvf.
+
+    Attributes:
+        class_name: the kind of fault, by its stable name (``NotFound``, ``Truncated``, ...).
+        op: what was being done: ``open``, ``read``, ``query``, ``write``, ...
+        key: the object or array, below the root of the store.
+        span: the bytes of the object that are meant, first and one past the last.
+        expected: what must be there.
+        found: what is there instead.
+        hint: what to do about it.
+        retryable: whether the same call may succeed later without anything being changed.
+    """
+
+    class_name: str = "Io"
+    op: str = ""
+    key: str | None = None
+    span: tuple[int, int] | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None
+    retryable: bool = False
+
+    def __init__(self, message: str = "", **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {k: v for k, v in self.__dict__.items() if k != "message"}
+        return _restore, (type(self), self.message, fields)
+
+
+def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
+    return cls(message, **fields)
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """There is no such store, object or group."""
+
+
+class ExistsError(Error, FileExistsError):
+    """There is something already where something new should be."""
+
+
+class DeniedError(Error, PermissionError):
+    """It may not be read or written, by whom it was tried."""
+
+
+class ArgumentError(Error, ValueError):
+    """What was asked for makes no sense, or not for this store."""
+
+
+class RangeError(Error, IndexError):
+    """A number past the end: of levels, rows or axes."""
+
+
+class UnknownNameError(Error, KeyError):
+    """No column, group or dataset of that name."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """This build, or this version, cannot do it."""
+
+
+class CorruptError(Error, ValueError):
+    """Stored bytes are not what they claim to be."""
+
+
+class BackendError(Error, OSError):
+    """A disk or a service failed."""
+
+
+class TimedOutError(Error, TimeoutError):
+    """A service did not answer in time."""
+
+
+class ConflictError(Error, OSError):
+    """Somebody else writes there."""
+
+
+class SpaceError(Error, OSError):
+    """No room is left, on a disk or in the memory that was allowed."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "NotFound": NotFoundError,
+    "AlreadyExists": ExistsError,
+    "PermissionDenied": DeniedError,
+    "Unauthenticated": DeniedError,
+    "InvalidArgument": ArgumentError,
+    "InvalidKey": ArgumentError,
+    "ExpectationFailed": ArgumentError,
+    "Unsupported": UnsupportedError,
+    "UnsupportedVersion": UnsupportedError,
+    "UnsupportedFlags": UnsupportedError,
+    "Timeout": TimedOutError,
+    "Throttled": BackendError,
+    "Unavailable": BackendError,
+    "Io": BackendError,
+    "FileChanged": BackendError,
+    "Conflict": ConflictError,
+    "WriterFenced": ConflictError,
+    "CommitUnknown": ConflictError,
+    "Poisoned": ConflictError,
+    "NoSpace": SpaceError,
+    "LimitExceeded": SpaceError,
+}
+
+
+def _make(
+    class_name: str,
+    op: str,
+    key: str | None,
+    span: tuple[int, int] | None,
+    expected: str | None,
+    found: str | None,
+    hint: str | None,
+    message: str,
+    retryable: bool | None,
+) -> Error:
+    """Make the exception for a fault; called by the native half."""
+    cls = _CLASSES.get(class_name, CorruptError)
+    if cls is ArgumentError and op == "query" and "attribute" in message and "there is no" in message:
+        cls = UnknownNameError
+    return cls(
+        message,
+        class_name=class_name,
+        op=op,
+        key=key,
+        span=span,
+        expected=expected,
+        found=found,
+        hint=hint,
+        retryable=bool(retryable),
+    )

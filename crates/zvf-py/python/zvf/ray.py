@@ -1,0 +1,35 @@
+"""Stores on a cluster of ray: ingest by tasks, and work over chunks. Needs ``pip install zvf[ray]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .answers import Answer
+from .datasets import Dataset, Query
+from .tools import tasks
+
+
+def ingest(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Dataset:
+    """Create a store from files with the workers of the cluster; tasks of a lost worker run again."""
+    import ray
+
+    plan = tasks(files, at, shares=shares, **words)
+    run = ray.remote(max_retries=3)(lambda task: plan.run(task))
+    for stage in plan.stages():
+        ray.get([run.remote(task) for task in stage])
+    return plan.finish()
+
+
+def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
+    """What ``function`` makes of each chunk that the query meets, in the order of the chunks."""
+    import ray
+
+    @ray.remote(max_retries=3)
+    def call(dataset: Dataset, words: dict[str, Any]) -> Any:
+        return function(Query(dataset, words).read())
+
+    return list(ray.get([call.remote(query.dataset, words) for words in query.by_chunk()]))
+
+
+__all__ = ["ingest", "map_chunks"]

@@ -1,0 +1,198 @@
+"""Work on whole stores: check, repair, migrate, shard, pack, convert, ingest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._jobs import address_of, command, storage_pairs
+from .datasets import Dataset, _options
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong in a store."""
+
+    rule: str
+    severity: str
+    message: str
+    key: str | None = None
+    details: dict[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a validation found."""
+
+    ok: bool
+    findings: list[Finding]
+    summary: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def _address(source: Any, storage_options: Any) -> tuple[str, list[tuple[str, str]]]:
+    address, own = address_of(source)
+    return address, [*own, *storage_pairs(storage_options)]
+
+
+def validate(store: Any, *, level: int = 3, storage_options: Any = None, progress: Any = None, **words: Any) -> Report:
+    """Check a store against the rules of the format, 1 (its documents) to 5 (every value).
+
+    >>> import numpy as np, tempfile, zvf
+    >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3))
+    >>> zvf.validate(ds, level=5).ok
+    True
+    """
+    level = int(level)
+    if not 1 <= level <= 5:
+        raise ValueError(f"level: expected 1 to 5, found {level}")
+    address, storage = _address(store, storage_options)
+    said, _ = command("validate", address, "--depth", level, "--limit", 0, *_options(words), storage=storage, progress=progress)
+    lines = said if isinstance(said, list) else [said]
+    findings: list[Finding] = []
+    summary: dict[str, Any] = {}
+    for line in lines:
+        found = line.get("findings") if isinstance(line.get("findings"), list) else None
+        if found is None and "rule" in line:
+            found = [line]
+        else:
+            summary.update({k: v for k, v in line.items() if k != "findings"})
+        for entry in found or []:
+            known = {k: entry.get(k) for k in ("rule", "severity", "message")}
+            key = entry.get("key") or entry.get("path") or entry.get("node")
+            details = {k: v for k, v in entry.items() if k not in known}
+            findings.append(Finding(**{k: str(v) for k, v in known.items()}, key=key, details=details))
+    return Report(all(f.severity != "error" for f in findings), findings, summary)
+
+
+def _open_out(out: Any, storage_options: Any) -> Dataset:
+    address, storage = _address(out, storage_options)
+    return Dataset(address, storage)
+
+
+def _rewrite(name: str, store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
+    address, storage = _address(store, storage_options)
+    target = ["--in-place"] if out is None else [address_of(out)[0]]
+    command(name, address, *target, *_options(words), storage=storage, progress=progress)
+    return _open_out(store if out is None else out, storage_options)
+
+
+def shard(store: Any, out: Any = None, *, cells: Any = None, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+    """Rewrite a store with its cells in shards, in place or as ``out``."""
+    if cells is not None:
+        words["shard"] = cells
+    return _rewrite("shard", store, out, words, storage_options, progress)
+
+
+def unshard(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+    """Rewrite a store with one object for each cell, in place or as ``out``."""
+    return _rewrite("unshard", store, out, words, storage_options, progress)
+
+
+def recompress(store: Any, out: Any = None, *, codec: str = "zstd", storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+    """Rewrite a store under another codec, in place or as ``out``."""
+    return _rewrite("recompress", store, out, {"codec": codec, **words}, storage_options, progress)
+
+
+def migrate(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+    """Rewrite a store of an older format as one of this one, with the same answers."""
+    return _rewrite("migrate", store, out, words, storage_options, progress)
+
+
+def repair(store: Any, *, apply: bool = True, storage_options: Any = None, progress: Any = None) -> Any:
+    """Set right what follows from the rest of the store; without ``apply``, only say what would be done."""
+    address, storage = _address(store, storage_options)
+    args = ["repair", address, *(["--in-place"] if apply else ["--dry-run"])]
+    return command(*args, storage=storage, progress=progress)[0]
+
+
+def pack(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+    """Pack a store into one ``.tet`` file, which opens like the store."""
+    address, storage = _address(store, storage_options)
+    target = address_of(out)[0]
+    command("pack", address, target, *_options(words), storage=storage, progress=progress)
+    return Dataset(target, [])
+
+
+def unpack(file: Any, out: Any, *, progress: Any = None, **words: Any) -> Dataset:
+    """Unpack a ``.tet`` file into a store."""
+    target = address_of(out)[0]
+    command("unpack", address_of(file)[0], target, *_options(words), progress=progress)
+    return Dataset(target, [])
+
+
+def ingest(files: Any, at: Any, *, storage_options: Any = None, progress: Any = None, workers: int | None = None, **words: Any) -> Dataset:
+    """Create a store from files (npy, CSV, PLY, OBJ, SWC, TRK, ...); words are options of ``zvf create``.
+
+    ``workers`` is how many threads work on it; without, as many as there are cores.
+    """
+    del workers  # the writer uses the pool of the process
+    address, storage = _address(at, storage_options)
+    names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    command("create", *(os.fspath(f) for f in names), address, *_options(words), storage=storage, progress=progress)
+    return Dataset(address, storage)
+
+
+def convert(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Any) -> None:
+    """Write what a query finds to a file of another format, by its ending: npy, csv, jsonl, ply, arrow, parquet."""
+    address, storage = _address(store, storage_options)
+    command("query", address, "--output", os.fspath(out), *_options(words), storage=storage, progress=progress)
+
+
+class Tasks:
+    """A store that is built by many processes: plan, run, finish. It pickles, and its journal outlives a killed worker.
+
+    >>> import tempfile, zvf
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = open(folder + "/a.csv", "w").write("x,y\\n1,2\\n3,4\\n")
+    >>> plan = zvf.tasks(folder + "/a.csv", folder + "/a.zarrvectors")
+    >>> for stage in plan.stages():
+    ...     for task in stage:
+    ...         _ = plan.run(task)
+    >>> plan.finish().count()
+    2
+    """
+
+    def __init__(self, address: str, storage: list[tuple[str, str]], plan: list[dict[str, Any]]) -> None:
+        self.address = address
+        self.storage = storage
+        self.plan = plan
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(task["task"] for task in self.plan)
+
+    def stages(self) -> list[list[int]]:
+        """The tasks by stage: those of one may run at once, and need those of the stages before."""
+        names = list(dict.fromkeys(task["stage"] for task in self.plan))
+        return [[task["task"] for task in self.plan if task["stage"] == name] for name in names]
+
+    def run(self, task: int) -> int:
+        """Do one task; doing it twice does no harm."""
+        command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
+        return int(task)
+
+    def finish(self) -> Dataset:
+        """Make the store visible, when every task is done."""
+        command("ingest", "finish", self.address, storage=self.storage)
+        return Dataset(self.address, self.storage)
+
+
+def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Any) -> Tasks:
+    """Plan a store that many processes build; words are options of ``zvf create``."""
+    address, storage = _address(at, storage_options)
+    names = [os.fspath(f) for f in ([files] if isinstance(files, (str, os.PathLike)) else files)]
+    args = ["ingest", "plan", *names, address, *_options(words)]
+    if shares is not None:
+        args += ["--shares", str(int(shares))]
+    said, _ = command(*args, storage=storage)
+    return Tasks(address, storage, list(said["tasks"]))

@@ -1,0 +1,528 @@
+"""Stores from arrays, Arrow tables, data frames and things that look like meshes, graphs or lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _zvf
+from ._arrays import column, columns, given, indices, join_lines, positions
+from ._jobs import address_of, reporter, storage_pairs
+from .datasets import Dataset
+
+_KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
+_NAMES = "xyzwuvab"
+_UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
+_BYTES_A_VERTEX = 16
+
+
+def _bytes(value: Any) -> int | None:
+    """A number of bytes, or text such as ``"256KiB"``."""
+    if value is None or isinstance(value, (int, np.integer)):
+        return None if value is None else int(value)
+    text = str(value).strip().lower()
+    for unit, factor in _UNITS.items():
+        if text.endswith(unit):
+            return int(float(text[: -len(unit)]) * factor)
+    return int(text)
+
+
+def codecs_json(codec: Any) -> str | None:
+    """The steps of a codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them."""
+    if codec is None or codec == "none":
+        return None
+    if isinstance(codec, str):
+        name, _, level = codec.partition(":")
+        if name not in ("zstd", "gzip", "blosc"):
+            raise ValueError(f"codec: expected none, zstd, gzip or blosc, found {codec!r}")
+        settings: dict[str, Any] = {"level": int(level)} if level else {"zstd": {"level": 3}}.get(name, {})
+        if name == "blosc":
+            settings = {"clevel": int(level or 5), "cname": "zstd", "shuffle": "shuffle", "blocksize": 16384}
+        return json.dumps([{"name": name, "configuration": settings}])
+    steps = codec if isinstance(codec, (list, tuple)) else [codec]
+    return json.dumps([step.to_dict() if hasattr(step, "to_dict") else step for step in steps])
+
+
+class Writer:
+    """A store that is written in pieces; nothing is seen of it before the end, and an exception leaves none.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> at = tempfile.mkdtemp() + "/tracts.zarrvectors"
+    >>> with zvf.create(at, kind="streamline", ndim=3, chunk=50.0) as w:
+    ...     for i in range(3):
+    ...         w.push(lines=[np.full((4, 3), 10.0 * i)])
+    >>> zvf.open(at).count()
+    12
+    """
+
+    def __init__(self, address: str, words: dict[str, Any]) -> None:
+        self.address = address
+        self.kind = words["kind"]
+        self._ndim = len(words["axes"])
+        self._storage = words["storage"]
+        self._native = _zvf.create(address, words).wait()
+        self._next = 0  # the id of the next object that has none
+        self._vertices = 0
+        self.report: dict[str, Any] | None = None
+
+    def push(
+        self,
+        positions: Any = None,
+        *,
+        lines: Sequence[Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        object_ids: Any = None,
+        offsets: Any = None,
+        part_ids: Any = None,
+        edges: Any = None,
+        faces: Any = None,
+        element_attributes: Mapping[str, Any] | None = None,
+        part_attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add geometry.
+
+        Args:
+            positions: one row a vertex.
+            lines: many arrays of positions, each an object; instead of ``positions``.
+            attributes: columns of vertices; of ``lines`` also a list with one array for each.
+            object_ids: the object of each vertex; of lines, of each line.
+            offsets: where parts begin in ``positions``, and where the last one ends.
+            part_ids: the object of each part.
+            edges: pairs of rows of this call.
+            faces: rows of this call, three a face or more.
+        """
+        from ._arrays import positions as as_positions
+
+        if (positions is None) == (lines is None):
+            raise TypeError("give either positions or lines")
+        if lines is not None:
+            points, cuts = join_lines(lines)
+            columns_given = {k: _joined(k, v, cuts) for k, v in (attributes or {}).items()}
+            ids = part_ids if part_ids is not None else object_ids
+            object_ids, offsets, part_ids = None, cuts, ids
+        else:
+            points = as_positions(positions)
+            columns_given = dict(attributes or {})
+        if points.shape[1] != self._ndim:
+            raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
+        parts = None
+        if offsets is not None:
+            cuts = indices(offsets, "offsets", len(points) + 1)
+            if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != len(points) or (np.diff(cuts) < 0).any():
+                raise ValueError(f"offsets: expected ascending numbers from 0 to {len(points)}")
+            count = len(cuts) - 1
+            if part_ids is None:
+                ids = np.arange(self._next, self._next + count)
+            else:
+                ids = indices(part_ids, "part_ids").ravel()
+                if len(ids) != count:
+                    raise ValueError(f"part_ids: expected {count}, one a part, found {len(ids)}")
+            self._next = max(self._next, int(ids.max(initial=-1)) + 1)
+            parts = (cuts.tolist(), ids.tolist())
+        owners = None
+        if object_ids is not None:
+            owners = indices(object_ids, "object_ids").ravel()
+            if len(owners) != len(points):
+                raise ValueError(f"object_ids: expected {len(points)}, one a vertex, found {len(owners)}")
+            owners = owners.tolist()
+        elements = None
+        joined = edges if edges is not None else faces
+        if edges is not None and faces is not None:
+            raise TypeError("give either edges or faces")
+        if joined is not None:
+            rows = indices(joined, "edges" if edges is not None else "faces", len(points))
+            if rows.ndim != 2 or (edges is not None and rows.shape[1] != 2 and rows.size) or (faces is not None and rows.size and rows.shape[1] < 3):
+                raise ValueError(f"edges or faces: expected a row of vertices each, found the shape {rows.shape}")
+            if rows.size or rows.shape[1] >= 2:
+                elements = (int(rows.shape[1]), rows.ravel().tolist())
+        count = 0 if elements is None else len(elements[1]) // max(elements[0], 1)
+        self._native.push(
+            given(points),
+            columns(columns_given, len(points)),
+            parts,
+            owners,
+            columns(part_attributes, None if parts is None else len(parts[1])),
+            elements,
+            columns(element_attributes, count) if element_attributes else [],
+        ).wait()
+        self._vertices += len(points)
+
+    def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None) -> None:
+        """Say that objects exist, and what their attributes are."""
+        wanted = indices(ids, "ids").ravel()
+        self._native.object_columns(wanted.tolist(), columns(attributes, len(wanted))).wait()
+
+    def group(self, name: str | None, members: Any) -> None:
+        """Add a group of objects."""
+        self._native.group(name, indices(members, "members").ravel().tolist()).wait()
+
+    def finish(self, *, progress: Any = None) -> dict[str, Any]:
+        """Write everything and make the store visible; returns what was written."""
+        advance, end = reporter(progress, "write")
+        try:
+            self.report = self._native.finish().wait(advance)
+        finally:
+            end()
+        return self.report
+
+    def abandon(self) -> None:
+        """Give up: there is no store."""
+        self._native.abandon()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.abandon()
+        elif self.report is None:
+            self.finish()
+
+
+def _joined(name: str, value: Any, cuts: np.ndarray) -> Any:
+    """A column of lines: one array over all vertices, or one for each line."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and len(value) == cuts[-1]:
+        return value
+    if len(value) == len(cuts) - 1:
+        arrays = [np.asarray(v) for v in value]
+        if all(a.ndim and len(a) == n for a, n in zip(arrays, np.diff(cuts))):
+            return np.concatenate(arrays)
+    if len(value) == cuts[-1]:
+        return np.asarray(value)
+    raise ValueError(f"column {name!r}: expected {cuts[-1]} rows, or an array for each of {len(cuts) - 1} lines")
+
+
+def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
+    """The shape of chunks: as given, or such that a chunk has about so many bytes."""
+    ndim = points.shape[1]
+    if chunk is not None and not isinstance(chunk, str):
+        shape = np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,))
+        return [float(x) for x in shape]
+    per_chunk = max((_bytes(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
+    if not len(points):
+        return [1.0] * ndim
+    extent = (points.max(axis=0).astype(np.float64) - points.min(axis=0)).clip(min=0)
+    cells = max(len(points) / per_chunk, 1.0)
+    largest = float(extent.max()) or 1.0
+    wide = extent > largest * 1e-6
+    # Cubes, as many as are wanted over the axes that have an extent.
+    volume = float(np.prod(extent[wide])) if wide.any() else 1.0
+    edge = (volume / cells) ** (1.0 / max(int(wide.sum()), 1)) if wide.any() else 1.0
+    edge = max(edge, largest * 1e-6) * (1.0 + 1e-9)
+    return [float(np.float32(edge))] * ndim
+
+
+def create(
+    at: Any,
+    *,
+    kind: str = "point_cloud",
+    ndim: int = 3,
+    chunk: Any = 100.0,
+    bins: Any = None,
+    bounds: Any = None,
+    axes: Sequence[Any] | None = None,
+    unit: str | None = None,
+    shard: Sequence[int] | None = None,
+    codec: Any = None,
+    outside: str = "raise",
+    overwrite: bool = False,
+    memory: Any = None,
+    scratch: Any = None,
+    compat: bool = False,
+    explicit: bool = False,
+    directed: bool = False,
+    name: str | None = None,
+    crs: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    declared: Mapping[str, Mapping[str, Any]] | None = None,
+    binned_by: tuple[str, Sequence[Any]] | None = None,
+    storage_options: Any = None,
+) -> Writer:
+    """Begin a store that is written in pieces: see :class:`Writer`.
+
+    Args:
+        kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``.
+        chunk: the size of a chunk, one number or one for each axis.
+        bins: the size of a bin, of which a chunk has a whole number.
+        bounds: lowest and highest corner that are declared; ``outside`` says what becomes of other vertices.
+        codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them.
+        memory: bytes that may be held, such as ``"2GiB"``; more is put aside in ``scratch``.
+        compat: write cells exactly as the reference does.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, found {kind!r}")
+    ndim = int(ndim)
+    if not 1 <= ndim <= 8:
+        raise ValueError(f"ndim: expected 1 to 8, found {ndim}")
+    address, own = address_of(at)
+    shape = np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,))
+    limits = None
+    if bounds is not None:
+        low, high = (np.asarray(corner, dtype=np.float64).ravel().tolist() for corner in bounds)
+        limits = (low, high)
+    words = {
+        "kind": kind,
+        "axes": [_axis(a, unit) for a in (axes or list(_NAMES[:ndim]))],
+        "chunk_shape": shape.tolist(),
+        "bin_shape": None if bins is None else np.broadcast_to(np.asarray(bins, dtype=np.float64), (ndim,)).tolist(),
+        "bounds": limits,
+        "shard_shape": None if shard is None else [int(n) for n in shard],
+        "codecs": codecs_json(codec),
+        "outside": outside,
+        "compat": bool(compat),
+        "replace": bool(overwrite),
+        "explicit": bool(explicit),
+        "directed": bool(directed),
+        "name": name,
+        "crs": None if crs is None else json.dumps(crs),
+        "user_metadata": [(str(k), json.dumps(v)) for k, v in (metadata or {}).items()],
+        "declared": [
+            (scope, n, s.get("dtype", "float32"), int(s.get("channels", 1)), bool(s.get("categorical", False)), s.get("unit"), s.get("description"))
+            for scope, specs in (declared or {}).items()
+            for n, s in specs.items()
+        ],
+        "binned_by": None if binned_by is None else _binned(binned_by),
+        "memory": _bytes(memory),
+        "scratch": None if scratch is None else os.fspath(scratch),
+        "storage": [*own, *storage_pairs(storage_options)],
+    }
+    return Writer(address, words)
+
+
+def _axis(axis: Any, unit: str | None) -> tuple[str, str | None, str]:
+    if isinstance(axis, str):
+        return axis, unit, "time" if axis == "t" else "space"
+    get = axis.get if isinstance(axis, Mapping) else lambda k, d=None: getattr(axis, k, d)
+    return str(get("name")), get("unit", None) or unit, str(get("type", None) or get("kind", None) or "space")
+
+
+def _binned(binned_by: tuple[str, Sequence[Any]]) -> tuple[str, list[float | None], list[str | None]]:
+    name, values = binned_by
+    return (
+        name,
+        [None if isinstance(v, str) else float(v) for v in values],
+        [str(v) if isinstance(v, str) else None for v in values],
+    )
+
+
+def _finished(writer: Writer, groups: Mapping[Any, Any] | None, progress: Any) -> Dataset:
+    for label, members in (groups or {}).items():
+        writer.group(str(label), members)
+    writer.finish(progress=progress)
+    return Dataset(writer.address, writer._storage)
+
+
+def _open_writer(at: Any, points: np.ndarray, kind: str, words: dict[str, Any]) -> Writer:
+    chunk = chunk_shape_for(points, words.pop("chunk", None))
+    return create(at, kind=kind, ndim=points.shape[1], chunk=chunk, **words)
+
+
+def points(
+    at: Any,
+    xyz: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    object_ids: Any = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    progress: Any = None,
+    **words: Any,
+) -> Dataset:
+    """Create a point cloud; further words are those of :func:`create`.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"word": ["a", "b", "a"]})
+    >>> sorted(ds.read()["word"].tolist())
+    ['a', 'a', 'b']
+    """
+    array = positions(xyz)
+    cols = {k: v for k, v in (attributes or {}).items()}
+    columns(cols, len(array))  # refused before anything is begun
+    writer = _open_writer(at, array, "point_cloud", words)
+    with _abandoning(writer):
+        writer.push(array, attributes=cols, object_ids=object_ids)
+        if object_attributes:
+            ids = np.unique(indices(object_ids, "object_ids"))
+            writer.objects(ids, object_attributes)
+        return _finished(writer, groups, progress)
+
+
+def polylines(
+    at: Any,
+    lines: Sequence[Any],
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    object_ids: Any = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    streamlines: bool = False,
+    progress: Any = None,
+    **words: Any,
+) -> Dataset:
+    """Create polylines, each an object; attributes are one array over all vertices, or one for each line."""
+    joined, cuts = join_lines(lines)
+    cols = {k: _joined(k, v, cuts) for k, v in (attributes or {}).items()}
+    writer = _open_writer(at, joined, "streamline" if streamlines else "polyline", words)
+    with _abandoning(writer):
+        writer.push(joined, offsets=cuts, part_ids=object_ids, attributes=cols)
+        if object_attributes:
+            ids = np.arange(len(cuts) - 1) if object_ids is None else object_ids
+            writer.objects(ids, object_attributes)
+        return _finished(writer, groups, progress)
+
+
+def lines(at: Any, endpoints: Any, *, attributes: Mapping[str, Any] | None = None, object_attributes: Mapping[str, Any] | None = None, groups: Mapping[Any, Any] | None = None, progress: Any = None, **words: Any) -> Dataset:
+    """Create lines of two ends: an array of the shape (lines, 2, axes)."""
+    array = np.asarray(endpoints)
+    if array.ndim != 3 or array.shape[1] != 2:
+        raise ValueError(f"endpoints: expected the shape (lines, 2, axes), found {array.shape}")
+    flat = positions(array.reshape(-1, array.shape[2]), "endpoints")
+    count = len(array)
+    writer = _open_writer(at, flat, "line", words)
+    with _abandoning(writer):
+        writer.push(flat, offsets=np.arange(0, 2 * count + 1, 2), attributes=attributes)
+        if object_attributes:
+            writer.objects(np.arange(count), object_attributes)
+        return _finished(writer, groups, progress)
+
+
+def graph(
+    at: Any,
+    xyz: Any,
+    edges: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    edge_attributes: Mapping[str, Any] | None = None,
+    object_ids: Any = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    tree: bool = False,
+    progress: Any = None,
+    **words: Any,
+) -> Dataset:
+    """Create a graph, or with ``tree`` a skeleton; edges are pairs of rows, of a skeleton child and parent."""
+    array = positions(xyz)
+    rows = indices(edges, "edges", len(array)).reshape(-1, 2)
+    if edge_attributes and tree:
+        words.setdefault("explicit", True)
+    writer = _open_writer(at, array, "skeleton" if tree else "graph", words)
+    with _abandoning(writer):
+        writer.push(array, edges=rows, attributes=attributes, object_ids=object_ids, element_attributes=edge_attributes)
+        if object_attributes:
+            ids = np.unique(indices(object_ids, "object_ids")) if object_ids is not None else [0]
+            writer.objects(ids, object_attributes)
+        return _finished(writer, groups, progress)
+
+
+def mesh(
+    at: Any,
+    vertices: Any,
+    faces: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    face_attributes: Mapping[str, Any] | None = None,
+    object_ids: Any = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    progress: Any = None,
+    **words: Any,
+) -> Dataset:
+    """Create a mesh; faces are rows of vertices."""
+    array = positions(vertices, "vertices")
+    rows = indices(faces, "faces", len(array))
+    if rows.ndim != 2 or rows.shape[1] < 3:
+        raise ValueError(f"faces: expected three vertices a face or more, found the shape {rows.shape}")
+    writer = _open_writer(at, array, "mesh", words)
+    with _abandoning(writer):
+        writer.push(array, faces=rows, attributes=attributes, object_ids=object_ids, element_attributes=face_attributes)
+        if object_attributes:
+            ids = np.unique(indices(object_ids, "object_ids")) if object_ids is not None else [0]
+            writer.objects(ids, object_attributes)
+        return _finished(writer, groups, progress)
+
+
+class _abandoning:
+    """Gives a writer up when something fails under it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.writer.abandon()
+
+
+def write(at: Any, thing: Any, **words: Any) -> Dataset:
+    """Create a store from whatever it is.
+
+    Tables that speak Arrow (``__arrow_c_stream__``) with columns ``x``, ``y``, ``z`` or ``position``; pandas frames;
+    meshes with ``vertices`` and ``faces`` (trimesh) or ``points`` and ``cells`` (meshio); graphs with ``nodes`` and
+    ``edges`` (networkx, each node with ``pos``); mappings of columns; arrays; lists of arrays.
+    """
+    if hasattr(thing, "vertices") and hasattr(thing, "faces"):
+        return mesh(at, np.asarray(thing.vertices), np.asarray(thing.faces), **words)
+    if hasattr(thing, "points") and hasattr(thing, "cells"):
+        return _meshio(at, thing, words)
+    if hasattr(thing, "nodes") and hasattr(thing, "edges") and callable(getattr(thing, "nodes", None)):
+        return _networkx(at, thing, words)
+    if hasattr(thing, "__arrow_c_stream__"):
+        return _table(at, _arrow_columns(thing), words)
+    if hasattr(thing, "columns") and hasattr(thing, "iloc"):  # a frame of pandas
+        return _table(at, {str(c): thing[c].to_numpy() for c in thing.columns}, words)
+    if isinstance(thing, Mapping):
+        return _table(at, dict(thing), words)
+    if isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
+        return lines(at, thing, **words) if thing.ndim == 3 else points(at, thing, **words)
+    if isinstance(thing, Iterable) and not isinstance(thing, (str, bytes)):
+        return polylines(at, list(thing), **words)
+    raise TypeError(f"write: {type(thing).__name__} is no table, mesh, graph, mapping or array")
+
+
+def _arrow_columns(thing: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, buffer, words in _zvf.read_arrow(thing):
+        found[name] = np.asarray(buffer) if words is None else np.array(words, dtype=object)
+    return found
+
+
+def _table(at: Any, table: dict[str, Any], words: dict[str, Any]) -> Dataset:
+    at_columns = [c for c in ("position", "positions") if c in table]
+    if at_columns:
+        xyz = np.asarray(table.pop(at_columns[0]))
+    else:
+        names = [c for c in ("x", "y", "z") if c in table]
+        if not names:
+            raise ValueError(f"a table needs columns x, y, z or position; it has {', '.join(table) or 'none'}")
+        xyz = np.column_stack([np.asarray(table.pop(c)) for c in names])
+    ids = table.pop("object", None)
+    table.pop("part", None)
+    return points(at, xyz, attributes=table, object_ids=ids, **words)
+
+
+def _meshio(at: Any, thing: Any, words: dict[str, Any]) -> Dataset:
+    blocks: list[Any] = thing.cells if not isinstance(thing.cells, Mapping) else list(thing.cells.items())
+    for block in blocks:
+        kind, rows = (block.type, block.data) if hasattr(block, "type") else block
+        if kind in ("triangle", "quad"):
+            return mesh(at, thing.points, rows, attributes=dict(getattr(thing, "point_data", {}) or {}), **words)
+        if kind == "line":
+            return graph(at, thing.points, rows, attributes=dict(getattr(thing, "point_data", {}) or {}), **words)
+    raise ValueError("a mesh of meshio needs cells of the type triangle, quad or line")
+
+
+def _networkx(at: Any, thing: Any, words: dict[str, Any]) -> Dataset:
+    nodes = list(thing.nodes(data=True))
+    place = {node: i for i, (node, _) in enumerate(nodes)}
+    missing = [node for node, data in nodes if "pos" not in data]
+    if missing:
+        raise ValueError(f"the node {missing[0]!r} has no position: give each a \"pos\"")
+    xyz = np.array([data["pos"] for _, data in nodes], dtype=np.float64)
+    edges = np.array([(place[a], place[b]) for a, b in thing.edges()], dtype=np.int64).reshape(-1, 2)
+    return graph(at, xyz, edges, **words)

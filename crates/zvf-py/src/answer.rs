@@ -1,0 +1,180 @@
+//! Answers as buffers.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyList};
+use std::sync::Arc;
+use zvf::{Batch, Field, Value};
+
+use crate::buffer::Buffer;
+use crate::error::value_error;
+
+/// Geometry, and, of a whole answer, whether it is all of it and what it cost.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Answer {
+    batch: Arc<Batch>,
+    whole: Option<Whole>,
+}
+
+struct Whole {
+    level: u32,
+    complete: bool,
+    truncated: bool,
+    missing: Vec<(String, String)>,
+    unknown_objects: Vec<i64>,
+    notices: Vec<String>,
+    cells: u64,
+    rows: u64,
+    requests: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl From<Batch> for Answer {
+    fn from(batch: Batch) -> Self {
+        Self { batch: Arc::new(batch), whole: None }
+    }
+}
+
+impl From<zvf::Answer> for Answer {
+    fn from(answer: zvf::Answer) -> Self {
+        let missing = answer.missing.iter();
+        let figures = answer.figures;
+        let whole = Whole {
+            level: answer.level.0,
+            complete: answer.complete,
+            truncated: answer.truncated,
+            missing: missing.map(|m| (m.array.clone(), m.chunk.to_string())).collect(),
+            unknown_objects: answer.unknown_objects.iter().map(|id| id.0).collect(),
+            notices: answer.notices.iter().map(ToString::to_string).collect(),
+            cells: figures.cells,
+            rows: figures.rows,
+            requests: figures.requests,
+            bytes: figures.bytes,
+            seconds: figures.elapsed.as_secs_f64(),
+        };
+        Self { batch: Arc::new(answer.batch), whole: Some(whole) }
+    }
+}
+
+#[pymethods]
+impl Answer {
+    #[getter]
+    fn kind(&self) -> String {
+        self.batch.kind().to_string()
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn positions(&self) -> Buffer {
+        Buffer::of_positions(self.batch.positions())
+    }
+
+    /// Name, values, categories, unit and description of each column.
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        list_fields(py, self.batch.fields())
+    }
+
+    fn offsets(&self) -> Buffer {
+        let offsets = self.batch.parts().offsets();
+        Buffer::of_rows(offsets, vec![offsets.len()])
+    }
+
+    fn part_ids(&self) -> Buffer {
+        Buffer::of_numbers(self.batch.parts().objects().iter().map(|id| id.0))
+    }
+
+    /// The object of each vertex, -1 where it has none; nothing when it was not asked for.
+    fn object_ids(&self) -> Option<Buffer> {
+        let ids = self.batch.vertex_objects()?;
+        Some(Buffer::of_numbers(ids.iter().map(|id| id.map_or(-1, |id| id.0))))
+    }
+
+    fn elements(&self) -> Option<Buffer> {
+        let elements = self.batch.elements()?;
+        Some(Buffer::of_rows(elements.rows(), vec![elements.len(), elements.width()]))
+    }
+
+    fn element_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        list_fields(py, self.batch.elements().map_or(&[], |elements| elements.fields()))
+    }
+
+    /// What is known of a whole answer.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(whole) = &self.whole else { return Ok(None) };
+        let report = PyDict::new(py);
+        report.set_item("level", whole.level)?;
+        report.set_item("complete", whole.complete)?;
+        report.set_item("truncated", whole.truncated)?;
+        report.set_item("missing", &whole.missing)?;
+        report.set_item("unknown_objects", &whole.unknown_objects)?;
+        report.set_item("notices", &whole.notices)?;
+        for (name, figure) in [
+            ("cells", whole.cells),
+            ("rows", whole.rows),
+            ("requests", whole.requests),
+            ("bytes", whole.bytes),
+        ] {
+            report.set_item(name, figure)?;
+        }
+        report.set_item("seconds", whole.seconds)?;
+        Ok(Some(report))
+    }
+
+    /// The columns as one record batch, for whoever takes Arrow's C interface.
+    #[pyo3(signature = (requested_schema=None))]
+    fn arrow_stream<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let batch = zvf::convert::record_batch(&self.batch).map_err(value_error)?;
+        stream_of(py, batch, requested_schema)
+    }
+}
+
+/// A record batch as a stream of one.
+pub(crate) fn stream_of<'py>(
+    py: Python<'py>,
+    batch: arrow_array::RecordBatch,
+    requested_schema: Option<Bound<'py, PyCapsule>>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let fields = batch.schema().fields().clone();
+    let metadata = batch.schema().metadata().clone();
+    let field = arrow_schema::Field::new("", arrow_schema::DataType::Struct(fields), false)
+        .with_metadata(metadata);
+    let array: arrow_array::ArrayRef = Arc::new(arrow_array::StructArray::from(batch));
+    let reader = pyo3_arrow::ffi::ArrayIterator::new(std::iter::once(Ok(array)), Arc::new(field));
+    Ok(pyo3_arrow::ffi::to_stream_pycapsule(py, Box::new(reader), requested_schema)?)
+}
+
+fn list_fields<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for field in fields {
+        let categories = field.categories.as_ref().map(|categories| {
+            let values = categories.values().iter().map(|value| to_py(py, value));
+            values.collect::<PyResult<Vec<_>>>().map(|values| (values, categories.missing()))
+        });
+        let entry = (
+            &*field.name,
+            Buffer::of_column(&field.column),
+            categories.transpose()?,
+            field.unit.as_deref(),
+            field.description.as_deref(),
+        );
+        list.append(entry)?;
+    }
+    Ok(list)
+}
+
+fn to_py(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
+    Ok(match value {
+        Value::Null => py.None(),
+        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any().unbind(),
+        Value::Int(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Value::UInt(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Value::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
+        Value::Text(value) => value.into_pyobject(py)?.into_any().unbind(),
+    })
+}

@@ -1,0 +1,106 @@
+//! Faults as exceptions.
+//!
+//! The classes are Python's (`zvf.errors`): one hierarchy whose members also inherit the builtin that a user expects.
+//! Here a fault is taken apart into the fields they have.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use zvf::format::Class;
+
+/// Why work did not come to its end.
+pub(crate) enum Fault {
+    /// A fault of the library.
+    Library(Box<zvf::Error>),
+    /// A fault with a class and a message, and nothing else known.
+    Plain(Class, String),
+    /// It was stopped.
+    Stopped,
+    /// It panicked, which is a defect of the library.
+    Panic,
+}
+
+impl<E: Into<zvf::Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Library(Box::new(error.into()))
+    }
+}
+
+impl Fault {
+    /// The exception for it.
+    pub(crate) fn to_py(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Library(error) => library(py, error),
+            Self::Plain(Class::Cancelled, _) | Self::Stopped => {
+                pyo3::exceptions::PyKeyboardInterrupt::new_err("stopped")
+            }
+            Self::Plain(class, message) => {
+                let none: Option<&str> = None;
+                let fields = (
+                    class.to_string(),
+                    "command",
+                    none,
+                    None,
+                    none,
+                    none,
+                    none,
+                    message.as_str(),
+                    None,
+                );
+                make(py, fields)
+            }
+            Self::Panic => PyRuntimeError::new_err("zvf failed inside: please report this"),
+        }
+    }
+}
+
+type Fields<'a> = (
+    String,
+    &'a str,
+    Option<&'a str>,
+    Option<(u64, u64)>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    &'a str,
+    Option<bool>,
+);
+
+fn library(py: Python<'_>, error: &zvf::Error) -> PyErr {
+    let text = error.to_string();
+    make(
+        py,
+        (
+            error.class().to_string(),
+            error.op(),
+            error.key(),
+            error.span(),
+            error.expected(),
+            error.found(),
+            error.hint(),
+            &text,
+            Some(error.retryable()),
+        ),
+    )
+}
+
+fn make(py: Python<'_>, fields: Fields<'_>) -> PyErr {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let made = MAKE
+        .get_or_try_init(py, || Ok(py.import("zvf.errors")?.getattr("_make")?.unbind()))
+        .and_then(|make| make.call1(py, fields));
+    match made {
+        Ok(exception) => PyErr::from_value(exception.into_bound(py)),
+        Err(error) => error,
+    }
+}
+
+/// The exception for a value that cannot be what is asked for.
+pub(crate) fn value_error(message: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(message.to_string())
+}
+
+/// The exception for a fault of the library that is found before any work starts.
+pub(crate) fn refused(py: Python<'_>, error: impl Into<zvf::Error>) -> PyErr {
+    library(py, &error.into())
+}

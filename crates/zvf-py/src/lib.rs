@@ -1,0 +1,49 @@
+//! The native half of the Python package `zvf`.
+//!
+//! Everything here is a thin layer over the crate `zvf`: values from Python become queries, batches and command
+//! lines, and answers become buffers that NumPy and Arrow take without a copy. What a person sees, with its names,
+//! defaults and documentation, is the Python half in `python/zvf`.
+//!
+//! ```text
+//! runtime   work on threads of its own, without the GIL; waiting, Ctrl-C, progress, fork
+//! error     faults as exceptions of the hierarchy in python/zvf/errors.py
+//! buffer    bytes as arrays, and arrays as columns
+//! reader    stores, queries, answers, batches
+//! writer    geometry to stores
+//! tensor    dense arrays
+//! command   the zvf command
+//! ```
+//!
+//! Not here: anything that a Rust user would also need, and unsafe code.
+
+mod answer;
+mod buffer;
+mod command;
+mod error;
+mod query;
+mod reader;
+mod runtime;
+mod tensor;
+mod writer;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<runtime::Job>()?;
+    m.add_class::<buffer::Buffer>()?;
+    m.add_class::<query::Query>()?;
+    m.add_class::<reader::Reader>()?;
+    m.add_class::<reader::Batches>()?;
+    m.add_class::<answer::Answer>()?;
+    m.add_class::<writer::Writer>()?;
+    m.add_class::<tensor::Tensor>()?;
+    m.add_function(wrap_pyfunction!(reader::open, m)?)?;
+    m.add_function(wrap_pyfunction!(writer::create, m)?)?;
+    m.add_function(wrap_pyfunction!(tensor::open_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(command::call, m)?)?;
+    m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
+    m.add_function(wrap_pyfunction!(buffer::read_arrow, m)?)?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! A query from the words that Python gives.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zvf::query::region::{HalfSpace, Region};
+use zvf::{
+    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds,
+};
+
+use crate::error::{refused, value_error};
+
+/// A question, as data.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Query(pub(crate) Native);
+
+type Corners = (Vec<f64>, Vec<f64>);
+
+#[pymethods]
+impl Query {
+    /// The query that `words` describe; unknown words are refused.
+    #[new]
+    fn new(py: Python<'_>, words: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut query = Native::all();
+        for (word, value) in words {
+            let word: String = word.extract()?;
+            if value.is_none() {
+                continue;
+            }
+            query = match &*word {
+                "box" => query.in_region(of_box(py, &value)?.into()),
+                "half_open_box" => query.in_region(Region::from(of_box(py, &value)?).half_open()),
+                "ball" => {
+                    let (centre, radius): (Vec<f64>, f64) = value.extract()?;
+                    query.in_region(Region::ball(&centre, radius).map_err(|e| refused(py, e))?)
+                }
+                "half_spaces" => query.in_region(of_half_spaces(py, value.extract()?)?),
+                "prism" => query.in_region(of_prism(py, value.extract()?)?),
+                "mode" => query.mode(mode(&value.extract::<String>()?)?),
+                "objects" => {
+                    query.of_objects(value.extract::<Vec<i64>>()?.into_iter().map(ObjectId))
+                }
+                "groups" => query.in_groups(value.extract::<Vec<u64>>()?),
+                "where" => {
+                    let text: String = value.extract()?;
+                    query.filter(
+                        text.parse::<zvf::predicate::Predicate>().map_err(|e| refused(py, e))?,
+                    )
+                }
+                "attributes" => query.columns(match value.extract::<Vec<String>>()? {
+                    names if names.is_empty() => Columns::None,
+                    names => Columns::Named(names),
+                }),
+                "order" => query.order(order(&value.extract::<String>()?)?),
+                "limit" => query.limit(value.extract()?),
+                "level" => query.level(level(&value)?),
+                "kind" => query.of_kind(
+                    value
+                        .extract::<String>()?
+                        .parse()
+                        .map_err(|e: zvf::model::UnknownKind| refused(py, e))?,
+                ),
+                "unknown_objects" => query.unknown_ids(match &*value.extract::<String>()? {
+                    "report" => UnknownIds::Report,
+                    "skip" => UnknownIds::Skip,
+                    "error" => UnknownIds::Error,
+                    other => {
+                        return Err(not_one_of("unknown_objects", other, "report, skip, error"));
+                    }
+                }),
+                "allow_missing" if value.is_truthy()? => query.allow_missing(),
+                "object_ids" if value.is_truthy()? => query.with_owners(),
+                "increment_only" if value.is_truthy()? => query.increment_only(),
+                "uncached" if value.is_truthy()? => query.uncached(),
+                "places" if value.is_truthy()? => query.with_places(),
+                "places" | "allow_missing" | "object_ids" | "increment_only" | "uncached" => query,
+                other => return Err(value_error(format!("a query has no {other:?}"))),
+            };
+        }
+        Ok(Self(query))
+    }
+}
+
+fn of_box(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Bounds> {
+    let (low, high): Corners = value.extract()?;
+    Bounds::new(&low, &high).map_err(|error| refused(py, error))
+}
+
+fn of_half_spaces(py: Python<'_>, spaces: Vec<(Vec<f64>, f64)>) -> PyResult<Region> {
+    let spaces: Result<Vec<_>, _> =
+        spaces.iter().map(|(normal, offset)| HalfSpace::new(normal, *offset)).collect();
+    spaces.and_then(|spaces| Region::convex(&spaces)).map_err(|error| refused(py, error))
+}
+
+fn of_prism(
+    py: Python<'_>,
+    (outline, axes, (low, high)): (Vec<[f64; 2]>, [usize; 2], Corners),
+) -> PyResult<Region> {
+    let limits = Bounds::new(&low, &high).map_err(|error| refused(py, error))?;
+    Region::prism(&outline, axes, &limits).map_err(|error| refused(py, error))
+}
+
+fn mode(word: &str) -> PyResult<Mode> {
+    let known = Mode::ALL.into_iter().find(|mode| mode.word() == word);
+    known.ok_or_else(|| not_one_of("mode", word, "inside, touch, clip, crop, cells"))
+}
+
+fn order(word: &str) -> PyResult<Order> {
+    match word {
+        "storage" => Ok(Order::Storage),
+        "objects" => Ok(Order::Objects),
+        "original" => Ok(Order::Original),
+        other => Err(not_one_of("order", other, "storage, objects, original")),
+    }
+}
+
+/// A number, or the name of a rule and its number.
+fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
+    let Ok((rule, limit)) = value.extract::<(String, f64)>() else {
+        return Ok(LevelRule::Number(LevelId(value.extract()?)));
+    };
+    let whole = || match limit {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked to be in range"
+        )]
+        limit if (0.0..=9_007_199_254_740_992.0).contains(&limit) => Ok(limit as u64),
+        limit => Err(value_error(format!("{limit} is no number of {rule}"))),
+    };
+    Ok(match &*rule {
+        "max_vertices" => LevelRule::MaxVertices(whole()?),
+        "max_bytes" => LevelRule::MaxBytes(whole()?),
+        "max_error" => LevelRule::Error(limit),
+        other => {
+            return Err(not_one_of(
+                "the rule of a level",
+                other,
+                "max_vertices, max_bytes, max_error",
+            ));
+        }
+    })
+}
+
+fn not_one_of(what: &str, found: &str, known: &str) -> PyErr {
+    value_error(format!("{what}: expected one of {known}, found {found:?}"))
+}

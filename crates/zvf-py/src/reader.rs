@@ -1,0 +1,329 @@
+//! Stores that are asked.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::{Stream, StreamExt as _};
+use pyo3::PyClass;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zvf::format::Class;
+use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
+use zvf::render::{ColourBy, Ground, Options, Size};
+use zvf::{Batch, LevelId, ObjectId, OpenOptions, Reader as Native};
+
+use crate::answer::Answer;
+use crate::buffer::Buffer;
+use crate::error::Fault;
+use crate::query::Query;
+use crate::runtime::{Job, Outcome, lock, start};
+
+/// How to open a store.
+pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
+    let defaults = OpenOptions::default();
+    let budget_bytes = memory.unwrap_or(defaults.budget_bytes);
+    OpenOptions {
+        budget_bytes,
+        cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
+        storage_options: storage,
+        ..defaults
+    }
+}
+
+/// Text of JSON as an outcome.
+pub(crate) fn text(value: &impl serde_like::Json) -> Result<Outcome, Fault> {
+    let text = value.text()?;
+    Ok(Box::new(move |py| Ok(text.into_pyobject(py)?.into_any().unbind())))
+}
+
+/// What can be written as JSON.
+pub(crate) mod serde_like {
+    use super::{Class, Fault};
+
+    /// Written as JSON.
+    pub(crate) trait Json {
+        /// Its text.
+        fn text(&self) -> Result<String, Fault>;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn text(&self) -> Result<String, Fault> {
+            serde_json::to_string(self)
+                .map_err(|error| Fault::Plain(Class::Encoding, error.to_string()))
+        }
+    }
+}
+
+/// An object as an outcome.
+fn object<T: PyClass + Into<PyClassInitializer<T>> + Send + 'static>(value: T) -> Outcome {
+    Box::new(move |py| Ok(Py::new(py, value)?.into_any()))
+}
+
+/// Opens a store; the outcome of the job is a [`Reader`].
+#[pyfunction]
+#[pyo3(signature = (address, storage, memory=None))]
+pub(crate) fn open(
+    address: String,
+    storage: Vec<(String, String)>,
+    memory: Option<u64>,
+) -> PyResult<Job> {
+    start(move |control| {
+        let opened = control.wait(zvf::open(&address, options(storage, memory)))?;
+        Ok(object(Reader(opened)))
+    })
+}
+
+/// A handle to the levels of one store.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Reader(Native);
+
+#[pymethods]
+impl Reader {
+    /// What the store is and holds, as JSON.
+    fn summary(&self) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| text(&control.wait(Summary::read(reader.store()))?))
+    }
+
+    /// The root document, as JSON.
+    fn root_json(&self) -> PyResult<String> {
+        String::from_utf8(self.0.store().root_json().to_vec()).map_err(crate::error::value_error)
+    }
+
+    fn run(&self, query: &Query) -> PyResult<Job> {
+        let (reader, query) = (self.0.clone(), query.0.clone());
+        start(move |control| Ok(object(Answer::from(control.wait(reader.run(&query))?))))
+    }
+
+    /// Vertices, parts, elements, and whether that is all.
+    fn count(&self, query: &Query) -> PyResult<Job> {
+        let (reader, query) = (self.0.clone(), query.0.clone());
+        start(move |control| {
+            let counts = control.wait(reader.count(&query))?;
+            Ok(Box::new(move |py: Python<'_>| {
+                let found = PyDict::new(py);
+                found.set_item("level", counts.level.0)?;
+                found.set_item("kind", counts.kind.to_string())?;
+                found.set_item("vertices", counts.vertices)?;
+                found.set_item("parts", counts.parts)?;
+                found.set_item("elements", counts.elements)?;
+                found.set_item("complete", counts.complete)?;
+                found.set_item("truncated", counts.truncated)?;
+                Ok(found.into_any().unbind())
+            }))
+        })
+    }
+
+    /// What a query will read: the text of it, and its numbers.
+    fn plan(&self, query: &Query) -> PyResult<Job> {
+        let (reader, query) = (self.0.clone(), query.0.clone());
+        start(move |control| {
+            let plan = control.wait(reader.plan(&query))?;
+            Ok(Box::new(move |py: Python<'_>| {
+                let found = PyDict::new(py);
+                found.set_item("text", plan.to_string())?;
+                found.set_item("level", plan.level.0)?;
+                found.set_item("kind", plan.kind.to_string())?;
+                found.set_item("mode", plan.mode.map(|mode| mode.word()))?;
+                for (name, number) in [
+                    ("chunks", plan.chunks),
+                    ("cells", plan.cells),
+                    ("rows_before", plan.rows_before),
+                    ("rows", plan.rows),
+                    ("requests", plan.requests),
+                    ("bytes", plan.bytes),
+                ] {
+                    found.set_item(name, number)?;
+                }
+                found.set_item("objects", plan.objects)?;
+                Ok(found.into_any().unbind())
+            }))
+        })
+    }
+
+    /// The answer batch by batch.
+    fn batches(&self, query: &Query) -> Batches {
+        // The stream is made by the first job: it reads ahead on the runtime.
+        Batches(Arc::new(Mutex::new(Stage::Asked(self.0.clone(), query.0.clone()))))
+    }
+
+    /// Chunk keys of a level, in numeric order.
+    fn chunks(&self, level: u32) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let chunks = control.wait(async {
+                let level = reader.level(LevelId(level)).await?;
+                Ok::<_, zvf::Error>(level.chunks().await?)
+            })?;
+            let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
+            Ok(Box::new(move |py: Python<'_>| Ok(keys.into_pyobject(py)?.into_any().unbind())))
+        })
+    }
+
+    /// Objects of a level without their vertices, as JSON: those of `ids`, or all of the index; of each at most
+    /// `references` fragments are listed.
+    #[pyo3(signature = (level, ids=None, references=0))]
+    fn objects(&self, level: u32, ids: Option<Vec<i64>>, references: usize) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let found = control.wait(async {
+                let level = reader.level(LevelId(level)).await?;
+                if let Some(ids) = ids {
+                    let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
+                    return ObjectView::of_ids(&level, &ids, references).await;
+                }
+                let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
+                let rows: Vec<u64> = (0..index.slots()).collect();
+                ObjectView::of_rows(&level, &rows, references).await
+            })?;
+            text(&found)
+        })
+    }
+
+    /// The ids of the rows of the object index of a level; where `present`, of those that have geometry.
+    fn object_ids(&self, level: u32, present: bool) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let ids = control.wait(async {
+                let level = reader.level(LevelId(level)).await?;
+                let Some(index) = level.objects().await? else {
+                    return Ok::<_, zvf::Error>(Vec::new());
+                };
+                let mut ids = index.ids(0..index.slots()).await?;
+                if present {
+                    let rows: Vec<u64> = (0..index.slots()).collect();
+                    let manifests = index.manifests(&rows).await?;
+                    let mut there = manifests.iter().map(|manifest| !manifest.is_empty());
+                    ids.retain(|_| there.next().unwrap_or(true));
+                }
+                Ok(ids)
+            })?;
+            let ids = Buffer::of_numbers(ids.into_iter().map(|id| id.0));
+            Ok(object(ids))
+        })
+    }
+
+    /// Groups of a level with at most `members` of each, as JSON.
+    fn groups(&self, level: u32, members: usize) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let found = control.wait(async {
+                let level = reader.level(LevelId(level)).await?;
+                GroupView::read(&level, None, members).await
+            })?;
+            text(&found)
+        })
+    }
+
+    /// Objects that are coefficients of an equation: type, number of the type, coefficients, their names, name.
+    fn parametric(&self) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let shapes = control.wait(async {
+                match zvf::model::Parametric::open(reader.store()).await? {
+                    Some(parametric) => Ok::<_, zvf::Error>(parametric.shapes().await?),
+                    None => Ok(Vec::new()),
+                }
+            })?;
+            let rows: Vec<_> = shapes
+                .into_iter()
+                .map(|s| (s.type_name, s.type_id, s.coefficients, s.coefficient_names, s.name))
+                .collect();
+            Ok(Box::new(move |py: Python<'_>| Ok(rows.into_pyobject(py)?.into_any().unbind())))
+        })
+    }
+
+    /// What the attributes of a level are like, as JSON.
+    fn statistics(&self, level: u32) -> PyResult<Job> {
+        let reader = self.0.clone();
+        start(move |control| {
+            let progress = &mut |done| control.advance(done);
+            text(&control.wait(AttributeStats::read(&reader, LevelId(level), None, progress))?)
+        })
+    }
+
+    /// A picture of the answer to a query, as PNG.
+    #[pyo3(signature = (query, width, height, colour=None, view=None, background=None))]
+    fn render(
+        &self,
+        py: Python<'_>,
+        query: &Query,
+        width: u32,
+        height: u32,
+        colour: Option<String>,
+        view: Option<String>,
+        background: Option<String>,
+    ) -> PyResult<Job> {
+        let refused = |error: zvf::render::RenderError| crate::error::refused(py, error);
+        let mut options = Options {
+            size: Size::new(width, height).map_err(refused)?,
+            view: view.map(|view| view.parse()).transpose().map_err(refused)?,
+            ..Options::default()
+        };
+        if let Some(colour) = colour {
+            options.colour = ColourBy::Attribute(colour);
+        }
+        if let Some(background) = background {
+            options.ground = background.parse::<Ground>().map_err(refused)?;
+        }
+        let (reader, query) = (self.0.clone(), query.0.clone());
+        start(move |control| {
+            let picture = control.wait(zvf::render::render(&reader, &query, &options))?;
+            let mut file = Vec::new();
+            picture.write_png(&mut file)?;
+            Ok(Box::new(move |py: Python<'_>| {
+                Ok(pyo3::types::PyBytes::new(py, &file).into_any().unbind())
+            }))
+        })
+    }
+
+    /// What may surprise: collected by the handle since it was opened.
+    fn notices(&self) -> Vec<String> {
+        self.0.store().notices().iter().map(ToString::to_string).collect()
+    }
+
+    /// Bytes of decoded cells that are kept.
+    fn cached_bytes(&self) -> u64 {
+        self.0.store().cached_bytes()
+    }
+}
+
+type Coming = Box<dyn Stream<Item = Result<Batch, zvf::QueryError>> + Send + Unpin>;
+
+enum Stage {
+    Asked(Native, zvf::Query),
+    Coming(Coming),
+    Ended,
+}
+
+/// The batches of an answer; each call of `next` starts a job, whose outcome is an answer or `None`.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Batches(Arc<Mutex<Stage>>);
+
+#[pymethods]
+impl Batches {
+    fn next(&self) -> PyResult<Job> {
+        let stage = Arc::clone(&self.0);
+        start(move |control| {
+            let mut stage = lock(&stage);
+            let coming = match std::mem::replace(&mut *stage, Stage::Ended) {
+                Stage::Asked(reader, query) => Some(Box::new(reader.stream(query)) as Coming),
+                Stage::Coming(coming) => Some(coming),
+                Stage::Ended => None,
+            };
+            let Some(mut coming) = coming else {
+                return Ok(Box::new(|py: Python<'_>| Ok(py.None())));
+            };
+            let next = control.wait(async { coming.next().await.transpose() })?;
+            let Some(batch) = next else {
+                return Ok(Box::new(|py: Python<'_>| Ok(py.None())));
+            };
+            *stage = Stage::Coming(coming);
+            Ok(object(Answer::from(batch)))
+        })
+    }
+
+    /// Ends the reading ahead.
+    fn close(&self) {
+        *lock(&self.0) = Stage::Ended;
+    }
+}

@@ -1,0 +1,268 @@
+//! Work on threads of its own: the GIL is released, Ctrl-C is heard, callbacks are called, and nothing hangs
+//! after a fork.
+//!
+//! ```text
+//! Python thread                                   worker thread
+//! start(work) -> Job  ------------------------->  work(control)            no GIL
+//! job.wait(): every 50 ms signals and progress    control.wait(future)     dropped when the job is stopped
+//!             <---------------------------------  outcome, hook
+//! ```
+//!
+//! A process has one runtime, made when it is first needed and known by the process id: in a forked child the
+//! threads of the parent are gone, so a child makes its own, and its own pool for CPU work.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+
+use crate::error::Fault;
+
+/// What a job gives back, made into a Python object by whoever waits.
+pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+/// What the worker and whoever waits for it share.
+#[derive(Default)]
+pub(crate) struct Control {
+    stopped: AtomicBool,
+    stop: Notify,
+    done: AtomicU64,
+    total: AtomicU64,
+    on_stop: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Control {
+    /// Runs `future` to its end on this worker, unless the job is stopped first.
+    pub(crate) fn wait<T, E: Into<Fault>>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Fault> {
+        self.check()?;
+        Handle::current().block_on(async {
+            tokio::select! {
+                biased;
+                done = future => done.map_err(Into::into),
+                () = self.stop.notified() => Err(Fault::Stopped),
+            }
+        })
+    }
+
+    /// Fails once the job is stopped.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if self.stopped.load(Ordering::Relaxed) { Err(Fault::Stopped) } else { Ok(()) }
+    }
+
+    /// Calls `stop` when the job is stopped.
+    pub(crate) fn on_stop(&self, stop: impl Fn() + Send + 'static) {
+        *lock(&self.on_stop) = Some(Box::new(stop));
+    }
+
+    /// Records how far the work is.
+    pub(crate) fn advance(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.stop.notify_one();
+        if let Some(stop) = &*lock(&self.on_stop) {
+            stop();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    result: Option<Result<Outcome, Fault>>,
+    is_done: bool,
+    hook: Option<Py<PyAny>>,
+}
+
+/// Work under way.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Job {
+    control: Arc<Control>,
+    slot: Arc<(Mutex<Slot>, Condvar)>,
+    pid: u32,
+}
+
+/// Starts `work` on a worker thread.
+pub(crate) fn start(
+    work: impl FnOnce(&Control) -> Result<Outcome, Fault> + Send + 'static,
+) -> PyResult<Job> {
+    let control = Arc::new(Control::default());
+    let slot = Arc::new((Mutex::new(Slot::default()), Condvar::new()));
+    let process = Process::current()?;
+    let (own_control, own_slot, own_process) =
+        (Arc::clone(&control), Arc::clone(&slot), Arc::clone(&process));
+    process.runtime.spawn_blocking(move || {
+        let run = || match &own_process.pool {
+            Some(pool) => {
+                let handle = Handle::current();
+                pool.install(|| {
+                    let _inside = handle.enter();
+                    work(&own_control)
+                })
+            }
+            None => work(&own_control),
+        };
+        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Fault::Panic));
+        let hook = {
+            let mut slot = lock(&own_slot.0);
+            slot.result = Some(result);
+            slot.is_done = true;
+            slot.hook.take()
+        };
+        own_slot.1.notify_all();
+        if let Some(hook) = hook {
+            call_hook(hook);
+        }
+    });
+    Ok(Job { control, slot, pid: std::process::id() })
+}
+
+#[pymethods]
+impl Job {
+    /// Waits for the end and returns the outcome; `progress(done, total)` is called meanwhile.
+    #[pyo3(signature = (progress=None))]
+    fn wait(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        if self.pid != std::process::id() {
+            return Err(PyRuntimeError::new_err(
+                "the work was started by the parent process: start it again after the fork",
+            ));
+        }
+        while !py.detach(|| self.is_done_within(STEP)) {
+            let heard = py.check_signals().and_then(|()| self.report(py, progress.as_ref()));
+            if let Err(error) = heard {
+                self.control.stop();
+                // What is being published is not left half-way: a moment for the worker to end.
+                py.detach(|| self.is_done_within(GRACE));
+                return Err(error);
+            }
+        }
+        if progress.is_some() {
+            self.report(py, progress.as_ref())?;
+        }
+        self.result(py)
+    }
+
+    /// The outcome of work that has ended.
+    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let taken = lock(&self.slot.0).result.take();
+        match taken {
+            Some(Ok(outcome)) => outcome(py),
+            Some(Err(Fault::Stopped)) => Err(PyKeyboardInterrupt::new_err("stopped")),
+            Some(Err(fault)) => Err(fault.to_py(py)),
+            None => Err(PyRuntimeError::new_err("the outcome was taken already")),
+        }
+    }
+
+    /// Stops the work at its next step.
+    fn cancel(&self) {
+        self.control.stop();
+    }
+
+    /// Calls `hook()` when the work has ended, from another thread; at once when it has.
+    fn on_done(&self, hook: Py<PyAny>) {
+        let mut slot = lock(&self.slot.0);
+        if slot.is_done {
+            drop(slot);
+            call_hook(hook);
+        } else {
+            slot.hook = Some(hook);
+        }
+    }
+}
+
+impl Job {
+    fn is_done_within(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut slot = lock(&self.slot.0);
+        while !slot.is_done {
+            let Some(left) = until.checked_duration_since(Instant::now()).filter(|d| !d.is_zero())
+            else {
+                return false;
+            };
+            slot = self.slot.1.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    fn report(&self, py: Python<'_>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+        let Some(progress) = progress else { return Ok(()) };
+        let done = self.control.done.load(Ordering::Relaxed);
+        let total = self.control.total.load(Ordering::Relaxed);
+        progress.call1(py, (done, (total > 0).then_some(total)))?;
+        Ok(())
+    }
+}
+
+/// Tells Python that a job has ended; an interpreter that is going away is not told.
+fn call_hook(hook: Py<PyAny>) {
+    let called = Python::try_attach(|py| {
+        if let Err(error) = hook.call0(py) {
+            error.write_unraisable(py, None);
+        }
+        drop(hook);
+    });
+    let _ = called;
+}
+
+/// The threads of one process.
+struct Process {
+    pid: u32,
+    runtime: Runtime,
+    pool: Option<rayon::ThreadPool>, // in a forked child: the global one has no threads there
+}
+
+impl Process {
+    fn current() -> PyResult<Arc<Self>> {
+        static CURRENT: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+        static FIRST: OnceLock<u32> = OnceLock::new();
+        let pid = std::process::id();
+        let first = *FIRST.get_or_init(|| pid);
+        let mut current = lock(&CURRENT);
+        match &*current {
+            Some(process) if process.pid == pid => Ok(Arc::clone(process)),
+            parent => {
+                // The threads of the parent cannot be ended from here.
+                std::mem::forget(parent.clone());
+                let made = Arc::new(Self::new(pid, pid != first)?);
+                *current = Some(Arc::clone(&made));
+                Ok(made)
+            }
+        }
+    }
+
+    fn new(pid: u32, is_child: bool) -> PyResult<Self> {
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
+        let failed = |error: &dyn std::fmt::Display| {
+            PyRuntimeError::new_err(format!("the threads of zvf do not start: {error}"))
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(cores.clamp(2, 8))
+            .thread_name("zvf")
+            .enable_all()
+            .build()
+            .map_err(|error| failed(&error))?;
+        let pool = is_child.then(|| rayon::ThreadPoolBuilder::new().num_threads(cores + 2).build());
+        let pool = pool.transpose().map_err(|error| failed(&error))?;
+        Ok(Self { pid, runtime, pool })
+    }
+}
+
+/// A lock whose holder panicked is as good as any other: nothing is left half-changed under it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long whoever waits sleeps between two looks at signals.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How long a stopped worker is waited for.
+const GRACE: Duration = Duration::from_millis(120);

@@ -1,0 +1,374 @@
+//! Geometry to stores.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zvf::format::Class;
+use zvf::format::grid::ChunkShape;
+use zvf::metadata::{AttributeSpec, Axis};
+use zvf::model::{Elements, Members};
+use zvf::store::CodecPipeline;
+use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
+use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
+
+use crate::buffer::{Given, GivenField, fields};
+use crate::error::{Fault, refused, value_error};
+use crate::runtime::{Job, Outcome, lock, start};
+
+/// What is said of a store before its first vertex, as Python hands it over.
+#[derive(FromPyObject)]
+struct Words {
+    #[pyo3(item)]
+    kind: String,
+    #[pyo3(item)]
+    axes: Vec<(String, Option<String>, String)>,
+    #[pyo3(item)]
+    chunk_shape: Vec<f64>,
+    #[pyo3(item)]
+    bin_shape: Option<Vec<f64>>,
+    #[pyo3(item)]
+    bounds: Option<(Vec<f64>, Vec<f64>)>,
+    #[pyo3(item)]
+    shard_shape: Option<Vec<u64>>,
+    #[pyo3(item)]
+    codecs: Option<String>, // JSON, as an array document has them
+    #[pyo3(item)]
+    outside: String,
+    #[pyo3(item)]
+    compat: bool,
+    #[pyo3(item)]
+    replace: bool,
+    #[pyo3(item)]
+    explicit: bool,
+    #[pyo3(item)]
+    directed: bool,
+    #[pyo3(item)]
+    name: Option<String>,
+    #[pyo3(item)]
+    crs: Option<String>, // JSON
+    #[pyo3(item)]
+    user_metadata: Vec<(String, String)>, // name and JSON
+    #[pyo3(item)]
+    declared: Vec<(String, String, String, u64, bool, Option<String>, Option<String>)>,
+    #[pyo3(item)]
+    binned_by: Option<(String, Vec<Option<f64>>, Vec<Option<String>>)>,
+    #[pyo3(item)]
+    memory: Option<u64>,
+    #[pyo3(item)]
+    scratch: Option<std::path::PathBuf>,
+    #[pyo3(item)]
+    storage: Vec<(String, String)>,
+}
+
+impl Words {
+    fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
+        let kind: Kind = self.kind.parse().map_err(|e: zvf::model::UnknownKind| refused(py, e))?;
+        let axes = self.axes.iter().map(|(name, unit, kind)| Axis {
+            unit: unit.clone(),
+            kind: kind.clone(),
+            ..Axis::space(name)
+        });
+        let chunk = ChunkShape::new(&self.chunk_shape).map_err(|e| refused(py, e))?;
+        let failed = |error: zvf::write::WriteError| refused(py, error);
+        let mut schema = Schema::new(kind, axes.collect(), chunk).map_err(failed)?;
+        if let Some(bins) = &self.bin_shape {
+            schema = schema.with_bins(bins).map_err(failed)?;
+        }
+        if let Some((low, high)) = &self.bounds {
+            let bounds = Bounds::new(low, high).map_err(|e| refused(py, e))?;
+            schema = schema.with_bounds(bounds).map_err(failed)?;
+        }
+        if let Some((name, numbers, words)) = &self.binned_by {
+            let values = numbers.iter().zip(words).map(|value| match value {
+                (Some(number), _) => Ok(zvf::Value::Float(*number)),
+                (None, Some(word)) => Ok(zvf::Value::Text(word.clone())),
+                (None, None) => Err(value_error("a value of the binned attribute is missing")),
+            });
+            let values = values.collect::<PyResult<_>>()?;
+            schema = schema.binned_by(name, values).map_err(failed)?;
+        }
+        if let Some(shard) = &self.shard_shape {
+            schema = schema.sharded(shard).map_err(failed)?;
+        }
+        if let Some(codecs) = &self.codecs {
+            schema = schema.with_codecs(of_json(py, codecs)?);
+        }
+        schema = if self.explicit { schema.explicit() } else { schema };
+        schema = if self.directed { schema.directed() } else { schema };
+        if let Some(name) = &self.name {
+            schema = schema.named(name);
+        }
+        if let Some(crs) = &self.crs {
+            schema = schema.with_crs(json(crs)?);
+        }
+        for (name, value) in &self.user_metadata {
+            schema = schema.with_user_metadata(name, json(value)?);
+        }
+        for (scope, name, dtype, channels, categorical, unit, description) in &self.declared {
+            let spec = AttributeSpec {
+                channels: *channels,
+                categorical: *categorical,
+                unit: unit.clone(),
+                description: description.clone(),
+                ..AttributeSpec::new(dtype)
+            };
+            schema = schema.declare(scope, name, spec);
+        }
+        Ok(schema)
+    }
+
+    fn options(&self, stop: &Arc<AtomicBool>) -> PyResult<WriteOptions> {
+        let mut options = WriteOptions {
+            scratch: self.scratch.clone(),
+            compat: self.compat,
+            stop: Some(Arc::clone(stop)),
+            outside: match &*self.outside {
+                "raise" => Outside::Raise,
+                "ignore" => Outside::Ignore,
+                "expand" => Outside::Expand,
+                other => {
+                    return Err(value_error(format!(
+                        "outside: expected raise, ignore or expand, found {other:?}"
+                    )));
+                }
+            },
+            ..WriteOptions::default()
+        };
+        options.memory = self.memory.unwrap_or(options.memory);
+        options.build.replace = self.replace;
+        options.build.store = crate::reader::options(self.storage.clone(), None);
+        Ok(options)
+    }
+}
+
+/// CodecPipeline as a document has them: the name and configuration of each step.
+fn of_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
+    let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
+    let mut codecs = CodecPipeline::none();
+    for step in steps {
+        let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let setting = |key: &str| step.get("configuration").and_then(|c| c.get(key));
+        let level =
+            setting("level").or_else(|| setting("clevel")).and_then(serde_json::Value::as_i64);
+        let word = |key: &str| setting(key).and_then(serde_json::Value::as_str);
+        codecs = match name {
+            "zstd" => CodecPipeline::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
+            "gzip" => CodecPipeline::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
+            "crc32c" => codecs.with_crc32c(),
+            "blosc" => blosc(
+                level,
+                word("cname"),
+                word("shuffle"),
+                setting("typesize").and_then(serde_json::Value::as_u64),
+                setting("blocksize").and_then(serde_json::Value::as_u64),
+            )?,
+            "bytes" | "vlen-bytes" => codecs,
+            other => {
+                let message = format!("this build does not write the codec {other:?}");
+                return Err(Fault::Plain(Class::Unsupported, message).to_py(py));
+            }
+        };
+    }
+    Ok(codecs)
+}
+
+fn blosc(
+    level: Option<i64>,
+    compressor: Option<&str>,
+    shuffle: Option<&str>,
+    typesize: Option<u64>,
+    block: Option<u64>,
+) -> PyResult<CodecPipeline> {
+    use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle};
+    let compressor = match compressor.unwrap_or("zstd") {
+        "blosclz" => BloscCompressor::BloscLz,
+        "lz4" => BloscCompressor::Lz4,
+        "lz4hc" => BloscCompressor::Lz4Hc,
+        "zlib" => BloscCompressor::Zlib,
+        "zstd" => BloscCompressor::Zstd,
+        other => return Err(value_error(format!("blosc has no compressor {other:?}"))),
+    };
+    let filter = match shuffle.unwrap_or("shuffle") {
+        "noshuffle" => BloscShuffle::None,
+        "shuffle" => BloscShuffle::Bytes,
+        "bitshuffle" => BloscShuffle::Bits,
+        other => return Err(value_error(format!("blosc has no filter {other:?}"))),
+    };
+    Ok(CodecPipeline::blosc(BloscSettings {
+        compressor,
+        level: u8::try_from(level.unwrap_or(5)).map_err(value_error)?,
+        filter,
+        typesize: u8::try_from(typesize.unwrap_or(4)).map_err(value_error)?,
+        block_size: u32::try_from(block.unwrap_or(0)).map_err(value_error)?,
+    }))
+}
+
+fn json(text: &str) -> PyResult<serde_json::Value> {
+    serde_json::from_str(text).map_err(value_error)
+}
+
+/// Starts a store; the outcome of the job is a [`Writer`].
+#[pyfunction]
+pub(crate) fn create(py: Python<'_>, address: String, words: &Bound<'_, PyDict>) -> PyResult<Job> {
+    let words: Words = words.extract()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (schema, options) = (words.schema(py)?, words.options(&stop)?);
+    start(move |control| {
+        let kind = schema.kind();
+        let writer = control.wait(Native::create(&address, schema, options))?;
+        let writer = Writer { inner: Arc::new(Mutex::new(Some(writer))), kind, stop };
+        Ok(Box::new(move |py: Python<'_>| Ok(Py::new(py, writer)?.into_any())))
+    })
+}
+
+/// A store that is being written; nothing is seen of it before `finish`.
+#[pyclass(frozen, module = "zvf._zvf")]
+pub(crate) struct Writer {
+    inner: Arc<Mutex<Option<Native>>>,
+    kind: Kind,
+    stop: Arc<AtomicBool>,
+}
+
+fn nothing() -> Outcome {
+    Box::new(|py| Ok(py.None()))
+}
+
+fn closed() -> Fault {
+    Fault::Plain(Class::InvalidArgument, "InvalidArgument, the writer is closed".into())
+}
+
+impl Writer {
+    fn with(
+        &self,
+        work: impl FnOnce(&mut Native) -> Result<Outcome, Fault> + Send + 'static,
+    ) -> PyResult<Job> {
+        let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
+        start(move |control| {
+            control.on_stop(move || stop.store(true, Ordering::Relaxed));
+            control.check()?;
+            work(lock(&inner).as_mut().ok_or_else(closed)?)
+        })
+    }
+}
+
+#[pymethods]
+impl Writer {
+    /// Adds vertices with everything that is said of them.
+    #[pyo3(signature = (positions, columns, parts=None, vertex_objects=None, part_columns=Vec::new(), elements=None, element_columns=Vec::new()))]
+    fn push(
+        &self,
+        positions: Given<'_>,
+        columns: Vec<GivenField<'_>>,
+        parts: Option<(Vec<usize>, Vec<i64>)>,
+        vertex_objects: Option<Vec<i64>>,
+        part_columns: Vec<GivenField<'_>>,
+        elements: Option<(usize, Vec<usize>)>,
+        element_columns: Vec<GivenField<'_>>,
+    ) -> PyResult<Job> {
+        let mut batch = Batch::new(self.kind, positions.column()?);
+        for field in fields(columns)? {
+            batch = batch.with_field(field).map_err(value_error)?;
+        }
+        if let Some((offsets, objects)) = parts {
+            let objects = objects.into_iter().map(ObjectId).collect();
+            batch = batch
+                .with_parts(Parts::new(offsets, objects).map_err(value_error)?)
+                .map_err(value_error)?;
+        }
+        if let Some(objects) = vertex_objects {
+            let objects = objects.into_iter().map(|id| Some(ObjectId(id))).collect();
+            batch = batch.with_vertex_objects(objects).map_err(value_error)?;
+        }
+        if let Some((width, rows)) = elements {
+            let mut joined = Elements::new(width, rows).map_err(value_error)?;
+            for field in fields(element_columns)? {
+                joined = joined.with_field(field).map_err(value_error)?;
+            }
+            batch = batch.with_elements(joined).map_err(value_error)?;
+        }
+        let part_fields = fields(part_columns)?;
+        self.with(move |writer| {
+            writer.push_with_parts(&batch, &part_fields)?;
+            Ok(nothing())
+        })
+    }
+
+    /// Adds elements between vertices of any batches, by their running numbers.
+    fn push_elements(&self, rows: Given<'_>, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+        let (rows, fields) = (rows.column()?, fields(columns)?);
+        self.with(move |writer| {
+            writer.push_elements(&rows, &fields)?;
+            Ok(nothing())
+        })
+    }
+
+    /// Says of which attributes objects have; objects without vertices exist nevertheless.
+    fn object_columns(&self, ids: Vec<i64>, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+        let fields = fields(columns)?;
+        let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
+        self.with(move |writer| {
+            if fields.is_empty() {
+                writer.declare_objects(&ids);
+            } else {
+                writer.object_fields(&ids, &fields)?;
+            }
+            Ok(nothing())
+        })
+    }
+
+    /// Adds a group of objects.
+    #[pyo3(signature = (name, members))]
+    fn group(&self, name: Option<String>, members: Vec<i64>) -> PyResult<Job> {
+        self.with(move |writer| {
+            let members = Members::Ids(members.into_iter().map(ObjectId).collect());
+            writer.group(name.as_deref(), members);
+            Ok(nothing())
+        })
+    }
+
+    /// Adds attributes of groups, one row for each.
+    fn group_columns(&self, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+        let fields = fields(columns)?;
+        self.with(move |writer| {
+            fields.into_iter().for_each(|field| writer.group_field(field));
+            Ok(nothing())
+        })
+    }
+
+    /// Writes everything and makes the store visible; the outcome is what was written.
+    fn finish(&self) -> PyResult<Job> {
+        let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
+        start(move |control| {
+            control.on_stop(move || stop.store(true, Ordering::Relaxed));
+            let writer = lock(&inner).take().ok_or_else(closed)?;
+            control.advance(writer.vertices());
+            let report = control.wait(writer.finish())?;
+            Ok(Box::new(move |py: Python<'_>| {
+                let said = PyDict::new(py);
+                for (name, number) in [
+                    ("vertices", report.vertices),
+                    ("left_out", report.left_out),
+                    ("chunks", report.chunks),
+                    ("fragments", report.fragments),
+                    ("objects", report.objects),
+                    ("links", report.links),
+                    ("link_rows", report.link_rows),
+                    ("spilled_bytes", report.spilled_bytes),
+                ] {
+                    said.set_item(name, number)?;
+                }
+                let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
+                said.set_item("notices", notices)?;
+                Ok(said.into_any().unbind())
+            }))
+        })
+    }
+
+    /// Gives up: nothing is written.
+    fn abandon(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(lock(&self.inner).take());
+    }
+}

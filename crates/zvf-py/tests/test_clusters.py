@@ -1,0 +1,42 @@
+"""Work on a local cluster of dask, with a worker killed in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import zvf
+import zvf.dask
+from dask.distributed import Client, LocalCluster
+
+
+def measure(answer):
+    return len(answer), float(answer["mass"].sum())
+
+
+def test_map_over_chunks_and_ingest(tmp_path):
+    xyz = np.random.default_rng(4).random((2000, 3)) * 100
+    ds = zvf.points(tmp_path / "a.zarrvectors", xyz, attributes={"mass": np.arange(2000.0)}, chunk=25.0)
+    rows = "\n".join(",".join(map(str, row)) for row in xyz.tolist())
+    (tmp_path / "a.csv").write_text("x,y,z\n" + rows + "\n")
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
+        parts = zvf.dask.map_chunks(ds.select(), measure)
+        futures = client.compute(parts)
+        victim = next(iter(client.run(os.getpid).values()))
+        os.kill(victim, signal.SIGKILL)
+        found = client.gather(futures)
+        made = zvf.dask.ingest(client, tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
+    assert sum(count for count, _ in found) == 2000
+    assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
+    assert made.count() == 2000
+
+
+def test_chunks_of_a_box_hold_each_point_once(tmp_path):
+    xyz = np.random.default_rng(5).random((500, 2)) * 10
+    ds = zvf.points(tmp_path / "a.zarrvectors", np.concatenate([xyz, [[5.0, 5.0], [10.0, 10.0]]]), chunk=2.5)
+    for box in (None, ([2.5, 0.0], [10.0, 5.0])):
+        query = ds.select() if box is None else ds.select(box=box)
+        words = query.by_chunk()
+        assert len(words) > 1
+        assert sum(ds.count(**w) for w in words) == query.count()

@@ -1,0 +1,146 @@
+"""The drop-in: names, results and errors of the reference's facade."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zvf.compat as zv
+from zvf.compat.exceptions import ArrayError, MetadataError, StoreError, ZVError
+from zvf.compat.types.graphs import read_graph, write_graph
+from zvf.compat.types.lines import read_lines, write_lines
+from zvf.compat.types.meshes import read_mesh, write_mesh
+from zvf.compat.types.parametric import read_parametric_objects, write_parametric_objects
+from zvf.compat.types.points import read_points, write_points
+from zvf.compat.types.polylines import read_polylines, write_polylines
+
+CHUNK = (100.0, 100.0, 100.0)
+
+
+def schema(**words):
+    return zv.Schema(**{"bounds": ([0, 0, 0], [400, 400, 400]), "layout": zv.Layout(cells=4), **words})
+
+
+def test_import_zarr_vectors():
+    program = "import zvf.compat; zvf.compat.install(); import zarr_vectors as zv; from zarr_vectors.types.points import write_points; from zarr_vectors.exceptions import ZVError; print(zv.open.__module__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "zvf.compat.api.dataset"
+    program = "import zvf.compat; zvf.compat.install(); import zarr_vectors.encoding"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ImportError" in done.stderr and "use zarr_vectors.api" in done.stderr
+
+
+def test_create_add_read(tmp_path):
+    ds = zv.create(tmp_path / "a", schema=schema(position_dtype="float64"))
+    assert ds.levels == (0,) and ds.read().vertex_count == 0 and ds.read().ndim == 3
+    xyz = np.random.default_rng(1).uniform(0, 400, (300, 3))
+    report = ds.add_points(xyz, attributes={"a": np.arange(300)})
+    assert report["vertex_count"] == 300 and report["bins_per_chunk"] == (4, 4, 4)
+    got = zv.open(tmp_path / "a").read()
+    assert got.positions.dtype == np.float64 and np.array_equal(xyz[got.attributes["a"]], got.positions)
+    ds.add_points(xyz[:5], attributes={"a": np.arange(5)})
+    assert zv.open(tmp_path / "a").read().vertex_count == 305
+
+
+def test_polylines_come_in_segments(tmp_path):
+    line = np.array([[10, 50, 50], [90, 50, 50], [110, 50, 50]], dtype=np.float32)
+    report = write_polylines(tmp_path / "p", [line, line[:2]], chunk_shape=CHUNK, groups={0: [0], 1: [1]})
+    assert report == {"polyline_count": 2, "vertex_count": 5, "chunk_count": 2, "cross_chunk_link_count": 1, "group_count": 2}
+    found = read_polylines(tmp_path / "p")
+    assert [len(segments) for segments in found["polylines"]] == [2, 1]
+    assert found["object_ids"] == [0, 1]
+    runs = read_polylines(tmp_path / "p", chunks=[(0, 0, 0)])
+    assert runs["vertex_count"] == 4
+    assert read_polylines(tmp_path / "p", group_ids=[1])["object_ids"] == [1]
+
+
+def test_lines_graphs_meshes(tmp_path):
+    ends = np.array([[[1, 1, 1], [150, 1, 1]]], dtype=np.float32)
+    assert write_lines(tmp_path / "l", ends, chunk_shape=CHUNK)["cross_chunk_count"] == 1
+    assert np.array_equal(read_lines(tmp_path / "l")["endpoints"], ends)
+    xyz = np.array([[10, 10, 10], [20, 20, 20], [150, 20, 20]], dtype=np.float32)
+    assert write_graph(tmp_path / "g", xyz, [[0, 1], [1, 2]], chunk_shape=CHUNK)["cross_edge_count"] == 1
+    assert read_graph(tmp_path / "g", bbox=([0, 0, 0], [100, 100, 100]))["edge_count"] == 1
+    assert write_mesh(tmp_path / "m", xyz, [[0, 1, 2]], chunk_shape=CHUNK)["cross_face_count"] == 1
+    assert read_mesh(tmp_path / "m")["faces"].shape == (1, 3)
+    with pytest.raises(ArrayError):
+        write_mesh(tmp_path / "x", xyz, [[0, 1, -1]], chunk_shape=CHUNK)
+    with pytest.raises(ArrayError, match="circle"):
+        write_graph(tmp_path / "x", np.zeros((4, 3)), [[1, 2], [2, 3], [3, 1]], chunk_shape=CHUNK, kind="skeleton")
+    assert not (tmp_path / "x").exists()
+
+
+def test_chunks_by_attribute(tmp_path):
+    xyz = np.random.default_rng(2).uniform(0, 100, (20, 3))
+    words = np.repeat(["a", "b"], [15, 5])
+    write_points(tmp_path / "c", xyz, chunk_shape=CHUNK, vertex_attributes={"gene": words}, chunk_by_attribute="gene")
+    assert read_points(tmp_path / "c", attribute_filter={"gene": "a"})["vertex_count"] == 15
+    assert read_points(tmp_path / "c", attribute_filter={"gene": "z"})["vertex_count"] == 0
+    with pytest.raises(ArrayError, match="must name a key"):
+        read_points(tmp_path / "c", attribute_filter={"other": 1})
+
+
+def test_parametric(tmp_path):
+    write_parametric_objects(tmp_path / "s", [{"type": "sphere", "coefficients": [0, 0, 0, 2], "name": "ball"}], create_new_store=True)
+    assert read_parametric_objects(tmp_path / "s") == [
+        {"type": "sphere", "type_id": 2, "coefficients": [0.0, 0.0, 0.0, 2.0], "coefficient_names": ["cx", "cy", "cz", "r"], "name": "ball"}
+    ]
+
+
+def test_errors_are_builtins_too(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        zv.open(tmp_path / "none")
+    ds = zv.create(tmp_path / "a", schema=schema())
+    with pytest.raises(FileExistsError):
+        zv.create(tmp_path / "a", schema=schema())
+    with pytest.raises(MetadataError):
+        ds.add_points(np.full((1, 3), 500.0))
+    with pytest.raises(IndexError):
+        ds.level(5)
+    with pytest.raises(PermissionError):
+        zv.open(tmp_path / "a").add_points(np.ones((1, 3)))
+    assert issubclass(StoreError, ZVError) and zv.exceptions.ZVFError is ZVError
+    assert zv.open(tmp_path / "a").read().vertex_count == 0
+
+
+def test_switches(tmp_path):
+    write_mesh(tmp_path / "m", np.eye(3), [[0, 1, 2]], chunk_shape=CHUNK)
+    ds = zv.open(tmp_path / "m")
+    assert ds.select(objects=[0]).read().vertex_count == 3
+    with zv.config(limits="reference"):
+        with pytest.raises(ZVError):
+            ds.select(objects=[0]).read()
+        with pytest.raises(NotImplementedError):
+            ds.select().iter_cells()
+    with pytest.raises(KeyError):
+        ds.read(attributes=["no"])
+    with zv.config(unknown="reference"):
+        assert ds.read(attributes=["no"]).vertex_count == 3
+    with pytest.raises(ValueError):
+        zv.config.set(limits="other")
+
+
+def test_edits_keep_ids(tmp_path):
+    write_polylines(tmp_path / "p", [np.ones((3, 3)), np.zeros((2, 3))], chunk_shape=CHUNK)
+    ds = zv.open(tmp_path / "p", mode="r+")
+    with ds.editing() as edit:
+        edit.move_vertex(object=1, index=0, to=[5, 5, 5])
+        edit.remove_object(0)
+    assert edit.renamed() == {} and edit.new_id_of(1) == 1 and edit.report.n_edits == 2
+    assert ds.level(0).objects.ids().tolist() == [1]
+    assert ds.level(0).objects[1].positions[0].tolist() == [5, 5, 5]
+    with pytest.raises(ValueError, match="either by object"):
+        edit.move_vertex(to=[0, 0, 0])
+
+
+def test_pyramids_validation_pickles(tmp_path):
+    write_points(tmp_path / "a", np.random.default_rng(3).uniform(0, 400, (2000, 3)), chunk_shape=CHUNK, bin_shape=(25.0,) * 3)
+    ds = zv.open(tmp_path / "a", mode="r+")
+    report = ds.build_pyramid(factors=[(2.0, 1.0)])
+    assert report["levels_created"] == 1 and ds.levels == (0, 1)
+    assert ds.validate(level=5).ok
+    assert pickle.loads(pickle.dumps(ds)).levels == (0, 1)
+    assert sum(part.vertex_count for _, part in ds.select().iter_cells()) == 2000

@@ -1,0 +1,301 @@
+"""The native interface: answers, writing, errors, processes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import zvf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+
+@pytest.fixture
+def xyz():
+    return (np.random.default_rng(7).random((5000, 3)) * 100).astype(np.float32)
+
+
+@pytest.fixture
+def cloud(tmp_path, xyz):
+    words = np.array(["left", "right"])[np.arange(5000) % 2]
+    return zvf.points(tmp_path / "cloud.zarrvectors", xyz, attributes={"mass": np.arange(5000.0), "side": words}, chunk=25.0)
+
+
+@pytest.fixture
+def tracts(tmp_path):
+    rng = np.random.default_rng(8)
+    lines = [rng.random((10, 3)) * 50 for _ in range(20)]
+    return zvf.polylines(
+        tmp_path / "tracts.zarrvectors",
+        lines,
+        attributes={"fa": np.arange(200.0)},
+        object_attributes={"length": np.arange(20)},
+        groups={"left": [1, 2], "right": [3]},
+        chunk=20.0,
+    )
+
+
+def brute(xyz, low, high):
+    return xyz[((xyz >= low) & (xyz <= high)).all(axis=1)]
+
+
+def test_a_box_finds_what_numpy_finds(cloud, xyz):
+    low, high = np.array([10, 20, 30.0]), np.array([60, 70, 80.0])
+    found = cloud.read(box=(low, high)).positions
+    want = brute(xyz, low, high)
+    assert found.dtype == np.float32
+    assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, want.tolist()))
+
+
+def test_columns_stay_with_their_rows(cloud, xyz):
+    answer = cloud.read(ball=([50, 50, 50], 20), where="side = 'left'")
+    rows = answer["mass"].astype(int)
+    assert len(rows) > 0 and (rows % 2 == 0).all()
+    assert np.array_equal(xyz[rows], answer.positions)
+    assert set(answer["side"]) == {"left"}
+
+
+def test_results_are_views_without_a_copy(cloud):
+    answer = cloud.read()
+    positions = answer.positions
+    first = positions.__array_interface__["data"][0]
+    assert answer._native.positions().__array_interface__["data"][0] == first
+    assert not positions.flags.writeable and not positions.flags.owndata
+    del answer
+    assert positions.sum() > 0, "the view keeps the memory"
+
+
+def test_arrow_takes_answers(cloud):
+    pa = pytest.importorskip("pyarrow")
+    answer = cloud.read(limit=100)
+    table = pa.table(answer)
+    assert table.num_rows == 100
+    assert table["mass"].to_numpy().tolist() == answer["mass"].tolist()
+
+
+def test_arrow_tables_become_stores(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": [0.0, 1.0], "y": [2.0, 3.0], "word": ["a", "b"]})
+    ds = zvf.write(tmp_path / "t.zarrvectors", table)
+    answer = ds.read(where="word = 'b'")
+    assert answer.positions.tolist() == [[1.0, 3.0]] and answer["word"].tolist() == ["b"]
+
+
+def test_batches_hold_all_rows(cloud):
+    masses = np.concatenate([batch["mass"] for batch in cloud.select().batches()])
+    assert sorted(masses) == list(range(5000))
+
+
+def test_asyncio(cloud):
+    async def ask():
+        whole = await cloud.aread(where="mass < 10")
+        batches = [batch async for batch in cloud.select().abatches()]
+        return len(whole), sum(map(len, batches))
+
+    assert asyncio.run(ask()) == (10, 5000)
+
+
+def test_objects_come_as_asked(tracts):
+    answer = tracts.read(objects=[9, 7, 3])
+    assert answer.part_ids.tolist() == [9, 7, 3]
+    assert answer.offsets.tolist() == [0, 10, 20, 30]
+    assert answer["fa"][:10].tolist() == list(range(90, 100))
+
+
+def test_groups_by_name(tracts):
+    assert sorted(tracts.read(groups="left").part_ids.tolist()) == [1, 2]
+    assert {k: v.tolist() for k, v in tracts.groups.items()} == {"left": [1, 2], "right": [3]}
+    with pytest.raises(KeyError):
+        tracts.select(groups="middle")
+
+
+def test_plans_and_counts(cloud):
+    query = cloud.select(box=([0, 0, 0], [10, 10, 10]))
+    assert query.count() == len(query.read())
+    assert query.plan()["cells"] >= 1 and "level 0" in query.explain()
+
+
+def test_edits_happen_together_or_not_at_all(tracts):
+    with tracts.edit() as edit:
+        edit.move(object=7, vertex=3, to=[1, 2, 3])
+        edit.remove(object=9)
+        edit.set("length", object=5, value=99)
+    assert tracts.read(objects=[7]).positions[3].tolist() == [1, 2, 3]
+    assert 9 not in tracts.object_ids()
+    assert tracts.objects([5])[0]["attributes"]["length"] == 99
+    with pytest.raises(RuntimeError), tracts.edit() as edit:
+        edit.remove(object=1)
+        raise RuntimeError
+    assert 1 in tracts.object_ids()
+
+
+def test_graphs_skeletons_and_meshes(tmp_path):
+    xyz = np.arange(12.0).reshape(4, 3)
+    graph = zvf.graph(tmp_path / "g", xyz, [[0, 1], [1, 2], [0, 3]], edge_attributes={"w": [1.0, 2.0, 3.0]}).read()
+    ends = {tuple(sorted(map(tuple, graph.positions[e].tolist()))): w for e, w in zip(graph.edges, graph["w"])}
+    assert ends[((0, 1, 2), (3, 4, 5))] == 1.0
+    tree = zvf.graph(tmp_path / "s", xyz, [[1, 0], [2, 1], [3, 1]], tree=True).read()
+    assert tree.kind == "skeleton" and len(tree.edges) == 3
+    mesh = zvf.mesh(tmp_path / "m", xyz, [[0, 1, 2], [1, 2, 3]]).read()
+    assert mesh.faces.shape == (2, 3)
+
+
+def test_levels_and_pyramids(cloud):
+    cloud.build_pyramid(levels=2)
+    assert [level.number for level in cloud.levels] == [0, 1, 2]
+    assert len(cloud.read(level=zvf.max_vertices(4000))) <= 4000
+    with pytest.raises(IndexError):
+        cloud.level(9)
+
+
+def test_pictures(cloud):
+    assert cloud.render(64, 48, colour="mass").startswith(b"\x89PNG")
+    assert "<table>" in cloud._repr_html_() and "<script" not in cloud._repr_html_()
+
+
+def test_rewriting(cloud, tmp_path):
+    sharded = zvf.shard(cloud, tmp_path / "sharded.zarrvectors", cells=2)
+    packed = zvf.pack(sharded, tmp_path / "packed.tet")
+    back = zvf.unpack(packed, tmp_path / "back.zarrvectors")
+    squeezed = zvf.recompress(back, tmp_path / "zstd.zarrvectors", codec="zstd")
+    for ds in (sharded, packed, back, squeezed):
+        assert np.array_equal(np.sort(ds.read()["mass"]), np.arange(5000.0))
+    assert zvf.validate(squeezed, level=5).ok
+
+
+def test_tensors(tmp_path):
+    array = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
+    for name in ("a.tet", "a.b2nd"):
+        tensor = zvf.save_tensor(tmp_path / name, array)
+        for key in (0, -1, slice(None), (1, slice(0, 3, 2)), (..., 2), (slice(None, None, -1), 1), ([2, 0], slice(1, 3))):
+            assert np.array_equal(tensor[key], array[key]), key
+        assert np.array_equal(np.asarray(tensor), array) and tensor.dtype == np.int16
+        with pytest.raises(IndexError):
+            tensor[3]
+
+
+def test_pickles(cloud):
+    query = pickle.loads(pickle.dumps(cloud.select(where="mass < 5")))
+    assert query.count() == 5
+    error = pickle.loads(pickle.dumps(zvf.errors.NotFoundError("gone", class_name="NotFound", key="k")))
+    assert error.key == "k" and isinstance(error, FileNotFoundError)
+
+
+def count_in_child(dataset):
+    return dataset.count(where="mass < 7")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes(cloud, method):
+    assert cloud.count() == 5000
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(count_in_child, [cloud] * 4).get(timeout=120) == [7] * 4
+
+
+def test_threads_ask_at_once(cloud):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(cloud.count(where="mass < 50"))) for _ in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert found == [50] * 8
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_leaves_no_store(tmp_path):
+    program = (
+        "import numpy as np, zvf, sys\n"
+        f"w = zvf.create({str(tmp_path / 'big')!r}, ndim=3, chunk=0.01)\n"
+        "print('go', flush=True)\n"
+        "while True:\n"
+        "    w.push(np.random.rand(200000, 3))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "go\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said
+    assert not (tmp_path / "big").exists()
+
+
+def test_errors_are_builtins_too(tmp_path, cloud):
+    with pytest.raises(FileNotFoundError) as caught:
+        zvf.open(tmp_path / "nothing")
+    assert caught.value.class_name == "NotFound" and caught.value.hint
+    with pytest.raises(FileExistsError):
+        zvf.points(cloud.address, [[0.0, 0, 0]])
+    with pytest.raises(KeyError):
+        cloud.read(where="mas < 3")
+    with pytest.raises(KeyError):
+        cloud.read()["mas"]
+    for words in ({"box": ([0, 0], [1, 1])}, {"box": ([np.nan] * 3, [1] * 3)}, {"mode": "sideways"}, {"where": "mass <"}):
+        with pytest.raises(ValueError):
+            cloud.read(**words)
+    with pytest.raises(TypeError):
+        cloud.select(bbox=1)
+    cloud.close()
+    with pytest.raises(ValueError):
+        cloud.read()
+
+
+@pytest.mark.parametrize(
+    ("array", "error"),
+    [
+        (np.zeros((3,)), ValueError),
+        (np.zeros((3, 0)), ValueError),
+        (np.zeros((3, 3), dtype=object), TypeError),
+        (np.array([["a", "b", "c"]]), TypeError),
+        (np.zeros((3, 3), dtype=complex), TypeError),
+        (np.array([[np.nan, 0, 0]]), ValueError),
+        (np.array([[np.inf, 0, 0]]), ValueError),
+    ],
+)
+def test_bad_positions_leave_nothing(tmp_path, array, error):
+    with pytest.raises(error):
+        zvf.points(tmp_path / "bad", array)
+    assert os.listdir(tmp_path) == []
+
+
+def test_strides_and_byte_order_do_not_matter(tmp_path, xyz):
+    for number, same in enumerate([xyz.astype(">f4"), np.asfortranarray(xyz), np.repeat(xyz, 2, axis=0)[::2], xyz.tolist()]):
+        ds = zvf.points(tmp_path / str(number), same)
+        assert sorted(map(tuple, ds.read().positions.astype("f4").tolist())) == sorted(map(tuple, xyz.tolist()))
+
+
+def test_a_column_of_another_length_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="expected 2 rows, found 3"):
+        zvf.points(tmp_path / "bad", np.zeros((2, 3)), attributes={"a": [1, 2, 3]})
+    with pytest.raises(ValueError):
+        zvf.graph(tmp_path / "bad", np.zeros((2, 3)), [[0, 2]])
+    with pytest.raises(ValueError):
+        zvf.mesh(tmp_path / "bad", np.zeros((3, 3)), [[0, 1, -1]])
+    assert os.listdir(tmp_path) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    points=hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.just(2)), elements=st.floats(-1e3, 1e3)),
+    corners=st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4),
+)
+def test_any_points_any_box(tmp_path_factory, points, corners):
+    ds = zvf.points(tmp_path_factory.mktemp("h") / "a", points, chunk=100.0)
+    low, high = np.minimum(corners[:2], corners[2:]), np.maximum(corners[:2], corners[2:])
+    found = ds.read(box=(low, high)).positions
+    assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, brute(points, low, high).tolist()))
+
+
+def test_the_command_comes_along(cloud):
+    done = subprocess.run([sys.executable, "-m", "zvf", "info", cloud.address], capture_output=True, text=True, check=True)
+    assert "point_cloud" in done.stdout
+    done = subprocess.run([sys.executable, "-m", "zvf", "info", "/nowhere"], capture_output=True, text=True, check=False)
+    assert done.returncode == 4

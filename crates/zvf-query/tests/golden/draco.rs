@@ -1,0 +1,42 @@
+//! Meshes whose chunks are Draco streams of the reference: positions and inner faces, and no more than that.
+
+use std::path::Path;
+
+use archives::{Unpacked, inline};
+use zvf_model::Bounds;
+use zvf_query::{Columns, Query, Reader};
+
+fn reader(name: &str) -> Reader {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/draco");
+    let files = archives::read(&folder.join(format!("{name}.zarrvectors.tar.zst"))).unwrap();
+    let store = Box::leak(Box::new(Unpacked::from_files(&files))); // as long as the store is open
+    Reader::new(inline(store.open()))
+}
+
+#[test]
+fn inner_faces_are_answered_and_said_to_be_not_all() {
+    // What the stock decoder reads from all cells of the store.
+    for (name, vertices, faces) in [("store_one_cell", 162, 122 + 152), ("store_cells", 156, 101)] {
+        let reader = reader(name);
+        let answer = inline(reader.run(&Query::all().columns(Columns::None))).unwrap();
+        assert_eq!(answer.batch.len(), vertices, "{name}");
+        let elements = answer.batch.elements().unwrap();
+        assert_eq!((elements.len(), elements.width()), (faces, 3), "{name}");
+        assert!(elements.rows().iter().all(|row| *row < vertices), "{name}");
+        assert!(!answer.complete, "{name}: faces between chunks are not there");
+    }
+}
+
+#[test]
+fn a_box_gives_what_lies_in_it() {
+    let reader = reader("store_one_cell");
+    let all = inline(reader.run(&Query::all().columns(Columns::None))).unwrap().batch;
+    let cube = Bounds::new(&[96.0, -9.0, -3.0], &[104.0, -4.0, 3.0]).unwrap();
+    let inside = (0..all.len()).filter(|row| {
+        let point: Vec<f64> =
+            (0..3).map(|axis| all.positions().float(*row, axis).unwrap()).collect();
+        cube.contains(&point)
+    });
+    let answer = inline(reader.run(&Query::within(cube).columns(Columns::None))).unwrap();
+    assert_eq!(answer.batch.len(), inside.count());
+}

@@ -1,0 +1,198 @@
+//! Single objects of a backend, by key: read, created only if absent, replaced only if unchanged.
+//!
+//! What a journal of a store on an object store is made of. Every call waits, tries again and settles doubtful answers
+//! as reads and builds do: a create whose answer was lost is decided by what is there afterwards.
+//!
+//! Not here: stores and their cells; what objects mean.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
+
+use crate::budget::Budget;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::options::OpenOptions;
+use crate::source::Remote;
+use crate::source::remote::Created;
+
+/// The objects below one prefix of a backend.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// use std::sync::Arc;
+/// use object_store::memory::InMemory;
+/// use zvf_store::{Objects, OpenOptions};
+///
+/// let objects = Objects::new(Arc::new(InMemory::new()), &"a".into(), &OpenOptions::default());
+/// assert!(objects.create("log/1", &"one".into()).await?);
+/// assert!(!objects.create("log/1", &"two".into()).await?);
+/// let (bytes, seen) = objects.read_versioned("log/1").await?.expect("it is there");
+/// assert_eq!(bytes, "one");
+/// assert!(objects.replace("log/1", &"three".into(), &seen).await.is_ok());
+/// assert!(objects.replace("log/1", &"four".into(), &seen).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Objects {
+    remote: Remote,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
+    }
+}
+
+/// Which version of an object was seen.
+#[derive(Clone, Debug)]
+pub struct SeenVersion(ObjectMeta);
+
+impl Objects {
+    /// The objects below `prefix` of `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &Path, options: &OpenOptions) -> Self {
+        Self { remote: Remote::new(store, prefix.clone(), Budget::new(options), options) }
+    }
+
+    /// Reads an object; none where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be asked.
+    pub async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+        self.remote.read(&Key::root().below(key)?).await
+    }
+
+    /// Reads an object and which version it is.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be asked, or the object changes without a pause.
+    pub async fn read_versioned(
+        &self,
+        key: &str,
+    ) -> Result<Option<(Bytes, SeenVersion)>, StoreError> {
+        let key = Key::root().below(key)?;
+        loop {
+            let Some(before) = self.remote.head(&key).await? else { return Ok(None) };
+            let bytes = self.remote.read(&key).await?;
+            let after = self.remote.head(&key).await?;
+            let same = after.is_some_and(|after| {
+                (after.size, &after.e_tag, &after.version)
+                    == (before.size, &before.e_tag, &before.version)
+            });
+            if let Some(bytes) = bytes.filter(|_| same) {
+                return Ok(Some((bytes, SeenVersion(before))));
+            }
+        }
+    }
+
+    /// Whether there is an object.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be asked.
+    pub async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.remote.head(&Key::root().below(key)?).await?.is_some())
+    }
+
+    /// The length of an object, and when it was last put; none where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be asked.
+    pub async fn about(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
+        let meta = self.remote.head(&Key::root().below(key)?).await?;
+        Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
+    }
+
+    /// Lists every object below a prefix: its key below that prefix and its size.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be listed.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        self.remote.list_all(&below(prefix)?).await
+    }
+
+    /// Lists the names directly below a prefix.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be listed.
+    pub async fn children(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let children = self.remote.children(&below(prefix)?).await?;
+        Ok(children.into_iter().map(|child| child.name).collect())
+    }
+
+    /// Puts an object where there is none; false when there is another one.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
+    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
+        match self.remote.create(&Key::root().below(key)?, bytes).await {
+            Ok(Created::Guarded | Created::Looked) => Ok(true),
+            Err(error) if error.class() == zvf_format::Class::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts an object, whatever is there.
+    ///
+    /// # Errors
+    ///
+    /// When the backend refuses.
+    pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
+        self.remote.put(&Key::root().below(key)?, std::slice::from_ref(bytes)).await
+    }
+
+    /// Replaces an object if it still is the one that was `seen`.
+    ///
+    /// # Errors
+    ///
+    /// `FileChanged` or `Conflict` when it is another one; otherwise when the backend refuses.
+    pub async fn replace(
+        &self,
+        key: &str,
+        bytes: &Bytes,
+        seen: &SeenVersion,
+    ) -> Result<(), StoreError> {
+        self.remote.replace(&Key::root().below(key)?, bytes, &seen.0).await
+    }
+
+    /// Removes objects, as far as they are there.
+    ///
+    /// # Errors
+    ///
+    /// When the backend refuses.
+    pub async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
+        let keys: Result<Vec<Key>, StoreError> =
+            keys.iter().map(|key| Key::root().below(key)).collect();
+        self.remote.remove(&keys?).await
+    }
+
+    /// Whether the backend refuses to create what is there. It is tried with an object under `key`, which stays.
+    ///
+    /// # Errors
+    ///
+    /// When the object cannot be put at all.
+    pub async fn probe(&self, key: &str) -> Result<bool, StoreError> {
+        let (key, bytes) = (Key::root().below(key)?, Bytes::from_static(b"probe\n"));
+        if self.remote.read(&key).await?.is_none() {
+            self.remote.put(&key, std::slice::from_ref(&bytes)).await?;
+        }
+        Ok(self.remote.probe(&key, &bytes).await == Created::Guarded)
+    }
+}
+
+fn below(prefix: &str) -> Result<Key, StoreError> {
+    if prefix.is_empty() { Ok(Key::root()) } else { Key::root().below(prefix) }
+}

@@ -1,0 +1,96 @@
+//! Vertices as Draco streams: points in the order of their rows, as they are or on a grid.
+//!
+//! The grid lies over the box of all chunks of the level, so that chunks agree; a point that would leave its chunk
+//! by rounding goes to the next place of the grid inside. Faces stay links, whose rows the order keeps.
+
+use zvf_draco::{Encoder, Quantization};
+use zvf_metadata::Dtype;
+
+use crate::WriteError;
+
+/// How vertices become Draco streams.
+///
+/// ```
+/// let grid = zvf_write::DracoPositions { bits: Some(14) };
+/// assert_ne!(grid, zvf_write::DracoPositions::default());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DracoPositions {
+    /// Bits of a coordinate on the grid of the level; without, `float32` as they are.
+    pub bits: Option<u8>,
+}
+
+/// What is known of a level before its first cell.
+#[derive(Clone, Debug)]
+pub(crate) struct DracoPlan {
+    grid: Option<Quantization>,
+    chunk: [f64; 3],
+}
+
+impl DracoPlan {
+    /// For chunks of shape `chunk` from `low` to `high`.
+    ///
+    /// # Errors
+    ///
+    /// When there are not three axes of `float32`, the chunks are binned by an attribute, or the bits are none.
+    pub(crate) fn new(
+        positions: DracoPositions,
+        dtype: Dtype,
+        chunk: &[f64],
+        low: &[i64],
+        high: &[i64],
+    ) -> Result<Self, WriteError> {
+        let what = "axes of Draco streams";
+        let (Ok(chunk), Ok(low), Ok(high)) =
+            (<[f64; 3]>::try_from(chunk), <[i64; 3]>::try_from(low), <[i64; 3]>::try_from(high))
+        else {
+            return Err(WriteError::setting(what, "3, in chunks by place alone", chunk.len()));
+        };
+        if dtype != Dtype::FLOAT32 {
+            return Err(WriteError::setting("positions of Draco streams", "float32", dtype));
+        }
+        let Some(bits) = positions.bits else { return Ok(Self { grid: None, chunk }) };
+        if !(1..=30).contains(&bits) {
+            return Err(WriteError::setting("bits of Draco streams", "1 to 30", bits));
+        }
+        let corner = |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * chunk[axis];
+        let origin = [0, 1, 2].map(|axis| round_down(corner(low[axis], axis)));
+        let sides = [0, 1, 2]
+            .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
+        let range = round_up(sides.into_iter().fold(0.0, f64::max));
+        Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })
+    }
+
+    /// The stream of the positions of a chunk.
+    pub(crate) fn encode(&self, bytes: &[u8], key: &[i64]) -> Result<Vec<u8>, WriteError> {
+        let positions: Vec<f32> =
+            bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
+        let wrong = |fault: zvf_draco::DracoError| {
+            WriteError::setting("positions of Draco streams", fault.expected, fault.found)
+        };
+        let mut encoder = Encoder::new(&positions).map_err(wrong)?;
+        if let Some(grid) = self.grid {
+            encoder = encoder.with_quantization(grid).map_err(wrong)?;
+            if let Ok(key) = <[i64; 3]>::try_from(key) {
+                let side =
+                    |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
+                let low = [0, 1, 2].map(|axis| side(key[axis], axis));
+                let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
+                encoder = encoder.within(low, high);
+            }
+        }
+        Ok(encoder.encode())
+    }
+}
+
+/// The largest `float32` that is not above `x`.
+fn round_down(x: f64) -> f32 {
+    let near = zvf_format::num::nearest_f32(x);
+    if f64::from(near) > x { near.next_down() } else { near }
+}
+
+/// The smallest `float32` that is not below `x`.
+fn round_up(x: f64) -> f32 {
+    let near = zvf_format::num::nearest_f32(x);
+    if f64::from(near) < x { near.next_up() } else { near }
+}

@@ -1,0 +1,101 @@
+//! Vertices as Draco streams: what was written is answered as without them, attributes and faces included.
+
+use std::sync::Arc;
+
+use archives::inline;
+use object_store::memory::InMemory;
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId};
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+use zvf_write::{DracoPositions, Schema, WriteOptions, Writer};
+
+/// A wavy sheet of 30 x 30 vertices in chunks of 10, of two objects.
+fn sheet() -> Batch {
+    let place = |n: usize| [(n % 30) as f32 * 0.97, (n / 30) as f32 * 0.97, (n % 7) as f32 * 0.3];
+    let positions: Vec<u8> = (0..900).flat_map(place).flat_map(f32::to_le_bytes).collect();
+    let faces = (0..29 * 29).flat_map(|n| {
+        let at = n / 29 * 30 + n % 29;
+        [at, at + 1, at + 31, at, at + 31, at + 30]
+    });
+    let weights: Vec<u8> = (0..900_i32).flat_map(i32::to_le_bytes).collect();
+    let weights = Column::new(Dtype::parse("int32").unwrap(), 1, weights.into()).unwrap();
+    let owner = |n: usize| Some(ObjectId(if n < 450 { 3 } else { 8 }));
+    Batch::new(Kind::Mesh, Column::new(Dtype::FLOAT32, 3, positions.into()).unwrap())
+        .with_field(Field::new("w", weights))
+        .unwrap()
+        .with_vertex_objects((0..900).map(owner).collect())
+        .unwrap()
+        .with_elements(Elements::new(3, faces.collect()).unwrap())
+        .unwrap()
+}
+
+fn written(draco: Option<DracoPositions>) -> Reader {
+    let memory = Arc::new(InMemory::new());
+    let axes = ["x", "y", "z"].map(Axis::space).to_vec();
+    let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
+    let schema = Schema::new(Kind::Mesh, axes, chunk).unwrap();
+    let schema = match draco {
+        Some(draco) => schema.with_draco(draco),
+        None => schema,
+    };
+    let options = WriteOptions::default();
+    let store = inline(async {
+        let mut writer =
+            Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
+        writer.push(&sheet()).unwrap();
+        writer.finish().await.unwrap();
+        Store::from_object_store(memory, &"store.zv".into(), OpenOptions::default()).await.unwrap()
+    });
+    Reader::new(store)
+}
+
+#[test]
+fn streams_without_loss_answer_as_rows_do() {
+    let (plain, draco) = (written(None), written(Some(DracoPositions::default())));
+    let cube = Bounds::new(&[5.0, 5.0, 0.0], &[17.0, 22.0, 1.0]).unwrap();
+    for query in [Query::all(), Query::within(cube), Query::objects([ObjectId(8)])] {
+        let (wanted, found) =
+            (inline(plain.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
+        assert!(!wanted.batch.is_empty() && found.complete);
+        assert_eq!(found.batch, wanted.batch);
+    }
+}
+
+#[test]
+fn a_grid_moves_points_by_half_a_step_and_keeps_them_in_their_chunks() {
+    let bits = Some(12);
+    let (plain, draco) = (written(None), written(Some(DracoPositions { bits })));
+    let (wanted, found) =
+        (inline(plain.run(&Query::all())).unwrap(), inline(draco.run(&Query::all())).unwrap());
+    assert_eq!(found.batch.elements(), wanted.batch.elements());
+    assert_eq!(found.batch.field("w"), wanted.batch.field("w"));
+    let step = 30.0 / 4095.0;
+    for row in 0..900 {
+        for axis in 0..3 {
+            let x = |batch: &Batch| batch.positions().float(row, axis).unwrap();
+            let (a, b) = (x(&wanted.batch), x(&found.batch));
+            assert!((a - b).abs() <= step, "{a} {b}");
+            assert_eq!((a / 10.0).floor(), (b / 10.0).floor(), "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn what_streams_cannot_hold_is_refused() {
+    let memory = Arc::new(InMemory::new());
+    let axes = ["x", "y"].map(Axis::space).to_vec();
+    let chunk = ChunkShape::new(&[10.0; 2]).unwrap();
+    let schema = Schema::new(Kind::PointCloud, axes, chunk).unwrap();
+    let schema = schema.with_draco(DracoPositions::default());
+    let error = inline(async {
+        let mut writer =
+            Writer::in_object_store(memory, "store.zv", schema, WriteOptions::default()).await?;
+        let positions = Column::new(Dtype::FLOAT32, 2, vec![0; 16].into()).unwrap();
+        writer.push(&Batch::new(Kind::PointCloud, positions))?;
+        writer.finish().await
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("3, in chunks by place alone"), "{error}");
+}

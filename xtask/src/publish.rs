@@ -1,0 +1,106 @@
+//! `publish`: the order in which crates can be published, and whether each makes a package.
+//!
+//! A registry takes a crate only when all that it names by version is there, tests included. Nothing is published here.
+
+use anyhow::bail;
+
+use crate::Command;
+use crate::args::Args;
+use crate::cargo_toml::{Member, members};
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "publish",
+    help: "print the order of publication, and check that each crate can be packed
+
+usage: cargo xtask publish [--check]
+
+Prints the published crates, each after all that it depends on, for use and for tests; fails when some need each other.
+--check also makes the package of each one from its manifest, without building it. Needs no network.",
+    run,
+};
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let check = args.flag("--check");
+    args.end()?;
+    let members = members(house)?;
+    let order = order(&members)?;
+    for name in &order {
+        say(name);
+    }
+    if check {
+        let packages = order.iter().flat_map(|name| ["-p", name]);
+        let words = ["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"];
+        let words: Vec<&str> = words.into_iter().chain(packages).collect();
+        house.cargo(&words).run()?;
+    }
+    Ok(())
+}
+
+/// Published crates, each after those it needs; by name where there is a choice.
+fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
+    let mut left: Vec<&Member> = members.iter().filter(|member| member.published).collect();
+    let mut order = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waits = |member: &Member| {
+            let needed = member.dependencies.iter().chain(&member.dev_dependencies);
+            let needed = needed.filter(|entry| !entry.line.contains("path = ")); // left out of packages
+            needed
+                .map(|entry| &entry.name)
+                .any(|name| *name != member.name && left.iter().any(|other| other.name == *name))
+        };
+        let (waiting, ready): (Vec<&Member>, Vec<&Member>) =
+            left.iter().copied().partition(|member| waits(member));
+        if ready.is_empty() {
+            let names: Vec<&str> = waiting.iter().map(|member| member.name.as_str()).collect();
+            bail!("none of these can be published first: {}", names.join(", "));
+        }
+        order.extend(ready.iter().map(|member| member.name.as_str()));
+        left = waiting;
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cargo_toml::entries;
+
+    fn member(name: &str, published: bool, needs: &str, tests: &str) -> Member {
+        Member {
+            name: name.to_owned(),
+            published,
+            features: Vec::new(),
+            dependencies: entries(&format!("[dependencies]\n{needs}")),
+            dev_dependencies: entries(&format!("[dev-dependencies]\n{tests}")),
+        }
+    }
+
+    #[test]
+    fn a_crate_comes_after_what_it_needs() {
+        let members = [
+            member("a", true, "c.workspace = true\n", "tool.workspace = true\n"),
+            member("b", true, "", "a.workspace = true\nd = { path = \"../d\" }\n"),
+            member("c", true, "", ""),
+            member("d", true, "b.workspace = true\n", ""),
+            member("tool", false, "", ""),
+        ];
+        assert_eq!(order(&members).unwrap(), ["c", "a", "b", "d"]);
+    }
+
+    #[test]
+    fn crates_that_need_each_other_are_named() {
+        let members = [
+            member("a", true, "b.workspace = true\n", ""),
+            member("b", true, "", "a.workspace = true\n"),
+        ];
+        let error = order(&members).unwrap_err();
+        assert_eq!(error.to_string(), "none of these can be published first: a, b");
+    }
+
+    #[test]
+    fn the_crates_of_the_workspace_have_an_order() {
+        let members = members(&House::find().unwrap()).unwrap();
+        assert_eq!(order(&members).unwrap().first(), Some(&"zvf-format"));
+    }
+}
