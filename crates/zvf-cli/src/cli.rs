@@ -43,6 +43,8 @@ use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
 use crate::commands::render::Render;
 use crate::commands::repair::Repair;
+#[cfg(feature = "serve")]
+use crate::commands::serve::Serve;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
@@ -120,6 +122,8 @@ enum Command {
     Query(Box<Query>),
     #[cfg(feature = "render")]
     Render(Box<Render>),
+    #[cfg(feature = "serve")]
+    Serve(Box<Serve>),
     Object(Object),
     Group(Group),
     Cell(Cell),
@@ -214,6 +218,8 @@ impl Cli {
                 Command::Query(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "render")]
                 Command::Render(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::Serve(command) => command.run(&session, &mut out).await,
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,

@@ -45,6 +45,8 @@ pub(crate) mod rearrange;
 #[cfg(feature = "render")]
 pub(crate) mod render;
 pub(crate) mod repair;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 #[cfg(feature = "edit")]
 pub(crate) mod stores;
 pub(crate) mod tensor;

@@ -14,7 +14,7 @@
 //! other blocks    are not run: those that need a server or only illustrate are `text`
 //! ```
 //!
-//! A command that names a URL is ended after a moment and fails only when its arguments are refused.
+//! A command that names a URL, and a server, is ended after a moment and fails only when its arguments are refused.
 //! Commands of cargo are what CI itself runs and are left out, but for `cargo run -p zvf-cli`.
 //! Each page, and the help of each subcommand, has a copy of its own of what it names of the stage.
 
@@ -142,7 +142,7 @@ impl Shell {
     /// What is wrong with how a command ended.
     fn check(&self, shown: &Shown) -> anyhow::Result<Option<String>> {
         let mut command = self.bash(&shown.command, &self.page)?;
-        if shown.command.contains("://") {
+        if shown.command.contains("://") || shown.command.starts_with("zvf serve") {
             command.stderr(Stdio::null());
             return Ok(match ended_within(&mut command, URL_TIME)? {
                 Some(2) => Some(format!("the arguments are refused: {}", shown.command)),

@@ -1,0 +1,203 @@
+//! `zvf serve`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use zvf::Timeouts;
+use zvf_serve::{Access, AccessLog, AccessRecord, Config, Limits, Server, Token};
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+
+/// Serve stores over HTTP, read only: their files, questions about them, and a page that lists them.
+///
+/// The server runs until Ctrl-C. It answers on this machine only, unless --bind names another address; then it wants
+/// --auth, or --public in so many words. Put a reverse proxy in front for TLS.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf serve brain.zarrvectors
+  zvf serve stores/*.zarrvectors --bind 127.0.0.1:9000 --access-log
+  zvf serve brain.zarrvectors --json | jq .url
+  zvf serve s3://bucket/brain.zarrvectors --cors https://viewer.example.org
+  zvf serve brain.zarrvectors --bind 0.0.0.0:8080 --auth token.txt")]
+pub(crate) struct Serve {
+    /// The stores: folders, packs or URLs.
+    #[arg(required = true)]
+    stores: Vec<String>,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    bind: SocketAddr,
+    /// The file with the token that requests must carry as "Authorization: Bearer TOKEN"; ZVF_TOKEN is read without it.
+    #[arg(long, value_name = "FILE", conflicts_with = "public", help_heading = "Access")]
+    auth: Option<std::path::PathBuf>,
+    /// Answer everybody, also off this machine.
+    #[arg(long, help_heading = "Access")]
+    public: bool,
+    /// Let pages of this origin read answers; may be repeated.
+    #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
+    cors: Vec<String>,
+    /// Print a line of JSON on standard error for each answer.
+    #[arg(long)]
+    access_log: bool,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// The limits of the server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+struct LimitOptions {
+    /// Connections at once.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    max_connections: usize,
+    /// Connections at once from one address.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_connections_per_peer: usize,
+    /// Queries and pictures at once; more are answered 503.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    max_queries: usize,
+    /// Vertices of one answer.
+    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    max_rows: u64,
+    /// Bytes of a request line.
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 10)]
+    max_request_line: usize,
+    /// Bytes of the headers of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 10)]
+    max_header_bytes: usize,
+    /// Headers of a request.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_headers: usize,
+    /// Bytes of the body of a request.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    max_body: usize,
+    /// Fields of a query string.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    max_query_fields: usize,
+    /// Seconds for the header of a request.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    header_timeout: u64,
+    /// Seconds for the body of a request.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    body_timeout: u64,
+    /// Seconds that a connection may be idle.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    idle_timeout: u64,
+    /// Seconds that a client may take no byte of an answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    write_timeout: u64,
+    /// Seconds for the work of one request.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    request_timeout: u64,
+    /// Seconds that requests in progress have when the server stops.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    stop_timeout: u64,
+}
+
+impl Serve {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let config = self.config(session)?;
+        let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
+        let server = started.map_err(explain)?;
+        if session.json() {
+            writeln!(out, "{}", server.describe())?;
+        } else {
+            writeln!(out, "http://{}/", server.address())?;
+            for name in server.store_names() {
+                writeln!(out, "  {name}")?;
+            }
+            session.tell(out, Some("Ctrl-C stops the server".to_owned()))?;
+        }
+        out.flush()?;
+        let interrupt = session.interrupt();
+        let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        // The first signal ends the server in its own time; a second one ends it at once.
+        interrupt.ask_first(&flag);
+        while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
+            tokio::time::sleep(POLL).await;
+        }
+        tokio::task::spawn_blocking(move || server.stop()).await?;
+        Ok(Outcome::Clean)
+    }
+
+    fn config(&self, session: &Session) -> anyhow::Result<Config> {
+        let mut config = Config::new(self.stores.clone(), self.bind);
+        config.options = session.options(Timeouts::Interactive);
+        config.limits = self.limits.limits();
+        config.access = Access { token: self.token()?, origins: self.cors.clone() };
+        config.is_public = self.public;
+        config.log = self.access_log.then(|| AccessLog::new(print_record));
+        Ok(config)
+    }
+
+    /// The token of the file or of the environment.
+    fn token(&self) -> anyhow::Result<Option<Token>> {
+        let text = match (&self.auth, std::env::var("ZVF_TOKEN")) {
+            (Some(path), _) => {
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+            }
+            (None, Ok(text)) if !self.public => text,
+            (None, _) => return Ok(None),
+        };
+        let token = text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
+        Ok(Some(token))
+    }
+}
+
+impl LimitOptions {
+    fn limits(&self) -> Limits {
+        let seconds = Duration::from_secs;
+        Limits {
+            max_request_line_bytes: self.max_request_line,
+            max_header_bytes: self.max_header_bytes,
+            max_headers: self.max_headers,
+            max_body_bytes: self.max_body,
+            max_query_fields: self.max_query_fields,
+            max_rows: self.max_rows,
+            header_timeout: seconds(self.header_timeout),
+            body_timeout: seconds(self.body_timeout),
+            idle_timeout: seconds(self.idle_timeout),
+            write_stall_timeout: seconds(self.write_timeout),
+            request_timeout: seconds(self.request_timeout),
+            max_connections: self.max_connections,
+            max_connections_per_peer: self.max_connections_per_peer,
+            max_queries: self.max_queries,
+            stop_timeout: seconds(self.stop_timeout),
+            ..Limits::default()
+        }
+    }
+}
+
+/// A server that would be open to others is a wrong command line; a store that cannot be opened says why itself.
+fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
+    match error {
+        zvf_serve::ServeError::Open(address) => Usage::new(format!("{address} is not on this machine alone"))
+            .with_hint("give --auth FILE, or --public")
+            .into(),
+        zvf_serve::ServeError::Store { address, source } => {
+            anyhow::Error::from(source).context(format!("cannot open {address}"))
+        }
+        other => other.into(),
+    }
+}
+
+fn print_record(record: &AccessRecord) {
+    let time = record.time.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let line = json!({
+        "time": time, "peer": record.peer.to_string(), "method": record.method, "path": record.path,
+        "status": record.status, "bytes": record.bytes, "seconds": record.seconds,
+    });
+    // Nobody reads it when that cannot be written.
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
+/// How often a signal is looked for.
+const POLL: Duration = Duration::from_millis(50);

@@ -1,0 +1,175 @@
+//! Who may ask: the `Host` header, the token, and the origins of other pages.
+//!
+//! A server on loopback answers only requests for a loopback name, so that no page of another site reaches it through a
+//! name of its own (DNS rebinding). Off loopback a token is compared in constant time.
+
+use std::net::IpAddr;
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use hyper::{StatusCode, Uri};
+
+use crate::refusal::Refusal;
+
+/// Who may ask what.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The token that requests must carry, where there is one.
+    pub token: Option<Token>,
+    /// Origins of pages that may read answers, exactly as browsers write them.
+    pub origins: Vec<String>,
+}
+
+/// A secret; it is never shown.
+///
+/// ```
+/// use zvf_serve::Token;
+///
+/// let token: Token = "c2VjcmV0".parse()?;
+/// assert_eq!(format!("{token:?}"), "Token(..)");
+/// assert!("".parse::<Token>().is_err());
+/// # Ok::<(), zvf_serve::EmptyToken>(())
+/// ```
+#[derive(Clone)]
+pub struct Token(String);
+
+/// A token of no characters, or with spaces inside.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a token is one word of at least one character, without spaces")]
+pub struct EmptyToken;
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl std::str::FromStr for Token {
+    type Err = EmptyToken;
+
+    fn from_str(text: &str) -> Result<Self, EmptyToken> {
+        let text = text.trim();
+        let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_word { Ok(Self(text.to_owned())) } else { Err(EmptyToken) }
+    }
+}
+
+impl Token {
+    /// Compares every byte, whatever the first difference.
+    fn equals(&self, other: &str) -> bool {
+        let (own, other) = (self.0.as_bytes(), other.as_bytes());
+        let differences = own.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+        own.len() == other.len() && std::hint::black_box(differences) == 0
+    }
+}
+
+impl Access {
+    /// Refuses a request whose `Host` is foreign or that has no token.
+    pub(crate) fn check(
+        &self,
+        bound: IpAddr,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        check_host(bound, uri, headers)?;
+        let Some(token) = &self.token else { return Ok(()) };
+        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match sent.and_then(|sent| sent.strip_prefix("Bearer ")) {
+            Some(sent) if token.equals(sent.trim()) => Ok(()),
+            _ => Err(Refusal::unauthorized()),
+        }
+    }
+
+    /// The origin to name in the answer, where the request comes from one that is allowed.
+    pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<&str> {
+        let origin = headers.get(ORIGIN)?.to_str().ok()?;
+        self.origins.iter().map(String::as_str).find(|allowed| *allowed == origin)
+    }
+}
+
+fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
+        (Some(Ok(host)), None) => host,
+        (None, None) => uri.authority().map_or("", hyper::http::uri::Authority::as_str),
+        _ => return Err(Refusal::bad_request("the request has several hosts, or one that is no text")),
+    };
+    if host.is_empty() {
+        return Err(Refusal::bad_request("the request names no host"));
+    }
+    let names = uri.authority().map(hyper::http::uri::Authority::as_str).into_iter().chain([host]);
+    for name in names {
+        if bound.is_loopback() && !is_loopback_name(name) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "PermissionDenied",
+                "this server answers on loopback names only: localhost, 127.0.0.1, [::1]",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `host` (with or without a port) is this machine, whoever asks.
+fn is_loopback_name(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) => (name, port.strip_prefix(':')),
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_port && (is_loopback || name.eq_ignore_ascii_case("localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn status(access: &Access, fields: &[(&'static str, &str)]) -> Option<u16> {
+        let bound = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let checked = access.check(bound, &"/".parse().unwrap(), &headers(fields));
+        checked.err().map(|refusal| refusal.status.as_u16())
+    }
+
+    #[test]
+    fn loopback_answers_loopback_names() {
+        let access = Access::default();
+        for host in ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:80"] {
+            assert_eq!(status(&access, &[("host", host)]), None, "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "localhost:x", "[::2]"] {
+            assert_eq!(status(&access, &[("host", host)]), Some(403), "{host}");
+        }
+        assert_eq!(status(&access, &[]), Some(400));
+        assert_eq!(status(&access, &[("host", "localhost"), ("host", "localhost")]), Some(400));
+    }
+
+    #[test]
+    fn a_token_is_wanted_where_there_is_one() {
+        let access = Access { token: Some("abc".parse().unwrap()), origins: Vec::new() };
+        let ask = |value| status(&access, &[("host", "localhost"), ("authorization", value)]);
+        assert_eq!(ask("Bearer abc"), None);
+        for wrong in ["Bearer abd", "Bearer ab", "Bearer abcd", "Basic abc", "abc", "Bearer "] {
+            assert_eq!(ask(wrong), Some(401), "{wrong}");
+        }
+        assert_eq!(status(&access, &[("host", "localhost")]), Some(401));
+    }
+
+    #[test]
+    fn origins_are_compared_exactly() {
+        let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
+        let ask = |origin| access.allowed_origin(&headers(&[("origin", origin)])).map(str::to_owned);
+        assert_eq!(ask("https://a.example").as_deref(), Some("https://a.example"));
+        assert_eq!(ask("https://a.example.evil"), None);
+        assert_eq!(ask("http://a.example"), None);
+    }
+}

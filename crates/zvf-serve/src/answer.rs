@@ -1,0 +1,128 @@
+//! Answers: bodies, and the headers that all of them have.
+
+use std::io::{self, Write as _};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::body::Body;
+use hyper::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+
+use crate::refusal::Refusal;
+
+/// The body of every answer; an error in it breaks the transfer.
+pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// An answer to a request.
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// A body of bytes that are there.
+pub(crate) fn full_body(bytes: impl Into<Bytes>) -> AnswerBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn empty_body() -> AnswerBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// An answer with the headers that all have.
+pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: AnswerBody) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    set(headers, CONTENT_TYPE, content_type);
+    set(headers, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(headers, CACHE_CONTROL, "no-cache");
+    set(headers, CONTENT_SECURITY_POLICY, POLICY);
+    set(headers, HeaderName::from_static("referrer-policy"), "no-referrer");
+    answer
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+    headers.insert(name, HeaderValue::from_static(value));
+}
+
+/// A document of JSON, compressed where the client takes that and it saves something.
+pub(crate) fn json_answer(document: &serde_json::Value, request: &HeaderMap) -> Answer {
+    let mut text = document.to_string();
+    text.push('\n');
+    text_answer("application/json", text.into_bytes(), request)
+}
+
+/// A text, compressed where the client takes that and it saves something.
+pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap) -> Answer {
+    let packed = if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES { gzip(&text).ok() } else { None };
+    let is_packed = packed.is_some();
+    let mut answer = answer(StatusCode::OK, kind, full_body(packed.unwrap_or(text)));
+    if is_packed {
+        set(answer.headers_mut(), CONTENT_ENCODING, "gzip");
+    }
+    answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer
+}
+
+/// Whether the client lists gzip with a weight above zero.
+fn takes_gzip(request: &HeaderMap) -> bool {
+    let lists = request.get_all(ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+        let weight = weight.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_some_and(|q| q > 0.0)
+    })
+}
+
+fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text)?;
+    packed.finish()
+}
+
+/// The answer to a request that is refused.
+pub(crate) fn refuse(refusal: &Refusal) -> Answer {
+    let body = full_body(refusal.document());
+    let mut answer = answer(refusal.status, "application/json", body);
+    if let Some((name, value)) = refusal.header() {
+        set(answer.headers_mut(), name, value);
+    }
+    answer
+}
+
+/// Bytes that the body is known to have.
+pub(crate) fn body_bytes(answer: &Answer) -> u64 {
+    answer.body().size_hint().lower()
+}
+
+/// What a page of this server may load: nothing from anywhere else, and no script.
+const POLICY: &str = "default-src 'none'; img-src 'self' blob: data:; style-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
+/// Bytes below which compressing a text saves no packet.
+const MIN_GZIP_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compresses_for_clients_that_take_it() {
+        let request = |list: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, list.parse().unwrap());
+            headers
+        };
+        let long = serde_json::json!(vec![1; 2000]);
+        let packed = json_answer(&long, &request("br, gzip;q=0.5"));
+        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
+        assert!(body_bytes(&packed) < 200);
+        for list in ["br", "gzip;q=0", "identity"] {
+            assert!(!json_answer(&long, &request(list)).headers().contains_key(CONTENT_ENCODING), "{list}");
+        }
+        let short = json_answer(&serde_json::json!({}), &request("gzip"));
+        assert!(!short.headers().contains_key(CONTENT_ENCODING));
+    }
+}

@@ -1,0 +1,270 @@
+//! `/api/...`: what the command says with `--json`, and answers to questions as they are read.
+//!
+//! Work on a store runs on the threads for blocking work, because reading local files blocks; at most
+//! [`Limits::max_queries`](crate::Limits::max_queries) at once, each with a deadline.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use serde_json::json;
+use zvf::inspect::{GroupView, ObjectView, Summary};
+use zvf::{LevelId, LevelReader, LevelRule, Plan, Reader};
+
+use crate::answer::{Answer, json_answer};
+use crate::picture;
+use crate::question::{Question, parse_ids, parse_kind, parse_question};
+use crate::refusal::Refusal;
+use crate::service::State;
+use crate::stores::ServedStore;
+use crate::transfer;
+
+/// What is asked below the name of a store.
+pub(crate) struct ApiRequest {
+    pub(crate) store: Arc<ServedStore>,
+    pub(crate) path: Vec<String>,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) is_head: bool,
+}
+
+/// Answers `/api/stores`.
+pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
+    json_answer(&json!(state.stores.iter().map(|store| describe(store)).collect::<Vec<_>>()), headers)
+}
+
+/// The addresses of a store on this server.
+pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
+    let name = &store.name;
+    let data = if store.is_file() { format!("/data/{name}") } else { format!("/data/{name}/") };
+    json!({"name": name, "page": format!("/#{name}"), "data": data, "api": format!("/api/{name}/"), "packed": store.is_file()})
+}
+
+/// Answers `/api/<name>/...`.
+pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Result<Answer, Refusal> {
+    let Ok(permit) = Arc::clone(&state.queries).try_acquire_owned() else {
+        return Err(Refusal::busy("too many queries are being answered; try again"));
+    };
+    let running = (permit, state.metrics.start_query());
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    let (store, fields) = (Arc::clone(&request.store), request.fields.clone());
+    let limits = &state.limits;
+    let max_objects = limits.max_objects;
+    match path[..] {
+        ["info"] => {
+            let document = run(state, running, async move { info(&store, &fields).await }).await?;
+            Ok(json_answer(&document, &request.headers))
+        }
+        ["object"] | ["object", _] => {
+            let ids = path.get(1).map(|ids| (*ids).to_owned());
+            let found = run(state, running, async move { objects(&store, ids, &fields, max_objects).await });
+            Ok(json_answer(&found.await?, &request.headers))
+        }
+        ["group"] | ["group", _] => {
+            let group = path.get(1).map(|group| (*group).to_owned());
+            let found = run(state, running, async move { groups(&store, group, &fields, max_objects).await });
+            Ok(json_answer(&found.await?, &request.headers))
+        }
+        ["plan"] => {
+            let question = parse_question(fields, limits.max_rows, &[])?;
+            let found = run(state, running, async move {
+                let (reader, question) = resolve(&store, question).await?;
+                let plan = reader.plan(&question.query).await;
+                Ok(plan_document(&plan.map_err(|error| store.refuse(&error.into()))?))
+            });
+            Ok(json_answer(&found.await?, &request.headers))
+        }
+        ["query"] => transfer::answer_query(state, running, request).await,
+        ["render"] => picture::answer_picture(state, running, request).await,
+        _ => Err(Refusal::not_found("there is no such address below /api").with_hint("see /api/openapi.json")),
+    }
+}
+
+/// Runs `work` on a thread where it may block, until its deadline. `held` is dropped when it ends.
+pub(crate) async fn run<T: Send + 'static>(
+    state: &State,
+    held: impl Send + 'static,
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let (handle, deadline) = (tokio::runtime::Handle::current(), state.limits.request_timeout);
+    let worked = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        handle.block_on(async { tokio::time::timeout(deadline, work).await })
+    });
+    match worked.await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_elapsed)) => Err(timed_out()),
+        Err(_panic) => Err(Refusal::new(
+            hyper::StatusCode::INTERNAL_SERVER_ERROR,
+            "Io",
+            "the request could not be answered",
+        )),
+    }
+}
+
+fn timed_out() -> Refusal {
+    Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
+        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
+}
+
+async fn info(store: &ServedStore, fields: &[(String, String)]) -> Result<serde_json::Value, Refusal> {
+    let mut with_sizes = false;
+    for (name, value) in fields {
+        match (name.as_str(), value.as_str()) {
+            ("sizes", "" | "1" | "true") => with_sizes = true,
+            ("sizes", "0" | "false") => with_sizes = false,
+            _ => return Err(Refusal::bad_request(format!("there is no field {name:?} with this value"))),
+        }
+    }
+    let reader = store.reader().await?;
+    let refuse = |error| store.refuse(&error);
+    let mut summary = Summary::read(reader.store()).await.map_err(refuse)?;
+    if with_sizes {
+        summary = summary.with_stored(reader.store()).await.map_err(refuse)?;
+    }
+    let mut document = serde_json::to_value(&summary).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    if let Some(document) = document.as_object_mut() {
+        // The address is this machine's own matter.
+        document.remove("address");
+        document.insert("served_as".to_owned(), store.name.clone().into());
+    }
+    Ok(document)
+}
+
+/// The levels that may hold an object: one for each kind.
+async fn open_kinds(
+    store: &ServedStore,
+    reader: &Reader,
+    fields: &[(String, String)],
+) -> Result<Vec<LevelReader>, Refusal> {
+    let (mut number, mut kind) = (0, None);
+    for (name, value) in fields {
+        match name.as_str() {
+            "level" => {
+                number = value.parse().map_err(|_error| Refusal::bad_request("level: expected a number"))?;
+            }
+            "kind" => kind = Some(parse_kind(value)?),
+            _ => return Err(Refusal::bad_request(format!("there is no field {name:?}"))),
+        }
+    }
+    let refuse = |error: zvf::QueryError| store.refuse(&error.into());
+    let first = reader.level(LevelId(number)).await.map_err(refuse)?;
+    let kinds: Vec<zvf::Kind> = first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
+    let mut levels = Vec::new();
+    for own in kinds.into_iter().filter(|own| kind.is_none_or(|kind| kind == *own)) {
+        levels.push(reader.level_of_kind(LevelId(number), own).await.map_err(refuse)?);
+    }
+    Ok(levels)
+}
+
+async fn objects(
+    store: &ServedStore,
+    ids: Option<String>,
+    fields: &[(String, String)],
+    max_objects: usize,
+) -> Result<serde_json::Value, Refusal> {
+    let reader = store.reader().await?;
+    let levels = open_kinds(store, &reader, fields).await?;
+    let ids = ids.as_deref().map(parse_ids).transpose()?;
+    if ids.as_ref().is_some_and(|ids| ids.len() > max_objects) {
+        return Err(Refusal::bad_request(format!("more than {max_objects} objects in one request")));
+    }
+    let refuse = |error: zvf::Error| store.refuse(&error);
+    let mut views = Vec::new();
+    for level in &levels {
+        let Some(index) = level.objects().await.map_err(|error| refuse(error.into()))? else { continue };
+        match &ids {
+            None => {
+                let rows: Vec<u64> = (0..index.slots()).take(max_objects - views.len()).collect();
+                if !rows.is_empty() {
+                    views.extend(ObjectView::of_rows(level, &rows, 0).await.map_err(refuse)?);
+                }
+            }
+            Some(ids) => {
+                let rows = index.find(ids).await.map_err(|error| refuse(error.into()))?;
+                let rows: Vec<u64> = rows.into_iter().flatten().collect();
+                if !rows.is_empty() {
+                    views.extend(ObjectView::of_rows(level, &rows, max_objects).await.map_err(refuse)?);
+                }
+            }
+        }
+    }
+    if ids.as_ref().is_some_and(|ids| ids.len() > views.len()) {
+        let known: Vec<i64> = views.iter().map(|view| view.id).collect();
+        let absent = ids.iter().flatten().find(|id| !known.contains(&id.0)).map_or(0, |id| id.0);
+        return Err(Refusal::not_found(format!("there is no object {absent}")));
+    }
+    serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+async fn groups(
+    store: &ServedStore,
+    group: Option<String>,
+    fields: &[(String, String)],
+    max_ids: usize,
+) -> Result<serde_json::Value, Refusal> {
+    let reader = store.reader().await?;
+    let mut views = Vec::new();
+    for level in open_kinds(store, &reader, fields).await? {
+        let found = GroupView::read(&level, None, max_ids).await;
+        views.extend(found.map_err(|error| store.refuse(&error))?);
+    }
+    if let Some(wanted) = group {
+        views.retain(|view| view.name == wanted || view.group.to_string() == wanted);
+        if views.is_empty() {
+            return Err(Refusal::not_found(format!("there is no group {wanted:?}")));
+        }
+    }
+    serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+/// A question with its groups as numbers, and the reader that answers it.
+pub(crate) async fn resolve(
+    store: &ServedStore,
+    mut question: Question,
+) -> Result<(Reader, Question), Refusal> {
+    let reader = store.reader().await?;
+    if question.groups.is_empty() {
+        return Ok((reader, question));
+    }
+    let numbers: Option<Vec<u64>> = question.groups.iter().map(|name| name.parse().ok()).collect();
+    let numbers = match numbers {
+        Some(numbers) => numbers,
+        None => group_numbers(store, &reader, &question).await?,
+    };
+    question.query = question.query.in_groups(numbers);
+    Ok((reader, question))
+}
+
+async fn group_numbers(
+    store: &ServedStore,
+    reader: &Reader,
+    question: &Question,
+) -> Result<Vec<u64>, Refusal> {
+    let level = if let LevelRule::Number(level) = question.level { level } else { LevelId(0) };
+    let opened = match question.kind {
+        Some(kind) => reader.level_of_kind(level, kind).await,
+        None => reader.level(level).await,
+    };
+    let opened = opened.map_err(|error| store.refuse(&error.into()))?;
+    let views = GroupView::read(&opened, None, 0).await.map_err(|error| store.refuse(&error))?;
+    let number = |name: &String| {
+        let found = views.iter().find(|view| view.name == *name || view.group.to_string() == *name);
+        found.map(|view| view.group).ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
+    };
+    question.groups.iter().map(number).collect()
+}
+
+fn plan_document(plan: &Plan) -> serde_json::Value {
+    json!({
+        "level": plan.level.0,
+        "kind": plan.kind.to_string(),
+        "mode": plan.mode.map(|mode| mode.to_string()),
+        "chunks": plan.chunks,
+        "cells": plan.cells,
+        "rows": plan.rows,
+        "objects": plan.objects,
+        "requests": plan.requests,
+        "bytes": plan.bytes,
+    })
+}

@@ -1,0 +1,223 @@
+//! `/data/<name>/<key>`: the files of a store, whole or by range, as they are stored.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::StatusCode;
+use hyper::body::Frame;
+use hyper::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH,
+    IF_RANGE, RANGE,
+};
+use object_store::path::Path as ObjectPath;
+use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
+
+use crate::answer::{Answer, AnswerBody, answer, empty_body, full_body};
+use crate::files::{LocalFile, LocalRoot};
+use crate::range::{Ranged, parse_range};
+use crate::refusal::Refusal;
+
+/// Where the bytes of a store are.
+#[derive(Debug)]
+pub(crate) enum Bytestore {
+    /// On this machine.
+    Local(LocalRoot),
+    /// In an object store, below a prefix; keys and credentials stay here.
+    Remote { objects: std::sync::Arc<dyn object_store::ObjectStore>, prefix: ObjectPath },
+}
+
+/// Answers a request for a file. `head` wants the headers only.
+pub(crate) async fn answer_file(
+    bytes: &std::sync::Arc<Bytestore>,
+    key: Vec<String>,
+    request: &HeaderMap,
+    head: bool,
+) -> Result<Answer, Refusal> {
+    if key.iter().any(|segment| segment.contains(',')) {
+        return Err(absent(&key));
+    }
+    match &**bytes {
+        Bytestore::Local(_) => answer_local(std::sync::Arc::clone(bytes), key, request, head).await,
+        Bytestore::Remote { objects, prefix } => {
+            answer_remote(&**objects, prefix, &key, request, head).await
+        }
+    }
+}
+
+/// What is sent of a file.
+struct Sent {
+    status: StatusCode,
+    range: std::ops::Range<u64>,
+}
+
+async fn answer_local(
+    bytes: std::sync::Arc<Bytestore>,
+    key: Vec<String>,
+    request: &HeaderMap,
+    head: bool,
+) -> Result<Answer, Refusal> {
+    let request = request.clone();
+    let content_type = content_type(&key);
+    let opened = tokio::task::spawn_blocking(move || -> Result<_, Refusal> {
+        let Bytestore::Local(root) = &*bytes else { return Err(absent(&key)) };
+        let file = root.open(&key).map_err(|error| unreadable(&key, &error))?;
+        let file = file.ok_or_else(|| absent(&key))?;
+        let sent = choose(&request, &file.etag, file.len);
+        // What is small is read here: one turn on this thread instead of two.
+        let first = match sent.range.end - sent.range.start {
+            len if head || len > PIECE_BYTES => None,
+            len => Some(file.read(sent.range.start, usize_from(len)).map_err(|error| unreadable(&key, &error))?),
+        };
+        Ok((file, sent, first))
+    });
+    let (file, sent, first) =
+        opened.await.map_err(|_panic| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the file cannot be read"))??;
+    let (etag, len) = (file.etag.clone(), file.len);
+    let body = match first {
+        _ if head => empty_body(),
+        Some(bytes) => full_body(bytes),
+        None => stream_file(file, sent.range.clone()),
+    };
+    Ok(file_answer(&sent, content_type, &etag, len, body))
+}
+
+/// Whether a file is sent whole, in part or not at all.
+fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
+    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let matches = |list: &str| {
+        let tags = list.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
+        list.trim() == "*" || tags.into_iter().any(|tag| tag == etag)
+    };
+    if text(IF_NONE_MATCH).is_some_and(matches) {
+        return Sent { status: StatusCode::NOT_MODIFIED, range: 0..0 };
+    }
+    // A range of another version is no answer: the whole file is.
+    let is_current = text(IF_RANGE).is_none_or(|tag| tag == etag);
+    let mut ranges = request.get_all(RANGE).iter();
+    let header = ranges.next().and_then(|value| value.to_str().ok());
+    let ranged = if ranges.next().is_some() { Ranged::Unsatisfiable } else { parse_range(header, len) };
+    match ranged {
+        Ranged::Part(range) if is_current => Sent { status: StatusCode::PARTIAL_CONTENT, range },
+        Ranged::Unsatisfiable if is_current => {
+            Sent { status: StatusCode::RANGE_NOT_SATISFIABLE, range: 0..0 }
+        }
+        _ => Sent { status: StatusCode::OK, range: 0..len },
+    }
+}
+
+fn file_answer(sent: &Sent, kind: &'static str, etag: &str, len: u64, body: AnswerBody) -> Answer {
+    let mut answer = answer(sent.status, kind, body);
+    let headers = answer.headers_mut();
+    let mut set = |name, text: &str| {
+        // A tag of another server that is no header value is left out.
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    };
+    set(ACCEPT_RANGES, "bytes");
+    set(ETAG, etag);
+    let range = &sent.range;
+    if sent.status == StatusCode::PARTIAL_CONTENT {
+        set(CONTENT_RANGE, &format!("bytes {}-{}/{len}", range.start, range.end - 1));
+    } else if sent.status == StatusCode::RANGE_NOT_SATISFIABLE {
+        set(CONTENT_RANGE, &format!("bytes */{len}"));
+    }
+    if sent.status != StatusCode::NOT_MODIFIED {
+        set(CONTENT_LENGTH, &(range.end - range.start).to_string());
+    }
+    answer
+}
+
+/// The bytes of a range, piece by piece as the client takes them.
+fn stream_file(file: LocalFile, range: std::ops::Range<u64>) -> AnswerBody {
+    let pieces = stream::try_unfold((file, range), |(file, range)| async move {
+        if range.is_empty() {
+            return Ok::<_, io::Error>(None);
+        }
+        let len = PIECE_BYTES.min(range.end - range.start);
+        let reader = file.clone();
+        let start = range.start;
+        let read = tokio::task::spawn_blocking(move || reader.read(start, usize_from(len)));
+        let piece = read.await.map_err(io::Error::other)??;
+        Ok(Some((Frame::data(Bytes::from(piece)), (file, start + len..range.end))))
+    });
+    BodyExt::boxed_unsync(StreamBody::new(pieces))
+}
+
+async fn answer_remote(
+    objects: &dyn object_store::ObjectStore,
+    prefix: &ObjectPath,
+    key: &[String],
+    request: &HeaderMap,
+    head: bool,
+) -> Result<Answer, Refusal> {
+    let path = key.iter().fold(prefix.clone(), |path, segment| path.join(segment.as_str()));
+    let meta = objects.head(&path).await.map_err(|error| remote_fault(key, &error))?;
+    let etag = meta.e_tag.clone().filter(|tag| tag.starts_with('"')).unwrap_or_else(|| {
+        format!("\"{:x}-{:x}\"", meta.size, meta.last_modified.timestamp_micros())
+    });
+    let sent = choose(request, &etag, meta.size);
+    let body = if head || sent.range.is_empty() {
+        empty_body()
+    } else {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(sent.range.clone())),
+            // Only the version whose length was promised.
+            if_match: meta.e_tag.clone(),
+            ..GetOptions::default()
+        };
+        let found = objects.get_opts(&path, options).await.map_err(|error| remote_fault(key, &error))?;
+        stream_object(found)
+    };
+    Ok(file_answer(&sent, content_type(key), &etag, meta.size, body))
+}
+
+fn stream_object(found: GetResult) -> AnswerBody {
+    let pieces = found.into_stream().map(|piece| piece.map(Frame::data).map_err(io::Error::other));
+    BodyExt::boxed_unsync(StreamBody::new(pieces))
+}
+
+fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
+    let name = key.join("/");
+    // The words of the backend may name addresses and keys: only the kind of the fault is sent.
+    match error {
+        object_store::Error::NotFound { .. } => absent(key),
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+            Refusal::new(StatusCode::BAD_GATEWAY, "PermissionDenied", "the backend refuses this server").with_key(name)
+        }
+        _ => Refusal::new(StatusCode::BAD_GATEWAY, "Unavailable", "the backend did not answer").with_key(name),
+    }
+}
+
+fn absent(key: &[String]) -> Refusal {
+    let name = key.join("/");
+    let message = if name.is_empty() { "this server shows no folders" } else { "there is no such file" };
+    Refusal::not_found(message).with_key(name)
+}
+
+fn unreadable(key: &[String], error: &io::Error) -> Refusal {
+    let (status, class) = match error.kind() {
+        io::ErrorKind::PermissionDenied => (StatusCode::FORBIDDEN, "PermissionDenied"),
+        io::ErrorKind::UnexpectedEof => (StatusCode::INTERNAL_SERVER_ERROR, "FileChanged"),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "Io"),
+    };
+    Refusal::new(status, class, "the file cannot be read").with_key(key.join("/"))
+}
+
+fn content_type(key: &[String]) -> &'static str {
+    match key.last().and_then(|name| name.rsplit_once('.')) {
+        Some((_, "json")) => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+/// A length that is at most [`PIECE_BYTES`].
+fn usize_from(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+/// Bytes that are read and sent at a time.
+const PIECE_BYTES: u64 = 256 << 10;

@@ -1,0 +1,97 @@
+//! `/api/<name>/render`: a picture of a level as PNG.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use zvf::render::{ColourBy, Options, Size, View, render};
+use zvf::{LevelRule, Mode};
+
+use crate::answer::{Answer, answer, empty_body, full_body};
+use crate::api::{ApiRequest, resolve, run};
+use crate::question::{parse_box, parse_question};
+use crate::refusal::Refusal;
+use crate::service::State;
+
+/// Answers a request for a picture: the fields of a question, and `size`, `view`, `colour`, `background`.
+pub(crate) async fn answer_picture(
+    state: &Arc<State>,
+    held: impl Send + 'static,
+    request: ApiRequest,
+) -> Result<Answer, Refusal> {
+    let has_level = request.fields.iter().any(|(name, _)| name == "level");
+    let bounds = request.fields.iter().find(|(name, _)| name == "bbox").map(|(_, text)| parse_box(text));
+    let own = ["size", "view", "colour", "colormap", "background", "width"];
+    let mut question = parse_question(request.fields, state.limits.max_rows, &own)?;
+    let mut options = picture_options(&question.others, state.limits.max_pixels)?;
+    options.bounds = bounds.transpose()?;
+    if options.bounds.is_some() {
+        question.query = question.query.mode(Mode::Clip);
+    }
+    if !has_level {
+        question.level = LevelRule::MaxVertices(DEFAULT_MAX_VERTICES);
+        question.query = question.query.level(question.level);
+    }
+    if request.is_head {
+        return Ok(answer(StatusCode::OK, "image/png", empty_body()));
+    }
+    let store = Arc::clone(&request.store);
+    let png = run(state, held, async move {
+        let (reader, question) = resolve(&store, question).await?;
+        let refuse = |error: zvf::Error| store.refuse(&error);
+        let picture = render(&reader, &question.query, &options).await.map_err(|error| refuse(error.into()))?;
+        let mut png = Vec::new();
+        picture.write_png(&mut png).map_err(|error| refuse(error.into()))?;
+        Ok(png)
+    });
+    Ok(answer(StatusCode::OK, "image/png", full_body(png.await?)))
+}
+
+fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Options, Refusal> {
+    let mut options = Options { size: default_size()?, ..Options::default() };
+    for (name, value) in fields {
+        let wrong = |error: &dyn std::fmt::Display| Refusal::bad_request(format!("{name}: {error}")).with_key(name);
+        match name.as_str() {
+            "size" => options.size = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
+            "view" => options.view = Some(parse_view(value).map_err(|error| wrong(&error))?),
+            "colour" => options.colour = parse_colour(value),
+            "colormap" => options.map = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
+            "background" => options.ground = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
+            _ => {
+                let width: u32 = value.parse().map_err(|error: std::num::ParseIntError| wrong(&error))?;
+                if !(1..=MAX_LINE_PIXELS).contains(&width) {
+                    return Err(wrong(&"expected 1 to 64 pixels"));
+                }
+                options.width = Some(width);
+            }
+        }
+    }
+    let pixels = u64::from(options.size.width()) * u64::from(options.size.height());
+    if pixels > max_pixels {
+        return Err(Refusal::bad_request(format!("size: more than {max_pixels} pixels")));
+    }
+    Ok(options)
+}
+
+fn default_size() -> Result<Size, Refusal> {
+    Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+fn parse_view(text: &str) -> Result<View, zvf::render::RenderError> {
+    text.parse()
+}
+
+fn parse_colour(text: &str) -> ColourBy {
+    match text {
+        "plain" => ColourBy::Plain,
+        "object" => ColourBy::Object,
+        "depth" => ColourBy::Depth,
+        name => ColourBy::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
+    }
+}
+
+/// Pixels of each side where none are asked for.
+const DEFAULT_SIDE: u32 = 512;
+/// Pixels that points and lines are wide at most.
+const MAX_LINE_PIXELS: u32 = 64;
+/// Vertices of a picture whose level is not asked for.
+const DEFAULT_MAX_VERTICES: u64 = 2_000_000;

@@ -1,0 +1,307 @@
+//! Questions as fields of a query string, or as an object of JSON with the same names.
+//!
+//! ```text
+//! bbox        x,y,z:x,y,z (or all six with commas)   ball        x,y,z:r
+//! half_space  nx,ny,nz:d, several are intersected     objects     7,9,20..30
+//! groups      0,left                                  where       intensity > 3
+//! kind        mesh                                    level       0, vertices=N, bytes=N, error=X, screen=W/P
+//! mode        inside, touch, clip, crop, cells        attributes  names, all or none (also: columns)
+//! order       storage, objects                        limit       vertices
+//! ```
+//!
+//! Numbers are parsed by type and must be finite; what is not known is refused, so that a misspelt filter is never
+//! left out in silence.
+
+use zvf::region::{HalfSpace, Region};
+use zvf::{Bounds, Columns, Kind, LevelId, LevelRule, Mode, ObjectId, Order, Query};
+
+use crate::refusal::Refusal;
+
+/// A question and what it wants besides the fields of [`Query`].
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) query: Query,
+    pub(crate) level: LevelRule,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) groups: Vec<String>,
+    /// The fields that are not of a question, in order.
+    pub(crate) others: Vec<(String, String)>,
+}
+
+/// Reads a question from the fields of a request. `max_rows` limits every answer; `allowed` are the fields that the
+/// caller reads itself.
+pub(crate) fn parse_question(
+    fields: Vec<(String, String)>,
+    max_rows: u64,
+    allowed: &[&str],
+) -> Result<Question, Refusal> {
+    let mut question = Question {
+        query: Query::all(),
+        level: LevelRule::Number(LevelId(0)),
+        kind: None,
+        groups: Vec::new(),
+        others: Vec::new(),
+    };
+    let mut spaces = Vec::new();
+    let mut region: Option<Region> = None;
+    let mut limit = max_rows;
+    let mut seen = std::collections::BTreeSet::new();
+    for (name, value) in fields {
+        if name != "half_space" && !seen.insert(name.clone()) {
+            return Err(Refusal::bad_request(format!("{name} is given twice")));
+        }
+        let query = question.query.clone();
+        match name.as_str() {
+            "bbox" => region = Some(parse_box(&value)?.into()),
+            "ball" => region = Some(parse_ball(&value)?),
+            "half_space" => spaces.push(parse_half_space(&value)?),
+            "objects" => question.query = query.of_objects(parse_ids(&value)?),
+            "groups" => question.groups = value.split(',').map(|name| name.trim().to_owned()).collect(),
+            "where" => {
+                let predicate: zvf::predicate::Predicate =
+                    value.parse().map_err(|error: zvf::predicate::BadPredicate| refuse("where", &value, &error.to_string()))?;
+                question.query = query.filter(predicate);
+            }
+            "kind" => question.kind = Some(parse_kind(&value)?),
+            "level" => question.level = parse_level(&value)?,
+            "mode" => question.query = query.mode(parse_mode(&value)?),
+            "attributes" | "columns" => question.query = query.columns(parse_columns(&value)),
+            "order" => question.query = query.order(parse_order(&value)?),
+            "limit" => {
+                let wanted: u64 = value.parse().map_err(|_error| refuse("limit", &value, "a count of vertices"))?;
+                limit = if wanted == 0 { max_rows } else { wanted.min(max_rows) };
+            }
+            other if allowed.contains(&other) => question.others.push((name, value)),
+            _ => {
+                let message = format!("there is no field {name:?}");
+                return Err(Refusal::bad_request(message).with_hint("see /api/openapi.json"));
+            }
+        }
+    }
+    if !spaces.is_empty() {
+        if region.is_some() {
+            return Err(Refusal::bad_request("half_space and another region cannot be together"));
+        }
+        let convex = Region::convex(&spaces);
+        region = Some(convex.map_err(|error| refuse("half_space", "", &error.to_string()))?);
+    }
+    if seen.contains("bbox") && seen.contains("ball") {
+        return Err(Refusal::bad_request("bbox and ball cannot be together"));
+    }
+    let mut query = question.query.level(question.level).limit(limit);
+    if let Some(region) = region {
+        query = query.in_region(region);
+    }
+    if let Some(kind) = question.kind {
+        query = query.of_kind(kind);
+    }
+    question.query = query;
+    Ok(question)
+}
+
+/// The fields of a body: an object of JSON whose values are texts, numbers or lists of them.
+pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
+    let wrong = |message: String| Refusal::bad_request(message);
+    let document: serde_json::Value =
+        serde_json::from_slice(body).map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
+    let serde_json::Value::Object(fields) = document else {
+        return Err(wrong("the body is no object of JSON".to_owned()));
+    };
+    let mut all = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let text = match &value {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Number(number) => number.to_string(),
+            serde_json::Value::Array(items) => {
+                let words: Option<Vec<String>> = items.iter().map(word).collect();
+                words.ok_or_else(|| wrong(format!("{name}: expected texts or numbers")))?.join(",")
+            }
+            _ => return Err(wrong(format!("{name}: expected a text, a number or a list of them"))),
+        };
+        all.push((name, text));
+    }
+    Ok(all)
+}
+
+fn word(value: &serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A box: two corners with a colon between, or the numbers of both in one list.
+pub(crate) fn parse_box(text: &str) -> Result<Bounds, Refusal> {
+    let wrong = |found: &str| refuse("bbox", found, "both corners, as in 0,0,0:10,10,10");
+    let (low, high) = match text.split_once(':') {
+        Some((low, high)) => (parse_numbers(low), parse_numbers(high)),
+        None => {
+            let all = parse_numbers(text).filter(|all| all.len() % 2 == 0).ok_or_else(|| wrong(text))?;
+            let (low, high) = all.split_at(all.len() / 2);
+            (Some(low.to_vec()), Some(high.to_vec()))
+        }
+    };
+    match (low, high) {
+        (Some(low), Some(high)) if low.len() == high.len() && !low.is_empty() => {
+            Bounds::new(&low, &high).map_err(|error| wrong(&error.to_string()))
+        }
+        _ => Err(wrong(text)),
+    }
+}
+
+fn parse_ball(text: &str) -> Result<Region, Refusal> {
+    let wrong = || refuse("ball", text, "centre and radius, as in 5,5,5:2.5");
+    let (centre, radius) = text.split_once(':').ok_or_else(wrong)?;
+    let (centre, radius) = parse_numbers(centre).zip(parse_number(radius)).ok_or_else(wrong)?;
+    Region::ball(&centre, radius).map_err(|_error| wrong())
+}
+
+fn parse_half_space(text: &str) -> Result<HalfSpace, Refusal> {
+    let wrong = || refuse("half_space", text, "normal and offset, as in 0,0,1:12");
+    let (normal, offset) = text.split_once(':').ok_or_else(wrong)?;
+    let (normal, offset) = parse_numbers(normal).zip(parse_number(offset)).ok_or_else(wrong)?;
+    HalfSpace::new(&normal, offset).map_err(|_error| wrong())
+}
+
+/// Ids and half-open ranges of them.
+pub(crate) fn parse_ids(text: &str) -> Result<Vec<ObjectId>, Refusal> {
+    let wrong = || refuse("objects", text, "ids and ranges, as in 7,9,20..30");
+    let mut ids = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let number = |text: &str| text.trim().parse::<i64>().map_err(|_error| wrong());
+        match part.split_once("..") {
+            None => ids.push(ObjectId(number(part)?)),
+            Some((start, end)) => {
+                let range = number(start)?..number(end)?;
+                if range.is_empty() || range.start.abs_diff(range.end) > MAX_RANGE_IDS {
+                    return Err(wrong());
+                }
+                ids.extend(range.map(ObjectId));
+            }
+        }
+        if ids.len() as u64 > MAX_RANGE_IDS {
+            return Err(wrong());
+        }
+    }
+    Ok(ids)
+}
+
+pub(crate) fn parse_kind(text: &str) -> Result<Kind, Refusal> {
+    text.parse().map_err(|_error| refuse("kind", text, "a kind, such as point_cloud or mesh"))
+}
+
+pub(crate) fn parse_level(text: &str) -> Result<LevelRule, Refusal> {
+    let wrong = || refuse("level", text, "a number, vertices=N, bytes=N, error=X or screen=WIDTH/PIXELS");
+    let Some((rule, value)) = text.split_once('=') else {
+        return text.parse().map(|number| LevelRule::Number(LevelId(number))).map_err(|_error| wrong());
+    };
+    let positive = |text: &str| parse_number(text).filter(|x| *x > 0.0);
+    let rule = match rule {
+        "vertices" => value.parse().ok().map(LevelRule::MaxVertices),
+        "bytes" => value.parse().ok().map(LevelRule::MaxBytes),
+        "error" => positive(value).map(LevelRule::Error),
+        "screen" => value.split_once('/').and_then(|(width, pixels)| {
+            Some(LevelRule::Screen { width: positive(width)?, pixels: pixels.parse().ok()? })
+        }),
+        _ => None,
+    };
+    rule.ok_or_else(wrong)
+}
+
+fn parse_mode(text: &str) -> Result<Mode, Refusal> {
+    match text {
+        "inside" => Ok(Mode::Inside),
+        "touch" => Ok(Mode::Touch),
+        "clip" => Ok(Mode::Clip),
+        "crop" => Ok(Mode::Crop),
+        "cells" => Ok(Mode::Cells),
+        _ => Err(refuse("mode", text, "inside, touch, clip, crop or cells")),
+    }
+}
+
+fn parse_order(text: &str) -> Result<Order, Refusal> {
+    match text {
+        "storage" => Ok(Order::Storage),
+        "objects" => Ok(Order::Objects),
+        _ => Err(refuse("order", text, "storage or objects")),
+    }
+}
+
+fn parse_columns(text: &str) -> Columns {
+    match text {
+        "all" => Columns::All,
+        "none" | "" => Columns::None,
+        names => Columns::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
+    }
+}
+
+fn parse_numbers(text: &str) -> Option<Vec<f64>> {
+    text.split(',').take(MAX_AXES + 1).map(parse_number).collect::<Option<Vec<f64>>>().filter(|all| all.len() <= MAX_AXES)
+}
+
+/// A finite number.
+fn parse_number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|x: &f64| x.is_finite())
+}
+
+fn refuse(field: &str, found: &str, expected: &str) -> Refusal {
+    let found: String = found.chars().take(SHOWN_CHARS).collect();
+    Refusal::bad_request(format!("{field}: expected {expected}, found {found:?}")).with_key(field)
+}
+
+/// Ids in one question.
+const MAX_RANGE_IDS: u64 = 1_000_000;
+/// Numbers of a corner, or of two.
+const MAX_AXES: usize = 64;
+/// Characters of a wrong value that are repeated to the client.
+const SHOWN_CHARS: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(fields: &[(&str, &str)]) -> Result<Question, Refusal> {
+        let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        parse_question(fields.collect(), 1000, &["format"])
+    }
+
+    #[test]
+    fn reads_each_field() {
+        let question = ask(&[
+            ("bbox", "0,0,0:1,1,1"), ("objects", "7,9,20..30"), ("groups", "0,left"), ("where", "a > 3"),
+            ("kind", "mesh"), ("level", "vertices=10"), ("mode", "clip"), ("columns", "a,b"), ("limit", "5"),
+            ("format", "csv"),
+        ])
+        .unwrap();
+        assert_eq!(question.groups, ["0", "left"]);
+        assert_eq!(question.kind, Some(Kind::Mesh));
+        assert_eq!(question.level, LevelRule::MaxVertices(10));
+        assert_eq!(question.others, [("format".to_owned(), "csv".to_owned())]);
+    }
+
+    #[test]
+    fn refuses_what_is_no_value_and_what_is_no_field() {
+        for field in [
+            ("bbox", "0,0"), ("bbox", "0,0,0"), ("bbox", "0,0:nan,1"), ("bbox", "0,0:inf,1"), ("bbox", "1,1:0,0"),
+            ("bbox", ""), ("ball", "0,0"), ("ball", "0,0:-1"), ("half_space", "0:x"), ("objects", "x"),
+            ("objects", "1..99999999999"), ("objects", ""), ("where", "a >"), ("kind", "blob"), ("level", "-1"),
+            ("level", "screen=1/x"), ("mode", "all"), ("order", "x"), ("limit", "-1"), ("limit", "1e3"), ("bboxes", "1"),
+        ] {
+            let refusal = ask(&[field]).err();
+            assert_eq!(refusal.map(|refusal| refusal.status.as_u16()), Some(400), "{field:?}");
+        }
+        assert!(ask(&[("bbox", "0,0:1,1"), ("bbox", "0,0:1,1")]).is_err());
+        assert!(ask(&[("bbox", "0,0:1,1"), ("ball", "0,0:1")]).is_err());
+    }
+
+    #[test]
+    fn bodies_have_the_same_fields() {
+        let fields = parse_body(br#"{"objects": [1, 2], "limit": 3, "where": "a > 1"}"#).unwrap();
+        let expected = [("objects", "1,2"), ("limit", "3"), ("where", "a > 1")];
+        assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        for body in ["", "[]", "{", r#"{"a": null}"#, r#"{"a": [[1]]}"#] {
+            assert!(parse_body(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The `Range` header: one range of bytes of a file of known length.
+
+use std::ops::Range;
+
+/// What a `Range` header asks of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ranged {
+    /// The whole file: there is no such header, or its unit is not bytes.
+    Whole,
+    /// These bytes of it.
+    Part(Range<u64>),
+    /// Bytes that it does not have, or more ranges than one.
+    Unsatisfiable,
+}
+
+/// Reads `header` for a file of `len` bytes. A header that is not well-formed is ignored, as HTTP wants it.
+pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
+    let Some(set) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+        return Ranged::Whole;
+    };
+    if set.contains(',') {
+        return Ranged::Unsatisfiable;
+    }
+    let Some((first, last)) = set.trim().split_once('-') else { return Ranged::Whole };
+    let range = match (first, last) {
+        ("", "") => return Ranged::Whole,
+        ("", suffix) => parse_position(suffix).map(|suffix| len.saturating_sub(suffix)..len),
+        (first, "") => parse_position(first).map(|first| first..len),
+        (first, last) => match (parse_position(first), parse_position(last)) {
+            (Some(first), Some(last)) if first > last => None,
+            // The last byte may lie past the end of the file: HTTP cuts the range there.
+            (Some(first), Some(last)) => Some(first..last.saturating_add(1).min(len)),
+            _ => None,
+        },
+    };
+    match range {
+        None => Ranged::Whole,
+        Some(range) if range.start < range.end => Ranged::Part(range),
+        Some(_) => Ranged::Unsatisfiable,
+    }
+}
+
+/// A position in digits alone; one past the largest `u64` is the largest, which no file has.
+fn parse_position(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_one_range() {
+        for (header, expected) in [
+            ("bytes=0-9", Ranged::Part(0..10)),
+            ("bytes=5-", Ranged::Part(5..100)),
+            ("bytes=-3", Ranged::Part(97..100)),
+            ("bytes=-300", Ranged::Part(0..100)),
+            ("bytes=90-200", Ranged::Part(90..100)),
+            ("bytes=99-99", Ranged::Part(99..100)),
+            ("bytes=0-18446744073709551615", Ranged::Part(0..100)),
+            ("bytes=0-99999999999999999999999", Ranged::Part(0..100)),
+            ("bytes=100-", Ranged::Unsatisfiable),
+            ("bytes=-0", Ranged::Unsatisfiable),
+            ("bytes=99999999999999999999999-", Ranged::Unsatisfiable),
+            ("bytes=0-1,3-4", Ranged::Unsatisfiable),
+            ("bytes=9-0", Ranged::Whole),
+            ("bytes=-", Ranged::Whole),
+            ("bytes=a-b", Ranged::Whole),
+            ("bytes=+1-2", Ranged::Whole),
+            ("items=0-1", Ranged::Whole),
+            ("bytes", Ranged::Whole),
+        ] {
+            assert_eq!(parse_range(Some(header), 100), expected, "{header}");
+        }
+        assert_eq!(parse_range(None, 100), Ranged::Whole);
+        assert_eq!(parse_range(Some("bytes=0-"), 0), Ranged::Unsatisfiable);
+    }
+}

@@ -1,0 +1,288 @@
+//! A server from its first connection to its last.
+//!
+//! It runs on a runtime of its own: reading local files blocks, and a program that embeds a server should not have to
+//! know that. Each connection is a task; stopping lets requests in progress end within a time, then drops them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use zvf::OpenOptions;
+
+use crate::access::Access;
+use crate::connection::{ConnectionTable, CountedConnection, InProgress, TimedStream};
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::service::{AccessLog, State, answer_request};
+use crate::stores::{ServedStore, name_stores};
+
+/// What is served, where, and to whom.
+///
+/// ```
+/// # fn main() -> Result<(), zvf_serve::ServeError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use zvf_serve::{Config, Server};
+///
+/// let server = Server::start(Config::new([path], "127.0.0.1:0".parse().unwrap()))?;
+/// assert_eq!(server.store_names(), ["three"]);
+/// assert!(server.address().port() > 0);
+/// server.stop();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Config {
+    /// The stores: paths and URLs.
+    pub addresses: Vec<String>,
+    /// Where to listen; port 0 takes a free one.
+    pub bind: SocketAddr,
+    /// How stores are opened.
+    pub options: OpenOptions,
+    /// What is done at most.
+    pub limits: Limits,
+    /// Who may ask.
+    pub access: Access,
+    /// Whether a server off loopback may be without a token.
+    pub is_public: bool,
+    /// Where the record of each answer goes.
+    pub log: Option<AccessLog>,
+}
+
+impl Config {
+    /// Serves the stores at `addresses` on `bind`, with the default limits and for everybody who reaches it.
+    pub fn new(addresses: impl IntoIterator<Item = impl Into<String>>, bind: SocketAddr) -> Self {
+        Self {
+            addresses: addresses.into_iter().map(Into::into).collect(),
+            bind,
+            options: OpenOptions::default(),
+            limits: Limits::default(),
+            access: Access::default(),
+            is_public: false,
+            log: None,
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// It would be open to other machines, and nobody said so.
+    #[error("InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public")]
+    Open(SocketAddr),
+    /// There is no store.
+    #[error("InvalidArgument, there is no store to serve; name at least one")]
+    NoStore,
+    /// A store cannot be opened.
+    #[error("cannot open {address}")]
+    Store {
+        /// The store.
+        address: String,
+        /// Why.
+        source: zvf::Error,
+    },
+    /// The address cannot be listened on, or there are no threads.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A running server; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    state: Arc<State>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens the stores, listens, and answers from a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When a store cannot be opened, the address cannot be had, or the server would be open to others unsaid.
+    pub fn start(config: Config) -> Result<Self, ServeError> {
+        if config.addresses.is_empty() {
+            return Err(ServeError::NoStore);
+        }
+        if !config.bind.ip().is_loopback() && config.access.token.is_none() && !config.is_public {
+            return Err(ServeError::Open(config.bind));
+        }
+        let listen = |source| ServeError::Listen { address: config.bind, source };
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(WORKERS).enable_all().build().map_err(listen)?;
+        let (stores, listener) = runtime.block_on(async {
+            let stores = open_stores(&config).await?;
+            let listener = TcpListener::bind(config.bind).await.map_err(listen)?;
+            Ok::<_, ServeError>((stores, listener))
+        })?;
+        let address = listener.local_addr().map_err(listen)?;
+        let state = Arc::new(State {
+            stores,
+            access: config.access,
+            bound: address.ip(),
+            metrics: Arc::new(Metrics::default()),
+            queries: Arc::new(Semaphore::new(config.limits.max_queries)),
+            limits: config.limits,
+            log: config.log,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let shared = Arc::clone(&state);
+        let thread = std::thread::Builder::new().name("zvf-serve".to_owned()).spawn(move || {
+            runtime.block_on(accept(listener, shared, stopped));
+            runtime.shutdown_background();
+        });
+        let thread = Some(thread.map_err(|source| ServeError::Listen { address, source })?);
+        Ok(Self { address, state, stop, thread })
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The names of the stores.
+    #[must_use]
+    pub fn store_names(&self) -> Vec<&str> {
+        self.state.stores.iter().map(|store| store.name.as_str()).collect()
+    }
+
+    /// What the command prints with `--json` once the server listens: its address and those of the stores.
+    #[must_use]
+    pub fn describe(&self) -> serde_json::Value {
+        let stores: Vec<_> = self.state.stores.iter().map(|store| crate::api::describe(store)).collect();
+        serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores})
+    }
+
+    /// Stops: no new connection, and requests in progress have the time of [`Limits::stop_timeout`].
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // Without a receiver the server has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported by the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeError> {
+    let names = name_stores(&config.addresses);
+    let mut stores = Vec::with_capacity(names.len());
+    for (address, name) in config.addresses.iter().zip(names) {
+        let opened = ServedStore::open(address, name, &config.options).await;
+        let opened = opened.map_err(|source| ServeError::Store { address: address.clone(), source })?;
+        stores.push(Arc::new(opened));
+    }
+    Ok(stores)
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
+    let table = Arc::new(ConnectionTable::default());
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.changed() => break,
+            Some(_ended) = connections.join_next() => {
+                state.metrics.set_connections(table.len());
+                continue;
+            }
+        };
+        let Ok((stream, peer)) = accepted else {
+            // Out of descriptors, or the client went away: nothing helps but a moment.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let limits = &state.limits;
+        match table.admit(peer.ip(), limits.max_connections, limits.max_connections_per_peer) {
+            None => {
+                state.metrics.record_refused_connection();
+                connections.spawn(refuse_connection(stream));
+            }
+            Some(counted) => {
+                state.metrics.set_connections(table.len());
+                connections.spawn(serve_connection(stream, peer, counted, Arc::clone(&state), stopped.clone()));
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    // What has not ended by then is dropped with the runtime.
+    let _ = tokio::time::timeout(state.limits.stop_timeout, ended).await;
+}
+
+/// Answers 503 without reading the request.
+async fn refuse_connection(mut stream: TcpStream) {
+    let sent = stream.write_all(TOO_MANY_CONNECTIONS);
+    // The client may be gone, or not take it: both end here.
+    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, sent).await;
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    _counted: CountedConnection,
+    state: Arc<State>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    // Small answers should not wait for more to send.
+    let _ = stream.set_nodelay(true);
+    let limits = &state.limits;
+    let in_progress = InProgress::default();
+    let stream = TimedStream::new(stream, limits.idle_timeout, limits.write_stall_timeout, in_progress.clone());
+    let service = service_fn(|request| {
+        let (state, running) = (Arc::clone(&state), in_progress.begin());
+        async move {
+            let answer = answer_request(state, peer.ip(), request).await;
+            drop(running);
+            Ok::<_, std::convert::Infallible>(answer)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(limits.max_headers)
+        .max_buf_size((limits.max_request_line_bytes + limits.max_header_bytes).max(MIN_HYPER_BUFFER_BYTES))
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // A fault of one connection (a client that is gone, a timer) concerns nobody else.
+    tokio::select! {
+        _ended = connection.as_mut() => {}
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+const REFUSAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+/// Threads that drive connections; work on stores has others.
+const WORKERS: usize = 2;
+/// The least that hyper takes.
+const MIN_HYPER_BUFFER_BYTES: usize = 8192;

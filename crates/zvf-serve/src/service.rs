@@ -1,0 +1,247 @@
+//! From a request to its answer: limits on the head, access, routes, and the record of what was answered.
+//!
+//! ```text
+//! /                         the stores, with a picture of each
+//! /data/<name>/<key>        files, whole or by range        /data/<name>   a store that is one file
+//! /api/stores               names and addresses
+//! /api/<name>/info          and object, group, plan, query, render: see api
+//! /api/openapi.json         the description of /api
+//! /metrics, /healthz        counters for Prometheus; whether the server runs
+//! ```
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, ORIGIN, TRANSFER_ENCODING,
+    VARY,
+};
+use hyper::{Method, Request, StatusCode};
+use tokio::sync::Semaphore;
+
+use crate::access::Access;
+use crate::answer::{Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer};
+use crate::api::{ApiRequest, answer_api, list_stores};
+use crate::data::answer_file;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::page;
+use crate::question::parse_body;
+use crate::refusal::Refusal;
+use crate::stores::ServedStore;
+use crate::target::{parse_fields, parse_path};
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) stores: Vec<Arc<ServedStore>>,
+    pub(crate) limits: Limits,
+    pub(crate) access: Access,
+    pub(crate) bound: IpAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) queries: Arc<Semaphore>,
+    pub(crate) log: Option<AccessLog>,
+}
+
+/// Where the record of each answer goes.
+#[derive(Clone)]
+pub struct AccessLog(Arc<dyn Fn(&AccessRecord) + Send + Sync>);
+
+impl AccessLog {
+    /// Calls `record` for every answer.
+    pub fn new(record: impl Fn(&AccessRecord) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(record))
+    }
+}
+
+impl std::fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AccessLog(..)")
+    }
+}
+
+/// One answer, for the access log. Query strings and headers are not in it: they may hold secrets.
+#[derive(Clone, Debug)]
+pub struct AccessRecord {
+    /// When the request came.
+    pub time: SystemTime,
+    /// Who asked.
+    pub peer: IpAddr,
+    /// The method.
+    pub method: String,
+    /// The path, as it was sent.
+    pub path: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes of the body, as far as they are known beforehand.
+    pub bytes: u64,
+    /// Seconds until the answer began.
+    pub seconds: f64,
+}
+
+/// Answers one request; whatever goes wrong is an answer too.
+pub(crate) async fn answer_request(state: Arc<State>, peer: IpAddr, request: Request<Incoming>) -> Answer {
+    let (time, start) = (SystemTime::now(), Instant::now());
+    let method = request.method().clone();
+    let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH_CHARS).collect();
+    let origin = state.access.allowed_origin(request.headers()).map(str::to_owned);
+    let asks_origin = request.headers().contains_key(ORIGIN);
+    let mut answer = match dispatch(&state, request).await {
+        Ok(answer) => answer,
+        Err(refusal) => {
+            let mut refused = refuse(&refusal);
+            if CLOSING.contains(&refusal.status) {
+                refused.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            refused
+        }
+    };
+    if asks_origin {
+        allow_origin(answer.headers_mut(), origin.as_deref());
+    }
+    let (status, bytes) = (answer.status().as_u16(), body_bytes(&answer));
+    state.metrics.record_answer(status, start.elapsed());
+    state.metrics.record_sent(bytes);
+    if let Some(AccessLog(record)) = &state.log {
+        let (method, seconds) = (method.to_string(), start.elapsed().as_secs_f64());
+        record(&AccessRecord { time, peer, method, path, status, bytes, seconds });
+    }
+    answer
+}
+
+fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    if let Some(origin) = origin.and_then(|origin| HeaderValue::from_str(origin).ok()) {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    }
+}
+
+async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    check_head(&state.limits, &request)?;
+    if request.method() == Method::OPTIONS {
+        return preflight(state, request.headers());
+    }
+    state.access.check(state.bound, request.uri(), request.headers())?;
+    let path = parse_path(request.uri().path())?;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let is_query = matches!(path[..], ["api", _, "query" | "plan"]);
+    let is_post = is_query && request.method() == Method::POST;
+    if !is_post {
+        let allowed = if is_query { "GET, HEAD, POST" } else { "GET, HEAD" };
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Err(Refusal::method(allowed));
+        }
+        if !request.body().is_end_stream() {
+            return Err(Refusal::bad_request("this address takes no body"));
+        }
+    }
+    let is_head = request.method() == Method::HEAD;
+    let fields = parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
+    let headers = request.headers().clone();
+    let file_key = |rest: &[&str]| rest.iter().map(|segment| (*segment).to_owned()).collect();
+    match path[..] {
+        [] => Ok(text_answer("text/html; charset=utf-8", page::list(state).into_bytes(), &headers)),
+        ["style.css"] => Ok(text_answer("text/css; charset=utf-8", page::STYLE.into(), &headers)),
+        ["healthz"] => Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", full_body("ok\n"))),
+        ["metrics"] => {
+            let text = state.metrics.to_text().into_bytes();
+            Ok(answer(StatusCode::OK, "text/plain; version=0.0.4", full_body(text)))
+        }
+        ["data", name, ref key @ ..] => {
+            let store = find_store(state, name)?;
+            answer_file(&store.bytes, file_key(key), &headers, is_head).await
+        }
+        ["api", "stores"] => Ok(list_stores(state, &headers)),
+        ["api", "openapi.json"] => Ok(json_answer(&page::openapi(), &headers)),
+        ["api", name, ref rest @ ..] => {
+            let (store, path) = (find_store(state, name)?, file_key(rest));
+            let fields = if is_post { read_fields(state, fields, request).await? } else { fields };
+            answer_api(state, ApiRequest { store, path, fields, headers, is_head }).await
+        }
+        _ => Err(Refusal::not_found("there is nothing at this address").with_hint("see / and /api/stores")),
+    }
+}
+
+/// Limits on the request line and the headers, and one way to say how long the body is.
+fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
+    let uri_bytes = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    let line = request.method().as_str().len() + uri_bytes + " HTTP/1.1".len() + 1;
+    if line > limits.max_request_line_bytes {
+        return Err(Refusal::new(StatusCode::URI_TOO_LONG, "LimitExceeded", "the request line is too long"));
+    }
+    let headers = request.headers();
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if bytes > limits.max_header_bytes || headers.len() > limits.max_headers {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return Err(Refusal::new(status, "LimitExceeded", "the headers are too large or too many"));
+    }
+    if headers.contains_key(TRANSFER_ENCODING) {
+        let status = StatusCode::LENGTH_REQUIRED;
+        return Err(Refusal::new(status, "InvalidArgument", "a body must state its length"));
+    }
+    Ok(())
+}
+
+fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
+    if state.access.allowed_origin(headers).is_none() {
+        return Err(Refusal::method("GET, HEAD"));
+    }
+    let mut allowed = answer(StatusCode::NO_CONTENT, "text/plain; charset=utf-8", empty_body());
+    let headers = allowed.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"));
+    Ok(allowed)
+}
+
+fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
+    let found = state.stores.iter().find(|store| store.name == name);
+    found.cloned().ok_or_else(|| {
+        Refusal::not_found("there is no store of this name").with_key(name).with_hint("see /api/stores")
+    })
+}
+
+/// The fields of the query string and those of the body.
+async fn read_fields(
+    state: &State,
+    mut fields: Vec<(String, String)>,
+    request: Request<Incoming>,
+) -> Result<Vec<(String, String)>, Refusal> {
+    let max_bytes = state.limits.max_body_bytes;
+    let too_large = || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", "the body is too large");
+    if request.body().size_hint().lower() > max_bytes as u64 {
+        return Err(too_large());
+    }
+    let collected = Limited::new(request.into_body(), max_bytes).collect();
+    let body = match tokio::time::timeout(state.limits.body_timeout, collected).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_limit)) => return Err(too_large()),
+        Err(_elapsed) => {
+            let status = StatusCode::REQUEST_TIMEOUT;
+            return Err(Refusal::new(status, "Timeout", "the body did not come in time"));
+        }
+    };
+    fields.extend(parse_body(&body)?);
+    if fields.len() > state.limits.max_query_fields {
+        return Err(Refusal::bad_request("the body has too many fields"));
+    }
+    Ok(fields)
+}
+
+/// Statuses after which what follows on the connection cannot be trusted to be a request.
+const CLOSING: [StatusCode; 6] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::URI_TOO_LONG,
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    StatusCode::LENGTH_REQUIRED,
+    StatusCode::REQUEST_TIMEOUT,
+];
+/// Headers that pages of allowed origins may read.
+const EXPOSED: &str = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag";
+/// Characters of a path in the access log.
+const MAX_LOGGED_PATH_CHARS: usize = 1024;

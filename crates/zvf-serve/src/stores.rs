@@ -1,0 +1,105 @@
+//! The stores of a server: their names, their files, and a reader that notices when a store was replaced.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zvf::{OpenOptions, Reader, Store};
+
+use crate::data::Bytestore;
+use crate::files::LocalRoot;
+use crate::refusal::Refusal;
+use crate::target::is_safe_segment;
+
+/// A store that is served.
+#[derive(Debug)]
+pub(crate) struct ServedStore {
+    pub(crate) name: String,
+    address: String,
+    pub(crate) bytes: Arc<Bytestore>,
+    reader: Mutex<Reader>,
+}
+
+impl ServedStore {
+    /// Opens the store at `address`, a path or a URL.
+    pub(crate) async fn open(
+        address: &str,
+        name: String,
+        options: &OpenOptions,
+    ) -> Result<Self, zvf::Error> {
+        let reader = zvf::open(address, options.clone()).await?;
+        let bytes = match Store::backend(address, options)? {
+            Some(backend) => Bytestore::Remote { objects: backend.store, prefix: backend.prefix },
+            None => {
+                let path = address.strip_prefix("file://").unwrap_or(address);
+                let opened = LocalRoot::new(Path::new(path));
+                Bytestore::Local(opened.map_err(|error| {
+                    zvf::StoreError::io(zvf::store::Op::Open, error)
+                })?)
+            }
+        };
+        Ok(Self {
+            name,
+            address: address.to_owned(),
+            bytes: Arc::new(bytes),
+            reader: Mutex::new(reader),
+        })
+    }
+
+    /// A reader of the store as it is now.
+    pub(crate) async fn reader(&self) -> Result<Reader, Refusal> {
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let found = reader.store().revalidate().await;
+        match found.map_err(|error| self.refuse(&error.into()))? {
+            None => Ok(reader),
+            Some(store) => {
+                let reader = Reader::new(store);
+                *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = reader.clone();
+                Ok(reader)
+            }
+        }
+    }
+
+    /// A fault of this store, without the address of it.
+    pub(crate) fn refuse(&self, error: &zvf::Error) -> Refusal {
+        Refusal::from_error(error, &self.address, &self.name)
+    }
+
+    /// Whether the store is one file.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(&*self.bytes, Bytestore::Local(root) if root.is_file())
+    }
+}
+
+/// Names for stores at `addresses`: the last part of each without its extension, made safe for a URL and different.
+pub(crate) fn name_stores(addresses: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let path = address.split(['?', '#']).next().unwrap_or(address);
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let stem = [".zarrvectors", ".zarr", ".tet"].iter().find_map(|end| last.strip_suffix(end));
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "_.+-".contains(c) { c } else { '-' };
+        let base: String = stem.unwrap_or(last).chars().map(safe).take(MAX_NAME_CHARS).collect();
+        let base = if is_safe_segment(&base) { base } else { "store".to_owned() };
+        let numbered = (2..).map(|n| format!("{base}-{n}"));
+        let mut candidates = std::iter::once(base.clone()).chain(numbered);
+        names.extend(candidates.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// Characters of a name; a number may follow.
+const MAX_NAME_CHARS: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_and_different() {
+        let addresses = [
+            "a/brain.zarrvectors", "b/brain.zarrvectors/", "s3://bucket/my tracts.tet", "..", "/", "x/é.zarr", "brain-2",
+        ];
+        let names = name_stores(&addresses.map(str::to_owned));
+        assert_eq!(names, ["brain", "brain-2", "my-tracts", "store", "store-2", "-", "brain-2-2"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! `/api/<name>/query`: an answer sent batch by batch while it is read.
+//!
+//! A task reads batches and encodes each into the format asked for; what it encoded goes through a channel of two pieces,
+//! so that a slow client slows the reading and memory stays that of a few batches. A fault after the first byte breaks
+//! the transfer: the client sees a body that ends early, never an answer that looks whole.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::StatusCode;
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use zvf::convert::{ArrowWriter, CsvWriter, JsonlWriter, ParquetWriter};
+use zvf::{Batch, Query, Reader};
+
+use crate::answer::{Answer, AnswerBody, answer, empty_body};
+use crate::api::{ApiRequest, resolve};
+use crate::question::parse_question;
+use crate::refusal::Refusal;
+use crate::service::State;
+use crate::stores::ServedStore;
+
+/// A format that an answer is sent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Arrows,
+    Csv,
+    Jsonl,
+    Parquet,
+}
+
+impl Format {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "arrows" => Some(Self::Arrows),
+            "csv" => Some(Self::Csv),
+            "jsonl" => Some(Self::Jsonl),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Arrows => "application/vnd.apache.arrow.stream",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Jsonl => "application/x-ndjson",
+            Self::Parquet => "application/vnd.apache.parquet",
+        }
+    }
+}
+
+type Pieces = mpsc::Sender<io::Result<Bytes>>;
+
+/// Answers a question; its first batch is read before the status is sent.
+pub(crate) async fn answer_query(
+    state: &Arc<State>,
+    held: impl Send + 'static,
+    request: ApiRequest,
+) -> Result<Answer, Refusal> {
+    let question = parse_question(request.fields, state.limits.max_rows, &["format"])?;
+    let name = question.others.first().map_or("arrows", |(_, format)| format.as_str());
+    let Some(format) = Format::parse(name) else {
+        return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
+    };
+    if request.is_head {
+        return Ok(answer(StatusCode::OK, format.content_type(), empty_body()));
+    }
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (pieces, received) = mpsc::channel(PIECES_AHEAD);
+    let handle = tokio::runtime::Handle::current();
+    let deadline = state.limits.request_timeout;
+    let store = Arc::clone(&request.store);
+    tokio::task::spawn_blocking(move || {
+        let _held = held;
+        handle.block_on(async move {
+            let resolved = tokio::time::timeout(deadline, resolve(&store, question)).await;
+            let (reader, question) = match resolved {
+                Ok(Ok(resolved)) => resolved,
+                Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
+                Err(_elapsed) => return drop(begun.send(Err(Refusal::busy("the store did not answer in time")))),
+            };
+            let mut begun = Some(begun);
+            let sent = send_answer(&store, &reader, question.query, format, &pieces, &mut begun);
+            let fault = match tokio::time::timeout(deadline, sent).await {
+                Ok(Ok(())) => return,
+                Ok(Err(refusal)) => refusal,
+                Err(_elapsed) => Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long"),
+            };
+            match begun {
+                Some(begun) => drop(begun.send(Err(fault))),
+                None => drop(pieces.send(Err(io::Error::other("the answer ends here"))).await),
+            }
+        });
+    });
+    match begins.await {
+        Ok(Ok(())) => Ok(answer(StatusCode::OK, format.content_type(), channel_body(received))),
+        Ok(Err(refusal)) => Err(refusal),
+        Err(_closed) => Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the answer could not be read")),
+    }
+}
+
+/// A body of what comes through a channel.
+fn channel_body(received: mpsc::Receiver<io::Result<Bytes>>) -> AnswerBody {
+    let pieces = stream::unfold(received, |mut received| async move {
+        let piece = received.recv().await?;
+        Some((piece.map(Frame::data), received))
+    });
+    BodyExt::boxed_unsync(StreamBody::new(pieces))
+}
+
+/// Sends the whole answer. `begun` is told when the first batch was encoded.
+async fn send_answer(
+    store: &ServedStore,
+    reader: &Reader,
+    query: Query,
+    format: Format,
+    pieces: &Pieces,
+    begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
+) -> Result<(), Refusal> {
+    let axes: Vec<String> = reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+    let buffer = SharedBuffer::default();
+    let mut encoder = Encoder::new(format, buffer.clone(), &axes);
+    let mut batches = reader.stream(query.clone());
+    let mut is_empty = true;
+    while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(|error| store.refuse(&error.into()))?;
+        is_empty = false;
+        encoder.write(&batch).map_err(unencodable)?;
+        begin(begun);
+        if send(pieces, buffer.take()).await.is_err() {
+            return Ok(()); // nobody listens any more
+        }
+    }
+    if is_empty {
+        // No batch at all: the columns are those of an empty answer.
+        let empty = reader.run(&query).await.map_err(|error| store.refuse(&error.into()))?;
+        encoder.write(&empty.batch).map_err(unencodable)?;
+    }
+    encoder.finish().map_err(unencodable)?;
+    begin(begun);
+    // An error says that nobody listens any more.
+    let _ = send(pieces, buffer.take()).await;
+    Ok(())
+}
+
+fn begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
+    if let Some(begun) = begun.take() {
+        // An error says that nobody listens any more.
+        let _ = begun.send(Ok(()));
+    }
+}
+
+async fn send(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    pieces.send(Ok(bytes.into())).await.map_err(|_closed| ())
+}
+
+fn unencodable(error: zvf::convert::ConvertError) -> Refusal {
+    let error = zvf::Error::from(error);
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
+}
+
+/// Bytes that an encoder wrote and that were not sent yet.
+#[derive(Clone, Debug, Default)]
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl SharedBuffer {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One of the writers of zvf-convert.
+enum Encoder {
+    Arrows(ArrowWriter<SharedBuffer>),
+    Csv(CsvWriter<SharedBuffer>),
+    Jsonl(JsonlWriter<SharedBuffer>),
+    Parquet(Box<ParquetWriter<SharedBuffer>>),
+}
+
+impl Encoder {
+    fn new(format: Format, out: SharedBuffer, axes: &[String]) -> Self {
+        match format {
+            Format::Arrows => Self::Arrows(ArrowWriter::stream(out, "position")),
+            Format::Csv => Self::Csv(CsvWriter::new(out, axes)),
+            Format::Jsonl => Self::Jsonl(JsonlWriter::new(out)),
+            Format::Parquet => Self::Parquet(Box::new(ParquetWriter::new(out, "position"))),
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<(), zvf::convert::ConvertError> {
+        match self {
+            Self::Arrows(writer) => writer.write(batch),
+            Self::Csv(writer) => writer.write(batch),
+            Self::Jsonl(writer) => writer.write(batch),
+            Self::Parquet(writer) => writer.write(batch),
+        }
+    }
+
+    fn finish(self) -> Result<(), zvf::convert::ConvertError> {
+        match self {
+            Self::Arrows(writer) => writer.finish().map(drop),
+            Self::Csv(writer) => writer.finish().map(drop),
+            Self::Jsonl(writer) => writer.finish().map(drop),
+            Self::Parquet(writer) => writer.finish().map(drop),
+        }
+    }
+}
+
+/// Pieces that wait for the client.
+const PIECES_AHEAD: usize = 2;

@@ -1,0 +1,84 @@
+//! `/api`: the same answers as the library gives.
+
+use super::Served;
+
+#[test]
+fn lists_and_describes_stores() {
+    let served = Served::start(|_| {});
+    let stores = served.get("/api/stores", &[]).json();
+    assert_eq!(stores[0]["name"], "three");
+    assert_eq!(stores[0]["data"], "/data/three/");
+    let info = served.get("/api/three/info?sizes=1", &[]);
+    assert_eq!(info.status, 200, "{}", info.text());
+    assert!(info.json()["levels"].is_array());
+    let local = served.scratch.path().to_str().unwrap();
+    assert!(!info.text().contains(local), "{}", info.text());
+    assert_eq!(served.get("/api/openapi.json", &[]).json()["openapi"], "3.1.0");
+    let page = served.get("/", &[]);
+    assert!(page.text().contains("/api/three/render") && page.header("content-security-policy").is_some());
+}
+
+#[test]
+fn answers_questions_in_each_format() {
+    let served = Served::start(|_| {});
+    let csv = served.get("/api/three/query?format=csv", &[]);
+    assert_eq!((csv.status, csv.is_whole), (200, true));
+    let rows = csv.text().lines().count();
+    assert!(rows > 1, "{}", csv.text());
+    let limited = served.get("/api/three/query?format=csv&limit=1", &[]);
+    assert_eq!(limited.text().lines().count(), 2);
+    assert_eq!(served.get("/api/three/query?format=jsonl", &[]).text().lines().count(), rows - 1);
+    let arrow = served.get("/api/three/query", &[]);
+    assert_eq!(arrow.header("content-type"), Some("application/vnd.apache.arrow.stream"));
+    assert!(arrow.body.starts_with(&[0xff; 4]) && arrow.is_whole);
+    assert!(served.get("/api/three/query?format=parquet", &[]).body.starts_with(b"PAR1"));
+    let nothing = served.get("/api/three/query?format=csv&bbox=1e9,1e9:2e9,2e9", &[]);
+    assert_eq!(nothing.text().lines().count(), 1, "{}", nothing.text());
+    let posted = served.ask("POST", "/api/three/query", &[], r#"{"format": "csv", "limit": 1}"#);
+    assert_eq!(posted.text(), limited.text());
+    let plan = served.get("/api/three/plan", &[]).json();
+    assert!(plan["cells"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn draws_pictures() {
+    let served = Served::start(|_| {});
+    let picture = served.get("/api/three/render?size=64x64", &[]);
+    assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/png")));
+    assert!(picture.body.starts_with(b"\x89PNG"));
+    for target in ["size=0x0", "size=100000x100000", "view=x", "width=0", "bbox=1"] {
+        assert_eq!(served.get(&format!("/api/three/render?{target}"), &[]).status, 400, "{target}");
+    }
+}
+
+#[test]
+fn faults_have_a_class_and_no_path() {
+    let served = Served::start(|_| {});
+    for (target, status) in [
+        ("/api/four/info", 404),
+        ("/api/three/nothing", 404),
+        ("/api/three/query?bbox=x", 400),
+        ("/api/three/query?where=nothing%20%3E%201", 400),
+        ("/api/three/query?level=9", 404),
+        ("/api/three/query?format=las", 400),
+        ("/api/three/query?groups=left", 404),
+        ("/api/three/info?x=1", 400),
+    ] {
+        let response = served.get(target, &[]);
+        assert_eq!(response.status, status, "{target}: {}", response.text());
+        assert!(response.json()["error"]["class"].is_string());
+        let local = served.scratch.path().to_str().unwrap();
+        assert!(!response.text().contains(local), "{target}: {}", response.text());
+    }
+    let posted = served.ask("POST", "/api/stores", &[], "{}");
+    assert_eq!((posted.status, posted.header("allow")), (405, Some("GET, HEAD")));
+    assert_eq!(served.ask("DELETE", "/data/three/zarr.json", &[], "").status, 405);
+}
+
+#[test]
+fn counts_what_it_answers() {
+    let served = Served::start(|_| {});
+    served.get("/nothing", &[]);
+    let text = served.get("/metrics", &[]).text();
+    assert!(text.contains("zvf_requests_total{status=\"4xx\"} 1"), "{text}");
+}

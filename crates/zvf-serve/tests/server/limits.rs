@@ -1,0 +1,73 @@
+//! Limits: sizes, counts, and times.
+
+use std::io::{Read as _, Write as _};
+
+use super::{Served, impatient};
+
+#[test]
+fn refuses_heads_that_are_too_large() {
+    let served = Served::start(|_| {});
+    let long = "a".repeat(9000);
+    assert_eq!(served.get(&format!("/{long}"), &[]).status, 414);
+    let header = format!("X-Long: {}", "a".repeat(17_000));
+    assert_eq!(served.get("/healthz", &[&header]).status, 431);
+    let many: Vec<String> = (0..80).map(|n| format!("X-{n}: 1")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(served.get("/healthz", &many).status, 431);
+    let fields = vec!["a=1"; 201].join("&");
+    assert_eq!(served.get(&format!("/api/three/query?{fields}"), &[]).status, 400);
+    assert_eq!(served.get(&format!("/{}", "a/".repeat(33)), &[]).status, 400);
+}
+
+#[test]
+fn refuses_bodies_that_are_too_large_or_have_no_length() {
+    let served = Served::start(|_| {});
+    let body = format!("{{\"where\": \"{}\"}}", "a".repeat(2 << 20));
+    let claimed = format!(
+        "POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    assert_eq!(served.send(claimed.as_bytes()).status, 413);
+    let chunked = b"POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(served.send(chunked).status, 411);
+    let two = b"POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
+    assert_eq!(served.send(two).status, 400);
+    let body = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab";
+    assert_eq!(served.send(body).status, 400);
+}
+
+#[test]
+fn closes_connections_that_say_nothing() {
+    let served = Served::start(impatient);
+    for start in ["", "GET /", "POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"] {
+        let mut stream = served.connect();
+        stream.write_all(start.as_bytes()).unwrap();
+        let mut rest = Vec::new();
+        // Closed by the server, whatever it says first; a hanging server fails by the read timeout.
+        stream.read_to_end(&mut rest).unwrap();
+    }
+}
+
+#[test]
+fn limits_connections_of_one_peer() {
+    let served = Served::start(|config| config.limits.max_connections_per_peer = 2);
+    let mut held = [served.connect(), served.connect()];
+    for stream in &mut held {
+        // An answer on each: they are counted by then.
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+    }
+    let mut third = served.connect();
+    let mut answer = String::new();
+    third.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("Retry-After"), "{answer}");
+}
+
+#[test]
+fn refuses_queries_beyond_the_limit() {
+    let served = Served::start(|config| config.limits.max_queries = 0);
+    let refused = served.get("/api/three/info", &[]);
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(served.get("/data/three/zarr.json", &[]).status, 200);
+}
