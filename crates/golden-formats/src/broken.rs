@@ -14,7 +14,9 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     let mut outcome = Outcome::default();
     let expect = entry.get("expect").and_then(Json::as_str).unwrap_or("either");
     let format = read_format(path, folder);
-    let Ok(read) = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, (None, Polygons::Same)))) else {
+    let Ok(read) =
+        catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, (None, Polygons::Same))))
+    else {
         outcome.failures.push(format!("{name}: reading it panics"));
         return outcome;
     };

@@ -16,7 +16,8 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     let mut outcome = Outcome::default();
     let kind = kind(entry);
     // Faces of several lengths are described as they are, and read as triangles.
-    let is_mixed = entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
+    let is_mixed =
+        entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
     let polygons = if is_mixed { Polygons::Triangles } else { Polygons::Same };
     let asked = (kind, polygons);
     let format = read_format(path, folder);

@@ -91,7 +91,11 @@ fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Refus
     let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
         (Some(Ok(host)), None) => host,
         (None, None) => uri.authority().map_or("", hyper::http::uri::Authority::as_str),
-        _ => return Err(Refusal::bad_request("the request has several hosts, or one that is no text")),
+        _ => {
+            return Err(Refusal::bad_request(
+                "the request has several hosts, or one that is no text",
+            ));
+        }
     };
     if host.is_empty() {
         return Err(Refusal::bad_request("the request names no host"));
@@ -143,7 +147,8 @@ mod tests {
     #[test]
     fn loopback_answers_loopback_names() {
         let access = Access::default();
-        for host in ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:80"] {
+        for host in ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:80"]
+        {
             assert_eq!(status(&access, &[("host", host)]), None, "{host}");
         }
         for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "localhost:x", "[::2]"] {
@@ -167,7 +172,8 @@ mod tests {
     #[test]
     fn origins_are_compared_exactly() {
         let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
-        let ask = |origin| access.allowed_origin(&headers(&[("origin", origin)])).map(str::to_owned);
+        let ask =
+            |origin| access.allowed_origin(&headers(&[("origin", origin)])).map(str::to_owned);
         assert_eq!(ask("https://a.example").as_deref(), Some("https://a.example"));
         assert_eq!(ask("https://a.example.evil"), None);
         assert_eq!(ask("http://a.example"), None);

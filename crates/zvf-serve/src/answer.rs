@@ -57,7 +57,8 @@ pub(crate) fn json_answer(document: &serde_json::Value, request: &HeaderMap) -> 
 
 /// A text, compressed where the client takes that and it saves something.
 pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap) -> Answer {
-    let packed = if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES { gzip(&text).ok() } else { None };
+    let packed =
+        if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES { gzip(&text).ok() } else { None };
     let is_packed = packed.is_some();
     let mut answer = answer(StatusCode::OK, kind, full_body(packed.unwrap_or(text)));
     if is_packed {
@@ -120,7 +121,10 @@ mod tests {
         assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
         assert!(body_bytes(&packed) < 200);
         for list in ["br", "gzip;q=0", "identity"] {
-            assert!(!json_answer(&long, &request(list)).headers().contains_key(CONTENT_ENCODING), "{list}");
+            assert!(
+                !json_answer(&long, &request(list)).headers().contains_key(CONTENT_ENCODING),
+                "{list}"
+            );
         }
         let short = json_answer(&serde_json::json!({}), &request("gzip"));
         assert!(!short.headers().contains_key(CONTENT_ENCODING));

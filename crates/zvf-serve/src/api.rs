@@ -30,7 +30,10 @@ pub(crate) struct ApiRequest {
 
 /// Answers `/api/stores`.
 pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
-    json_answer(&json!(state.stores.iter().map(|store| describe(store)).collect::<Vec<_>>()), headers)
+    json_answer(
+        &json!(state.stores.iter().map(|store| describe(store)).collect::<Vec<_>>()),
+        headers,
+    )
 }
 
 /// The addresses of a store on this server.
@@ -57,12 +60,22 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
         }
         ["object"] | ["object", _] => {
             let ids = path.get(1).map(|ids| (*ids).to_owned());
-            let found = run(state, running, async move { objects(&store, ids, &fields, max_objects).await });
+            let found =
+                run(
+                    state,
+                    running,
+                    async move { objects(&store, ids, &fields, max_objects).await },
+                );
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["group"] | ["group", _] => {
             let group = path.get(1).map(|group| (*group).to_owned());
-            let found = run(state, running, async move { groups(&store, group, &fields, max_objects).await });
+            let found =
+                run(
+                    state,
+                    running,
+                    async move { groups(&store, group, &fields, max_objects).await },
+                );
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["plan"] => {
@@ -76,7 +89,8 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
         }
         ["query"] => transfer::answer_query(state, running, request).await,
         ["render"] => picture::answer_picture(state, running, request).await,
-        _ => Err(Refusal::not_found("there is no such address below /api").with_hint("see /api/openapi.json")),
+        _ => Err(Refusal::not_found("there is no such address below /api")
+            .with_hint("see /api/openapi.json")),
     }
 }
 
@@ -107,13 +121,20 @@ fn timed_out() -> Refusal {
         .with_hint("ask for less: a smaller box, a coarser level, or a limit")
 }
 
-async fn info(store: &ServedStore, fields: &[(String, String)]) -> Result<serde_json::Value, Refusal> {
+async fn info(
+    store: &ServedStore,
+    fields: &[(String, String)],
+) -> Result<serde_json::Value, Refusal> {
     let mut with_sizes = false;
     for (name, value) in fields {
         match (name.as_str(), value.as_str()) {
             ("sizes", "" | "1" | "true") => with_sizes = true,
             ("sizes", "0" | "false") => with_sizes = false,
-            _ => return Err(Refusal::bad_request(format!("there is no field {name:?} with this value"))),
+            _ => {
+                return Err(Refusal::bad_request(format!(
+                    "there is no field {name:?} with this value"
+                )));
+            }
         }
     }
     let reader = store.reader().await?;
@@ -122,7 +143,8 @@ async fn info(store: &ServedStore, fields: &[(String, String)]) -> Result<serde_
     if with_sizes {
         summary = summary.with_stored(reader.store()).await.map_err(refuse)?;
     }
-    let mut document = serde_json::to_value(&summary).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let mut document =
+        serde_json::to_value(&summary).map_err(|error| Refusal::bad_request(error.to_string()))?;
     if let Some(document) = document.as_object_mut() {
         // The address is this machine's own matter.
         document.remove("address");
@@ -141,7 +163,9 @@ async fn open_kinds(
     for (name, value) in fields {
         match name.as_str() {
             "level" => {
-                number = value.parse().map_err(|_error| Refusal::bad_request("level: expected a number"))?;
+                number = value
+                    .parse()
+                    .map_err(|_error| Refusal::bad_request("level: expected a number"))?;
             }
             "kind" => kind = Some(parse_kind(value)?),
             _ => return Err(Refusal::bad_request(format!("there is no field {name:?}"))),
@@ -149,7 +173,8 @@ async fn open_kinds(
     }
     let refuse = |error: zvf::QueryError| store.refuse(&error.into());
     let first = reader.level(LevelId(number)).await.map_err(refuse)?;
-    let kinds: Vec<zvf::Kind> = first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
+    let kinds: Vec<zvf::Kind> =
+        first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
     let mut levels = Vec::new();
     for own in kinds.into_iter().filter(|own| kind.is_none_or(|kind| kind == *own)) {
         levels.push(reader.level_of_kind(LevelId(number), own).await.map_err(refuse)?);
@@ -167,12 +192,16 @@ async fn objects(
     let levels = open_kinds(store, &reader, fields).await?;
     let ids = ids.as_deref().map(parse_ids).transpose()?;
     if ids.as_ref().is_some_and(|ids| ids.len() > max_objects) {
-        return Err(Refusal::bad_request(format!("more than {max_objects} objects in one request")));
+        return Err(Refusal::bad_request(format!(
+            "more than {max_objects} objects in one request"
+        )));
     }
     let refuse = |error: zvf::Error| store.refuse(&error);
     let mut views = Vec::new();
     for level in &levels {
-        let Some(index) = level.objects().await.map_err(|error| refuse(error.into()))? else { continue };
+        let Some(index) = level.objects().await.map_err(|error| refuse(error.into()))? else {
+            continue;
+        };
         match &ids {
             None => {
                 let rows: Vec<u64> = (0..index.slots()).take(max_objects - views.len()).collect();
@@ -184,7 +213,9 @@ async fn objects(
                 let rows = index.find(ids).await.map_err(|error| refuse(error.into()))?;
                 let rows: Vec<u64> = rows.into_iter().flatten().collect();
                 if !rows.is_empty() {
-                    views.extend(ObjectView::of_rows(level, &rows, max_objects).await.map_err(refuse)?);
+                    views.extend(
+                        ObjectView::of_rows(level, &rows, max_objects).await.map_err(refuse)?,
+                    );
                 }
             }
         }
@@ -250,7 +281,9 @@ async fn group_numbers(
     let views = GroupView::read(&opened, None, 0).await.map_err(|error| store.refuse(&error))?;
     let number = |name: &String| {
         let found = views.iter().find(|view| view.name == *name || view.group.to_string() == *name);
-        found.map(|view| view.group).ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
+        found
+            .map(|view| view.group)
+            .ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
     };
     question.groups.iter().map(number).collect()
 }

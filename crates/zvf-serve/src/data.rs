@@ -69,12 +69,16 @@ async fn answer_local(
         // What is small is read here: one turn on this thread instead of two.
         let first = match sent.range.end - sent.range.start {
             len if head || len > PIECE_BYTES => None,
-            len => Some(file.read(sent.range.start, usize_from(len)).map_err(|error| unreadable(&key, &error))?),
+            len => Some(
+                file.read(sent.range.start, usize_from(len))
+                    .map_err(|error| unreadable(&key, &error))?,
+            ),
         };
         Ok((file, sent, first))
     });
-    let (file, sent, first) =
-        opened.await.map_err(|_panic| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the file cannot be read"))??;
+    let (file, sent, first) = opened.await.map_err(|_panic| {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the file cannot be read")
+    })??;
     let (etag, len) = (file.etag.clone(), file.len);
     let body = match first {
         _ if head => empty_body(),
@@ -98,7 +102,8 @@ fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     let is_current = text(IF_RANGE).is_none_or(|tag| tag == etag);
     let mut ranges = request.get_all(RANGE).iter();
     let header = ranges.next().and_then(|value| value.to_str().ok());
-    let ranged = if ranges.next().is_some() { Ranged::Unsatisfiable } else { parse_range(header, len) };
+    let ranged =
+        if ranges.next().is_some() { Ranged::Unsatisfiable } else { parse_range(header, len) };
     match ranged {
         Ranged::Part(range) if is_current => Sent { status: StatusCode::PARTIAL_CONTENT, range },
         Ranged::Unsatisfiable if is_current => {
@@ -169,7 +174,8 @@ async fn answer_remote(
             if_match: meta.e_tag.clone(),
             ..GetOptions::default()
         };
-        let found = objects.get_opts(&path, options).await.map_err(|error| remote_fault(key, &error))?;
+        let found =
+            objects.get_opts(&path, options).await.map_err(|error| remote_fault(key, &error))?;
         stream_object(found)
     };
     Ok(file_answer(&sent, content_type(key), &etag, meta.size, body))
@@ -185,16 +191,22 @@ fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
     // The words of the backend may name addresses and keys: only the kind of the fault is sent.
     match error {
         object_store::Error::NotFound { .. } => absent(key),
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            Refusal::new(StatusCode::BAD_GATEWAY, "PermissionDenied", "the backend refuses this server").with_key(name)
-        }
-        _ => Refusal::new(StatusCode::BAD_GATEWAY, "Unavailable", "the backend did not answer").with_key(name),
+        object_store::Error::PermissionDenied { .. }
+        | object_store::Error::Unauthenticated { .. } => Refusal::new(
+            StatusCode::BAD_GATEWAY,
+            "PermissionDenied",
+            "the backend refuses this server",
+        )
+        .with_key(name),
+        _ => Refusal::new(StatusCode::BAD_GATEWAY, "Unavailable", "the backend did not answer")
+            .with_key(name),
     }
 }
 
 fn absent(key: &[String]) -> Refusal {
     let name = key.join("/");
-    let message = if name.is_empty() { "this server shows no folders" } else { "there is no such file" };
+    let message =
+        if name.is_empty() { "this server shows no folders" } else { "there is no such file" };
     Refusal::not_found(message).with_key(name)
 }
 

@@ -42,10 +42,6 @@ impl LocalRoot {
         self.is_file
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Opens the file with this key; no segment opens the store itself where it is one file.
     ///
     /// Returns `None` where there is no such file, or where it is a link, a directory or a device.

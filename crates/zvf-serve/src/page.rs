@@ -11,7 +11,11 @@ pub(crate) fn list(state: &State) -> String {
     let mut page = String::from(HEAD);
     for store in &state.stores {
         let name = &store.name;
-        let data = if store.is_file() { format!("/data/{name}") } else { format!("/data/{name}/zarr.json") };
+        let data = if store.is_file() {
+            format!("/data/{name}")
+        } else {
+            format!("/data/{name}/zarr.json")
+        };
         // Writing to a string does not fail.
         let _ = write!(
             page,
@@ -29,10 +33,9 @@ pub(crate) fn list(state: &State) -> String {
 
 /// The description of `/api` in the terms of OpenAPI 3.1.
 pub(crate) fn openapi() -> Value {
-    let text = |name: &str, about: &str| {
-        json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}})
-    };
-    let store = json!({"name": "store", "in": "path", "required": true, "schema": {"type": "string"}});
+    let text = |name: &str, about: &str| json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}});
+    let store =
+        json!({"name": "store", "in": "path", "required": true, "schema": {"type": "string"}});
     let question = QUESTION_FIELDS.map(|(name, about)| text(name, about));
     let get = |about: &str, fields: Vec<Value>, kind: &str| {
         let mut parameters = vec![store.clone()];
@@ -45,7 +48,9 @@ pub(crate) fn openapi() -> Value {
         let own = own.iter().map(|(name, about)| text(name, about));
         question.iter().cloned().chain(own).collect::<Vec<_>>()
     };
-    let level = || vec![text("level", "the number of the level"), text("kind", "where a store holds several")];
+    let level = || {
+        vec![text("level", "the number of the level"), text("kind", "where a store holds several")]
+    };
     let json = "application/json";
     json!({
         "openapi": "3.1.0",

@@ -19,7 +19,8 @@ pub(crate) async fn answer_picture(
     request: ApiRequest,
 ) -> Result<Answer, Refusal> {
     let has_level = request.fields.iter().any(|(name, _)| name == "level");
-    let bounds = request.fields.iter().find(|(name, _)| name == "bbox").map(|(_, text)| parse_box(text));
+    let bounds =
+        request.fields.iter().find(|(name, _)| name == "bbox").map(|(_, text)| parse_box(text));
     let own = ["size", "view", "colour", "colormap", "background", "width"];
     let mut question = parse_question(request.fields, state.limits.max_rows, &own)?;
     let mut options = picture_options(&question.others, state.limits.max_pixels)?;
@@ -38,7 +39,9 @@ pub(crate) async fn answer_picture(
     let png = run(state, held, async move {
         let (reader, question) = resolve(&store, question).await?;
         let refuse = |error: zvf::Error| store.refuse(&error);
-        let picture = render(&reader, &question.query, &options).await.map_err(|error| refuse(error.into()))?;
+        let picture = render(&reader, &question.query, &options)
+            .await
+            .map_err(|error| refuse(error.into()))?;
         let mut png = Vec::new();
         picture.write_png(&mut png).map_err(|error| refuse(error.into()))?;
         Ok(png)
@@ -49,15 +52,27 @@ pub(crate) async fn answer_picture(
 fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Options, Refusal> {
     let mut options = Options { size: default_size()?, ..Options::default() };
     for (name, value) in fields {
-        let wrong = |error: &dyn std::fmt::Display| Refusal::bad_request(format!("{name}: {error}")).with_key(name);
+        let wrong = |error: &dyn std::fmt::Display| {
+            Refusal::bad_request(format!("{name}: {error}")).with_key(name)
+        };
         match name.as_str() {
-            "size" => options.size = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
+            "size" => {
+                options.size =
+                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+            }
             "view" => options.view = Some(parse_view(value).map_err(|error| wrong(&error))?),
             "colour" => options.colour = parse_colour(value),
-            "colormap" => options.map = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
-            "background" => options.ground = value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?,
+            "colormap" => {
+                options.map =
+                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+            }
+            "background" => {
+                options.ground =
+                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+            }
             _ => {
-                let width: u32 = value.parse().map_err(|error: std::num::ParseIntError| wrong(&error))?;
+                let width: u32 =
+                    value.parse().map_err(|error: std::num::ParseIntError| wrong(&error))?;
                 if !(1..=MAX_LINE_PIXELS).contains(&width) {
                     return Err(wrong(&"expected 1 to 64 pixels"));
                 }

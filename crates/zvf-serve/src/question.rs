@@ -56,10 +56,14 @@ pub(crate) fn parse_question(
             "ball" => region = Some(parse_ball(&value)?),
             "half_space" => spaces.push(parse_half_space(&value)?),
             "objects" => question.query = query.of_objects(parse_ids(&value)?),
-            "groups" => question.groups = value.split(',').map(|name| name.trim().to_owned()).collect(),
+            "groups" => {
+                question.groups = value.split(',').map(|name| name.trim().to_owned()).collect()
+            }
             "where" => {
                 let predicate: zvf::predicate::Predicate =
-                    value.parse().map_err(|error: zvf::predicate::BadPredicate| refuse("where", &value, &error.to_string()))?;
+                    value.parse().map_err(|error: zvf::predicate::BadPredicate| {
+                        refuse("where", &value, &error.to_string())
+                    })?;
                 question.query = query.filter(predicate);
             }
             "kind" => question.kind = Some(parse_kind(&value)?),
@@ -68,7 +72,9 @@ pub(crate) fn parse_question(
             "attributes" | "columns" => question.query = query.columns(parse_columns(&value)),
             "order" => question.query = query.order(parse_order(&value)?),
             "limit" => {
-                let wanted: u64 = value.parse().map_err(|_error| refuse("limit", &value, "a count of vertices"))?;
+                let wanted: u64 = value
+                    .parse()
+                    .map_err(|_error| refuse("limit", &value, "a count of vertices"))?;
                 limit = if wanted == 0 { max_rows } else { wanted.min(max_rows) };
             }
             other if allowed.contains(&other) => question.others.push((name, value)),
@@ -102,8 +108,8 @@ pub(crate) fn parse_question(
 /// The fields of a body: an object of JSON whose values are texts, numbers or lists of them.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
     let wrong = |message: String| Refusal::bad_request(message);
-    let document: serde_json::Value =
-        serde_json::from_slice(body).map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
+    let document: serde_json::Value = serde_json::from_slice(body)
+        .map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
     let serde_json::Value::Object(fields) = document else {
         return Err(wrong("the body is no object of JSON".to_owned()));
     };
@@ -137,7 +143,8 @@ pub(crate) fn parse_box(text: &str) -> Result<Bounds, Refusal> {
     let (low, high) = match text.split_once(':') {
         Some((low, high)) => (parse_numbers(low), parse_numbers(high)),
         None => {
-            let all = parse_numbers(text).filter(|all| all.len() % 2 == 0).ok_or_else(|| wrong(text))?;
+            let all =
+                parse_numbers(text).filter(|all| all.len() % 2 == 0).ok_or_else(|| wrong(text))?;
             let (low, high) = all.split_at(all.len() / 2);
             (Some(low.to_vec()), Some(high.to_vec()))
         }
@@ -192,9 +199,13 @@ pub(crate) fn parse_kind(text: &str) -> Result<Kind, Refusal> {
 }
 
 pub(crate) fn parse_level(text: &str) -> Result<LevelRule, Refusal> {
-    let wrong = || refuse("level", text, "a number, vertices=N, bytes=N, error=X or screen=WIDTH/PIXELS");
+    let wrong =
+        || refuse("level", text, "a number, vertices=N, bytes=N, error=X or screen=WIDTH/PIXELS");
     let Some((rule, value)) = text.split_once('=') else {
-        return text.parse().map(|number| LevelRule::Number(LevelId(number))).map_err(|_error| wrong());
+        return text
+            .parse()
+            .map(|number| LevelRule::Number(LevelId(number)))
+            .map_err(|_error| wrong());
     };
     let positive = |text: &str| parse_number(text).filter(|x| *x > 0.0);
     let rule = match rule {
@@ -237,7 +248,11 @@ fn parse_columns(text: &str) -> Columns {
 }
 
 fn parse_numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(',').take(MAX_AXES + 1).map(parse_number).collect::<Option<Vec<f64>>>().filter(|all| all.len() <= MAX_AXES)
+    text.split(',')
+        .take(MAX_AXES + 1)
+        .map(parse_number)
+        .collect::<Option<Vec<f64>>>()
+        .filter(|all| all.len() <= MAX_AXES)
 }
 
 /// A finite number.
@@ -269,8 +284,15 @@ mod tests {
     #[test]
     fn reads_each_field() {
         let question = ask(&[
-            ("bbox", "0,0,0:1,1,1"), ("objects", "7,9,20..30"), ("groups", "0,left"), ("where", "a > 3"),
-            ("kind", "mesh"), ("level", "vertices=10"), ("mode", "clip"), ("columns", "a,b"), ("limit", "5"),
+            ("bbox", "0,0,0:1,1,1"),
+            ("objects", "7,9,20..30"),
+            ("groups", "0,left"),
+            ("where", "a > 3"),
+            ("kind", "mesh"),
+            ("level", "vertices=10"),
+            ("mode", "clip"),
+            ("columns", "a,b"),
+            ("limit", "5"),
             ("format", "csv"),
         ])
         .unwrap();
@@ -283,10 +305,27 @@ mod tests {
     #[test]
     fn refuses_what_is_no_value_and_what_is_no_field() {
         for field in [
-            ("bbox", "0,0"), ("bbox", "0,0,0"), ("bbox", "0,0:nan,1"), ("bbox", "0,0:inf,1"), ("bbox", "1,1:0,0"),
-            ("bbox", ""), ("ball", "0,0"), ("ball", "0,0:-1"), ("half_space", "0:x"), ("objects", "x"),
-            ("objects", "1..99999999999"), ("objects", ""), ("where", "a >"), ("kind", "blob"), ("level", "-1"),
-            ("level", "screen=1/x"), ("mode", "all"), ("order", "x"), ("limit", "-1"), ("limit", "1e3"), ("bboxes", "1"),
+            ("bbox", "0,0"),
+            ("bbox", "0,0,0"),
+            ("bbox", "0,0:nan,1"),
+            ("bbox", "0,0:inf,1"),
+            ("bbox", "1,1:0,0"),
+            ("bbox", ""),
+            ("ball", "0,0"),
+            ("ball", "0,0:-1"),
+            ("half_space", "0:x"),
+            ("objects", "x"),
+            ("objects", "1..99999999999"),
+            ("objects", ""),
+            ("where", "a >"),
+            ("kind", "blob"),
+            ("level", "-1"),
+            ("level", "screen=1/x"),
+            ("mode", "all"),
+            ("order", "x"),
+            ("limit", "-1"),
+            ("limit", "1e3"),
+            ("bboxes", "1"),
         ] {
             let refusal = ask(&[field]).err();
             assert_eq!(refusal.map(|refusal| refusal.status.as_u16()), Some(400), "{field:?}");

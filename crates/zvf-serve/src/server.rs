@@ -76,7 +76,9 @@ impl Config {
 #[non_exhaustive]
 pub enum ServeError {
     /// It would be open to other machines, and nobody said so.
-    #[error("InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public")]
+    #[error(
+        "InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public"
+    )]
     Open(SocketAddr),
     /// There is no store.
     #[error("InvalidArgument, there is no store to serve; name at least one")]
@@ -164,7 +166,8 @@ impl Server {
     /// What the command prints with `--json` once the server listens: its address and those of the stores.
     #[must_use]
     pub fn describe(&self) -> serde_json::Value {
-        let stores: Vec<_> = self.state.stores.iter().map(|store| crate::api::describe(store)).collect();
+        let stores: Vec<_> =
+            self.state.stores.iter().map(|store| crate::api::describe(store)).collect();
         serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores})
     }
 
@@ -194,7 +197,8 @@ async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeErro
     let mut stores = Vec::with_capacity(names.len());
     for (address, name) in config.addresses.iter().zip(names) {
         let opened = ServedStore::open(address, name, &config.options).await;
-        let opened = opened.map_err(|source| ServeError::Store { address: address.clone(), source })?;
+        let opened =
+            opened.map_err(|source| ServeError::Store { address: address.clone(), source })?;
         stores.push(Arc::new(opened));
     }
     Ok(stores)
@@ -225,7 +229,13 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
             }
             Some(counted) => {
                 state.metrics.set_connections(table.len());
-                connections.spawn(serve_connection(stream, peer, counted, Arc::clone(&state), stopped.clone()));
+                connections.spawn(serve_connection(
+                    stream,
+                    peer,
+                    counted,
+                    Arc::clone(&state),
+                    stopped.clone(),
+                ));
             }
         }
     }
@@ -253,7 +263,12 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let in_progress = InProgress::default();
-    let stream = TimedStream::new(stream, limits.idle_timeout, limits.write_stall_timeout, in_progress.clone());
+    let stream = TimedStream::new(
+        stream,
+        limits.idle_timeout,
+        limits.write_stall_timeout,
+        in_progress.clone(),
+    );
     let service = service_fn(|request| {
         let (state, running) = (Arc::clone(&state), in_progress.begin());
         async move {
@@ -266,7 +281,9 @@ async fn serve_connection(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
         .max_headers(limits.max_headers)
-        .max_buf_size((limits.max_request_line_bytes + limits.max_header_bytes).max(MIN_HYPER_BUFFER_BYTES))
+        .max_buf_size(
+            (limits.max_request_line_bytes + limits.max_header_bytes).max(MIN_HYPER_BUFFER_BYTES),
+        )
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // A fault of one connection (a client that is gone, a timer) concerns nobody else.

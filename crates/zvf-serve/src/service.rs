@@ -24,7 +24,9 @@ use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
-use crate::answer::{Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer};
+use crate::answer::{
+    Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer,
+};
 use crate::api::{ApiRequest, answer_api, list_stores};
 use crate::data::answer_file;
 use crate::limits::Limits;
@@ -84,7 +86,11 @@ pub struct AccessRecord {
 }
 
 /// Answers one request; whatever goes wrong is an answer too.
-pub(crate) async fn answer_request(state: Arc<State>, peer: IpAddr, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer_request(
+    state: Arc<State>,
+    peer: IpAddr,
+    request: Request<Incoming>,
+) -> Answer {
     let (time, start) = (SystemTime::now(), Instant::now());
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH_CHARS).collect();
@@ -141,7 +147,8 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         }
     }
     let is_head = request.method() == Method::HEAD;
-    let fields = parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
+    let fields =
+        parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
     let headers = request.headers().clone();
     let file_key = |rest: &[&str]| rest.iter().map(|segment| (*segment).to_owned()).collect();
     match path[..] {
@@ -163,7 +170,8 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
             let fields = if is_post { read_fields(state, fields, request).await? } else { fields };
             answer_api(state, ApiRequest { store, path, fields, headers, is_head }).await
         }
-        _ => Err(Refusal::not_found("there is nothing at this address").with_hint("see / and /api/stores")),
+        _ => Err(Refusal::not_found("there is nothing at this address")
+            .with_hint("see / and /api/stores")),
     }
 }
 
@@ -172,10 +180,15 @@ fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusa
     let uri_bytes = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let line = request.method().as_str().len() + uri_bytes + " HTTP/1.1".len() + 1;
     if line > limits.max_request_line_bytes {
-        return Err(Refusal::new(StatusCode::URI_TOO_LONG, "LimitExceeded", "the request line is too long"));
+        return Err(Refusal::new(
+            StatusCode::URI_TOO_LONG,
+            "LimitExceeded",
+            "the request line is too long",
+        ));
     }
     let headers = request.headers();
-    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let bytes: usize =
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if bytes > limits.max_header_bytes || headers.len() > limits.max_headers {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return Err(Refusal::new(status, "LimitExceeded", "the headers are too large or too many"));
@@ -194,14 +207,19 @@ fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
     let mut allowed = answer(StatusCode::NO_CONTENT, "text/plain; charset=utf-8", empty_body());
     let headers = allowed.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"));
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"),
+    );
     Ok(allowed)
 }
 
 fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
     let found = state.stores.iter().find(|store| store.name == name);
     found.cloned().ok_or_else(|| {
-        Refusal::not_found("there is no store of this name").with_key(name).with_hint("see /api/stores")
+        Refusal::not_found("there is no store of this name")
+            .with_key(name)
+            .with_hint("see /api/stores")
     })
 }
 
@@ -212,7 +230,8 @@ async fn read_fields(
     request: Request<Incoming>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let max_bytes = state.limits.max_body_bytes;
-    let too_large = || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", "the body is too large");
+    let too_large =
+        || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", "the body is too large");
     if request.body().size_hint().lower() > max_bytes as u64 {
         return Err(too_large());
     }

@@ -32,9 +32,9 @@ impl ServedStore {
             None => {
                 let path = address.strip_prefix("file://").unwrap_or(address);
                 let opened = LocalRoot::new(Path::new(path));
-                Bytestore::Local(opened.map_err(|error| {
-                    zvf::StoreError::io(zvf::store::Op::Open, error)
-                })?)
+                Bytestore::Local(
+                    opened.map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?,
+                )
             }
         };
         Ok(Self {
@@ -97,7 +97,13 @@ mod tests {
     #[test]
     fn names_are_safe_and_different() {
         let addresses = [
-            "a/brain.zarrvectors", "b/brain.zarrvectors/", "s3://bucket/my tracts.tet", "..", "/", "x/é.zarr", "brain-2",
+            "a/brain.zarrvectors",
+            "b/brain.zarrvectors/",
+            "s3://bucket/my tracts.tet",
+            "..",
+            "/",
+            "x/é.zarr",
+            "brain-2",
         ];
         let names = name_stores(&addresses.map(str::to_owned));
         assert_eq!(names, ["brain", "brain-2", "my-tracts", "store", "store-2", "-", "brain-2-2"]);

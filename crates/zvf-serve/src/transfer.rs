@@ -81,14 +81,20 @@ pub(crate) async fn answer_query(
             let (reader, question) = match resolved {
                 Ok(Ok(resolved)) => resolved,
                 Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
-                Err(_elapsed) => return drop(begun.send(Err(Refusal::busy("the store did not answer in time")))),
+                Err(_elapsed) => {
+                    return drop(begun.send(Err(Refusal::busy("the store did not answer in time"))));
+                }
             };
             let mut begun = Some(begun);
             let sent = send_answer(&store, &reader, question.query, format, &pieces, &mut begun);
             let fault = match tokio::time::timeout(deadline, sent).await {
                 Ok(Ok(())) => return,
                 Ok(Err(refusal)) => refusal,
-                Err(_elapsed) => Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long"),
+                Err(_elapsed) => Refusal::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    "Timeout",
+                    "the request took too long",
+                ),
             };
             match begun {
                 Some(begun) => drop(begun.send(Err(fault))),
@@ -99,7 +105,11 @@ pub(crate) async fn answer_query(
     match begins.await {
         Ok(Ok(())) => Ok(answer(StatusCode::OK, format.content_type(), channel_body(received))),
         Ok(Err(refusal)) => Err(refusal),
-        Err(_closed) => Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "Io", "the answer could not be read")),
+        Err(_closed) => Err(Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Io",
+            "the answer could not be read",
+        )),
     }
 }
 
@@ -121,7 +131,8 @@ async fn send_answer(
     pieces: &Pieces,
     begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
 ) -> Result<(), Refusal> {
-    let axes: Vec<String> = reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+    let axes: Vec<String> =
+        reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
     let buffer = SharedBuffer::default();
     let mut encoder = Encoder::new(format, buffer.clone(), &axes);
     let mut batches = reader.stream(query.clone());

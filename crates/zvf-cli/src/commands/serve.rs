@@ -114,7 +114,7 @@ impl Serve {
             for name in server.store_names() {
                 writeln!(out, "  {name}")?;
             }
-            session.tell(out, Some("Ctrl-C stops the server".to_owned()))?;
+            session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
         }
         out.flush()?;
         let interrupt = session.interrupt();
@@ -141,13 +141,13 @@ impl Serve {
     /// The token of the file or of the environment.
     fn token(&self) -> anyhow::Result<Option<Token>> {
         let text = match (&self.auth, std::env::var("ZVF_TOKEN")) {
-            (Some(path), _) => {
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-            }
+            (Some(path), _) => std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
             (None, Ok(text)) if !self.public => text,
             (None, _) => return Ok(None),
         };
-        let token = text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
+        let token =
+            text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
         Ok(Some(token))
     }
 }
@@ -179,9 +179,11 @@ impl LimitOptions {
 /// A server that would be open to others is a wrong command line; a store that cannot be opened says why itself.
 fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
     match error {
-        zvf_serve::ServeError::Open(address) => Usage::new(format!("{address} is not on this machine alone"))
-            .with_hint("give --auth FILE, or --public")
-            .into(),
+        zvf_serve::ServeError::Open(address) => {
+            Usage::new(format!("{address} is not on this machine alone"))
+                .with_hint("give --auth FILE, or --public")
+                .into()
+        }
         zvf_serve::ServeError::Store { address, source } => {
             anyhow::Error::from(source).context(format!("cannot open {address}"))
         }
@@ -190,7 +192,8 @@ fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
 }
 
 fn print_record(record: &AccessRecord) {
-    let time = record.time.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let time =
+        record.time.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let line = json!({
         "time": time, "peer": record.peer.to_string(), "method": record.method, "path": record.path,
         "status": record.status, "bytes": record.bytes, "seconds": record.seconds,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Field, Kind, ObjectId, Value};
+use zvf_model::{Field, ObjectId, Value};
 
 use super::{Input, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -73,7 +73,6 @@ pub(crate) fn check_broken(
 /// All that a file holds.
 #[derive(Debug)]
 pub(crate) struct Collected {
-    pub(crate) kind: Kind,
     pub(crate) axes: usize,
     pub(crate) unit: Option<String>,
     pub(crate) positions: Vec<f64>, // row by row
@@ -93,7 +92,6 @@ pub(crate) struct Collected {
 pub(crate) struct Gathered {
     pub(crate) name: String,
     pub(crate) dtype: String,
-    pub(crate) width: u32,
     pub(crate) bytes: Vec<u8>,
     pub(crate) text: Vec<Value>, // of text and categories
 }
@@ -110,8 +108,7 @@ impl Gathered {
             let name = field.name.to_string();
             let at = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
                 let dtype = field.column.dtype().to_string();
-                let width = field.column.width();
-                all.push(Self { name, dtype, width, bytes: Vec::new(), text: Vec::new() });
+                all.push(Self { name, dtype, bytes: Vec::new(), text: Vec::new() });
                 all.len() - 1
             });
             all[at].bytes.extend_from_slice(field.column.bytes());
@@ -175,7 +172,6 @@ impl Collected {
     pub(crate) fn gather(reader: Reader) -> Result<Self, ConvertError> {
         let header = reader.header().clone();
         let mut all = Self {
-            kind: header.kind,
             axes: header.axes.len(),
             unit: header.unit().map(str::to_owned),
             positions: Vec::new(),

@@ -359,7 +359,11 @@ mod tests {
         // What pandas reads from table.xyz differs from the nearest numbers in the last bit.
         let except = ["table.xyz"];
         check_good("text_points", &except, &ReadOptions::default());
-        check_good("text_points", &except, &ReadOptions { batch_rows: 2, ..ReadOptions::default() });
+        check_good(
+            "text_points",
+            &except,
+            &ReadOptions { batch_rows: 2, ..ReadOptions::default() },
+        );
         let path = super::super::stock_files::folder("text_points").join("table.xyz");
         let table = super::super::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
         assert_eq!((table.rows, table.header.fields.len()), (25, 1));

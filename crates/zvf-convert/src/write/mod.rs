@@ -46,9 +46,9 @@ pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod obj;
 pub(crate) mod ply;
+pub(crate) mod precomputed;
 #[cfg(test)]
 mod round_trips;
-pub(crate) mod precomputed;
 mod rows;
 mod spool;
 pub(crate) mod stl;

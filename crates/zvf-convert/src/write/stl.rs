@@ -24,10 +24,9 @@ fn encode(
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
     let triangles = whole.triangles();
-    let attribute = whole
-        .element_fields()
-        .iter()
-        .find(|field| &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16");
+    let attribute = whole.element_fields().iter().find(|field| {
+        &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16"
+    });
     let objects = whole.object_ids();
     let mut losses = Vec::new();
     if objects.len() > 1 {

@@ -6,12 +6,18 @@ use zvf_serve::{Config, ServeError, Server};
 #[test]
 fn answers_loopback_names_only() {
     let served = Served::start(|_| {});
-    let ask = |host: &str| served.send(format!("GET /healthz HTTP/1.1\r\n{host}Connection: close\r\n\r\n").as_bytes()).status;
+    let ask = |host: &str| {
+        served
+            .send(format!("GET /healthz HTTP/1.1\r\n{host}Connection: close\r\n\r\n").as_bytes())
+            .status
+    };
     assert_eq!(ask("Host: 127.0.0.1:1\r\n"), 200);
     assert_eq!(ask("Host: evil.example\r\n"), 403);
     assert_eq!(ask(""), 400);
     assert_eq!(ask("Host: localhost\r\nHost: evil.example\r\n"), 400);
-    let absolute = served.send(b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let absolute = served.send(
+        b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
     assert_eq!(absolute.status, 403);
 }
 
@@ -26,14 +32,19 @@ fn wants_the_token() {
 
 #[test]
 fn names_allowed_origins() {
-    let served = Served::start(|config| config.access.origins = vec!["https://a.example".to_owned()]);
+    let served =
+        Served::start(|config| config.access.origins = vec!["https://a.example".to_owned()]);
     let allowed = served.get("/api/stores", &["Origin: https://a.example"]);
     assert_eq!(allowed.header("access-control-allow-origin"), Some("https://a.example"));
     assert_eq!(allowed.header("access-control-allow-credentials"), None);
     let other = served.get("/api/stores", &["Origin: https://b.example"]);
     assert_eq!(other.header("access-control-allow-origin"), None);
-    let preflight = served.ask("OPTIONS", "/data/three/zarr.json", &["Origin: https://a.example"], "");
-    assert_eq!((preflight.status, preflight.header("access-control-allow-methods")), (204, Some("GET, HEAD")));
+    let preflight =
+        served.ask("OPTIONS", "/data/three/zarr.json", &["Origin: https://a.example"], "");
+    assert_eq!(
+        (preflight.status, preflight.header("access-control-allow-methods")),
+        (204, Some("GET, HEAD"))
+    );
     assert_eq!(served.ask("OPTIONS", "/", &["Origin: https://b.example"], "").status, 405);
 }
 
@@ -43,7 +54,11 @@ fn is_not_open_to_others_unsaid() {
     let refused = Server::start(Config::new([path.clone()], "0.0.0.0:0".parse().unwrap()));
     assert!(matches!(refused, Err(ServeError::Open(_))));
     let none: [&str; 0] = [];
-    assert!(matches!(Server::start(Config::new(none, "127.0.0.1:0".parse().unwrap())), Err(ServeError::NoStore)));
-    let absent = Server::start(Config::new([format!("{path}-absent")], "127.0.0.1:0".parse().unwrap()));
+    assert!(matches!(
+        Server::start(Config::new(none, "127.0.0.1:0".parse().unwrap())),
+        Err(ServeError::NoStore)
+    ));
+    let absent =
+        Server::start(Config::new([format!("{path}-absent")], "127.0.0.1:0".parse().unwrap()));
     assert!(matches!(absent, Err(ServeError::Store { .. })));
 }

@@ -15,7 +15,10 @@ fn lists_and_describes_stores() {
     assert!(!info.text().contains(local), "{}", info.text());
     assert_eq!(served.get("/api/openapi.json", &[]).json()["openapi"], "3.1.0");
     let page = served.get("/", &[]);
-    assert!(page.text().contains("/api/three/render") && page.header("content-security-policy").is_some());
+    assert!(
+        page.text().contains("/api/three/render")
+            && page.header("content-security-policy").is_some()
+    );
 }
 
 #[test]

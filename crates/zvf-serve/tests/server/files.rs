@@ -22,7 +22,10 @@ fn serves_files_whole_and_by_range() {
     for header in ["Range: bytes=999999-", "Range: bytes=0-1,3-4", "Range: bytes=-0"] {
         let refused = served.get(CELL, &[header]);
         assert_eq!(refused.status, 416, "{header}");
-        assert_eq!(refused.header("content-range"), Some(format!("bytes */{}", stored.len()).as_str()));
+        assert_eq!(
+            refused.header("content-range"),
+            Some(format!("bytes */{}", stored.len()).as_str())
+        );
     }
     let head = served.ask("HEAD", CELL, &[], "");
     assert_eq!((head.status, head.body.len()), (200, 0));
@@ -33,7 +36,8 @@ fn serves_files_whole_and_by_range() {
 fn knows_versions_by_their_tags() {
     let served = Served::start(|_| {});
     let tag = served.get(CELL, &[]).header("etag").unwrap().to_owned();
-    let ask = |header: &str| served.get(CELL, &[&format!("{header}: {tag}"), "Range: bytes=0-0"]).status;
+    let ask =
+        |header: &str| served.get(CELL, &[&format!("{header}: {tag}"), "Range: bytes=0-0"]).status;
     assert_eq!(served.get(CELL, &[&format!("If-None-Match: {tag}")]).status, 304);
     assert_eq!(served.get(CELL, &["If-None-Match: *"]).status, 304);
     assert_eq!(served.get(CELL, &["If-None-Match: \"x\""]).status, 200);
@@ -55,11 +59,28 @@ fn never_serves_what_is_outside() {
         std::os::unix::fs::symlink(store.join(".."), store.join("up")).unwrap();
     });
     for target in [
-        "/data/three/../canary", "/data/three/%2e%2e/canary", "/data/three/..%2fcanary", "/data/three/%2e%2e%2fcanary",
-        "/data/three/link", "/data/three/up/canary", "/data/three//canary", "/data/three/./canary",
-        "/data/three/..%00/canary", "/data/three/%252e%252e/canary", "/data/../canary", "/../canary", "/canary",
-        "/data/three/..\\canary", "/data/three/%c0%ae%c0%ae/canary", "/data/three", "/data/three/", "/data/three/0",
-        "/data/four/zarr.json", "/data", "/data/three/.tmp-1/x", "/data/three/zarr.json,",
+        "/data/three/../canary",
+        "/data/three/%2e%2e/canary",
+        "/data/three/..%2fcanary",
+        "/data/three/%2e%2e%2fcanary",
+        "/data/three/link",
+        "/data/three/up/canary",
+        "/data/three//canary",
+        "/data/three/./canary",
+        "/data/three/..%00/canary",
+        "/data/three/%252e%252e/canary",
+        "/data/../canary",
+        "/../canary",
+        "/canary",
+        "/data/three/..\\canary",
+        "/data/three/%c0%ae%c0%ae/canary",
+        "/data/three",
+        "/data/three/",
+        "/data/three/0",
+        "/data/four/zarr.json",
+        "/data",
+        "/data/three/.tmp-1/x",
+        "/data/three/zarr.json,",
     ] {
         let response = served.get(target, &[]);
         assert!([400, 404].contains(&response.status), "{target}: {}", response.status);
@@ -72,7 +93,8 @@ fn never_serves_what_is_outside() {
 #[test]
 fn serves_the_store_that_replaced_another() {
     let served = Served::start(|_| {});
-    let (root, other) = (served.scratch.path().join("three.zarrvectors"), served.scratch.path().join("other"));
+    let (root, other) =
+        (served.scratch.path().join("three.zarrvectors"), served.scratch.path().join("other"));
     super::copy(&root, &other);
     std::fs::write(other.join("extra.json"), "{}").unwrap();
     assert_eq!(served.get("/data/three/extra.json", &[]).status, 404);

@@ -39,7 +39,11 @@ fn refuses_bodies_that_are_too_large_or_have_no_length() {
 #[test]
 fn closes_connections_that_say_nothing() {
     let served = Served::start(impatient);
-    for start in ["", "GET /", "POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"] {
+    for start in [
+        "",
+        "GET /",
+        "POST /api/three/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+    ] {
         let mut stream = served.connect();
         stream.write_all(start.as_bytes()).unwrap();
         let mut rest = Vec::new();

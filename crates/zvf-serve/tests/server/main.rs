@@ -40,7 +40,8 @@ impl Served {
     }
 
     fn ask(&self, method: &str, target: &str, headers: &[&str], body: &str) -> Response {
-        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let mut request =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         for header in headers {
             request.push_str(header);
             request.push_str("\r\n");
@@ -122,7 +123,8 @@ impl Response {
     }
 
     fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 }
 
@@ -130,7 +132,9 @@ impl Response {
 fn join_chunks(mut raw: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
-        let Some(end) = raw.windows(2).position(|window| window == b"\r\n") else { return (body, false) };
+        let Some(end) = raw.windows(2).position(|window| window == b"\r\n") else {
+            return (body, false);
+        };
         let len = usize::from_str_radix(std::str::from_utf8(&raw[..end]).unwrap(), 16).unwrap();
         if len == 0 {
             return (body, true);

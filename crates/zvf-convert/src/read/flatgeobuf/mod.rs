@@ -482,7 +482,8 @@ mod tests {
             values.sort_by(f64::total_cmp);
             values[values.len() * share / 10]
         };
-        let bounds = Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
+        let bounds =
+            Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
         let wanted = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
             read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();

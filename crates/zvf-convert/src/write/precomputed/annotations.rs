@@ -119,7 +119,8 @@ fn check_lengths(objects: &Objects) -> Result<(), ConvertError> {
         None => Ok(()),
         Some((id, rows)) => {
             let what = format!("an annotation of {} vertices, object {id}", rows.len());
-            let advice = "an annotation is a point or a line: leave objects out, or write polylines";
+            let advice =
+                "an annotation is a point or a line: leave objects out, or write polylines";
             Err(ConvertError::NoType { format: "precomputed", what, advice })
         }
     }
@@ -238,7 +239,8 @@ fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, 
     let mut lost = 0_u64;
     for group in &objects.groups {
         let name = group.name.as_deref().unwrap_or_default();
-        let parsed = name.rsplit_once(':').and_then(|(name, id)| Some((name, id.parse::<u64>().ok()?)));
+        let parsed =
+            name.rsplit_once(':').and_then(|(name, id)| Some((name, id.parse::<u64>().ok()?)));
         let Some((name, related)) = parsed else {
             lost += 1;
             continue;
@@ -249,7 +251,9 @@ fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, 
         }
     }
     if lost > 0 {
-        losses.push(Loss::new(format!("{lost} groups are dropped: they are no relationship with an id")));
+        losses.push(Loss::new(format!(
+            "{lost} groups are dropped: they are no relationship with an id"
+        )));
     }
     all
 }
@@ -348,7 +352,11 @@ impl Grid {
     }
 
     /// Writes all cells; how many annotations the largest has.
-    fn write(&self, folder: &Folder, records: &BTreeMap<u64, Vec<u8>>) -> Result<usize, ConvertError> {
+    fn write(
+        &self,
+        folder: &Folder,
+        records: &BTreeMap<u64, Vec<u8>>,
+    ) -> Result<usize, ConvertError> {
         let mut limit = 1;
         for (cell, mut ids) in self.cells() {
             limit = limit.max(ids.len());

@@ -34,7 +34,12 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let folder = Folder(target.into_folder("precomputed")?);
-    Ok(Box::new(PrecomputedWriter { folder, memory: options.memory, begun: false, collected: None }))
+    Ok(Box::new(PrecomputedWriter {
+        folder,
+        memory: options.memory,
+        begun: false,
+        collected: None,
+    }))
 }
 
 struct PrecomputedWriter {
@@ -67,10 +72,10 @@ impl Folder {
 struct Objects {
     header: Header,
     batch: Batch,
-    rows: BTreeMap<u64, Vec<usize>>,    // of vertices, by id
+    rows: BTreeMap<u64, Vec<usize>>, // of vertices, by id
     ids: BTreeMap<ObjectId, u64>,
-    fields: Vec<Field>,                 // of objects, without the id
-    said: BTreeMap<u64, usize>,         // rows of `fields`, by id
+    fields: Vec<Field>,         // of objects, without the id
+    said: BTreeMap<u64, usize>, // rows of `fields`, by id
     groups: Vec<Group>,
     lengths: Millimeters,
 }
@@ -148,11 +153,18 @@ impl Objects {
                 let number = ObjectId(i64::try_from(row).unwrap_or(i64::MAX));
                 let owner = batch.vertex_objects().and_then(|all| all.get(row).copied().flatten());
                 let pair = ObjectId(number.0 / 2);
-                let alone = if points { number } else if is_chain { pair } else { ObjectId(0) };
+                let alone = if points {
+                    number
+                } else if is_chain {
+                    pair
+                } else {
+                    ObjectId(0)
+                };
                 add(owner.unwrap_or(alone), row)?;
             }
         }
-        let fields = fields.into_iter().filter(|field| Some(&*field.name) != header.id_field.as_deref());
+        let fields =
+            fields.into_iter().filter(|field| Some(&*field.name) != header.id_field.as_deref());
         let fields = fields.filter(|f| f.column.dtype().kind != DtypeKind::Text).collect();
         let lengths = Millimeters::nanometers(&header);
         Ok(Self { header, batch, rows, ids, fields, said, groups, lengths })
@@ -213,7 +225,8 @@ fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, 
     for field in &objects.fields {
         let width = field.column.width() as usize;
         for at in 0..width {
-            let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
+            let name =
+                if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
             let values = objects.rows.keys().map(|id| {
                 let row = objects.said.get(id)?;
                 field.value(*row, at).ok()
