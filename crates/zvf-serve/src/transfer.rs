@@ -82,7 +82,9 @@ pub(crate) async fn answer_query(
                 Ok(Ok(resolved)) => resolved,
                 Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
                 Err(_elapsed) => {
-                    return drop(begun.send(Err(Refusal::busy("the store did not answer in time"))));
+                    return drop(
+                        begun.send(Err(Refusal::busy("the store did not answer in time"))),
+                    );
                 }
             };
             let mut begun = Some(begun);
