@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut reader = read::open(Input::path(path), None, &ReadOptions::default())?;
     describe(reader.header(), &mut out)?;
 
-    let (mut vertices, mut parts, mut elements, mut objects) = (0, 0, 0, 0);
+    let (mut vertices, mut parts, mut elements, mut objects, mut groups) = (0, 0, 0, 0, 0);
     let mut corners: Vec<(f64, f64)> = Vec::new();
     for piece in &mut reader {
         match piece? {
@@ -34,9 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             Piece::Elements { rows, .. } => elements += rows.len(),
             Piece::Objects { ids, .. } => objects += ids.len(),
+            Piece::Groups { groups: all, .. } => groups += all.len(),
         }
     }
-    writeln!(out, "{vertices} vertices, {parts} parts, {elements} elements, {objects} objects")?;
+    writeln!(
+        out,
+        "{vertices} vertices, {parts} parts, {elements} elements, {objects} objects, {groups} groups"
+    )?;
     let (low, high): (Vec<f64>, Vec<f64>) = corners.into_iter().unzip();
     if vertices > 0 && Bounds::new(&low, &high).is_ok() {
         writeln!(out, "from {low:?} to {high:?}")?;
