@@ -11,7 +11,7 @@ use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
     name: "publish",
-    help: "print the order of publication, and check that each crate can be packed
+    help: "print the order of publication, and pack each crate
 
 usage: cargo xtask publish [--check]
 

@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn refuses_what_is_no_value_and_what_is_no_field() {
         for field in [
-            ("bbox", "0,0"),
+            ("bbox", "0"),
             ("bbox", "0,0,0"),
             ("bbox", "0,0:nan,1"),
             ("bbox", "0,0:inf,1"),

@@ -205,7 +205,7 @@ fn start(format: Format) -> &'static [u8] {
         Format::Jsonl => b"{}",
         Format::Tck => b"mrtrix tracks\ndatatype: Float32LE\nfile: . 60\nEND\n",
         Format::Trx => b"PK\x03\x04",
-        Format::TrxFolder | Format::Precomputed => b"",
+        Format::TrxFolder | Format::Precomputed => b"\0",
     }
 }
 
