@@ -9,7 +9,7 @@
 //! either               an error or an answer
 //! ```
 //!
-//! Whatever is told: no panic, no more than [`MAX_BYTES`] on the heap, and done within [`MAX_TIME`].
+//! Whatever the input: no panic, no more than [`MAX_BYTES`] on the heap, and done within [`MAX_TIME`].
 
 use std::io::Write;
 use std::path::Path;

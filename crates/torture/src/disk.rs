@@ -7,7 +7,7 @@
 //! disk-cancel    the writer is polled so many times and dropped
 //! ```
 //!
-//! Whatever happened, what was there is there, or what was to be made is, whole; who was told that it is done finds
+//! Whatever happened, what was there is there, or what was to be made is, whole; who got an acknowledgement finds
 //! it. The same writer then succeeds, or says that there is nothing left to do, and leaves what it leaves in peace.
 
 use std::collections::BTreeSet;

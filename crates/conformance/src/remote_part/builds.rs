@@ -1,7 +1,7 @@
 //! Stores that are built on a server: one builder of a prefix wins, its store is whole, and nothing else is left.
 //!
 //! ```text
-//! race       builders of one prefix at the same time: at most one is told that it is done, and its store is there
+//! race       builders of one prefix at the same time: at most one succeeds, and its store is there
 //! taken      who comes later is refused
 //! abandoned  what is given up is removed, and the prefix can be built on again
 //! ```

@@ -277,7 +277,7 @@ pub(crate) async fn check(
 
 const PREFIX: &str = "data/a.zv";
 const ROOT: &str = "data/a.zv/zarr.json";
-/// Generations that are told apart by all their objects.
+/// Generations that differ in all their objects.
 const GENERATIONS: u64 = 2;
 /// Cells of a store; half of them are whole shards.
 const CELLS: i64 = 8;

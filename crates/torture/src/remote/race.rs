@@ -4,7 +4,7 @@
 //! that it is done, and then its store is there. The same on a store that takes conditions and ignores them.
 //!
 //! The control are writers that claim nothing and send their objects without any condition: among them some must be
-//! seen to lose what they were told is there, or the race would show nothing.
+//! seen to lose what was acknowledged, or the race would show nothing.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
 //! ```
 //!
-//! Only the unit of the first axes is told, by the names of UDUNITS. Systems themselves are kept as they are.
+//! Only the unit of the first axes is stated, by the names of UDUNITS. Systems themselves are kept as they are.
 
 use serde_json::Value as Json;
 

@@ -359,7 +359,7 @@ struct Told {
     missing: Vec<String>, // what stands for missing values, beside nothing at all
 }
 
-/// How types are told from values.
+//// How types are inferred from values.
 struct Inference<'a> {
     text: &'a TextOptions,
     columns: usize,
@@ -590,7 +590,7 @@ fn saturating_u32(n: usize) -> u32 {
 }
 
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
-/// Bytes of the sample that types are told from.
+/// Bytes of the sample that types are inferred from.
 const SAMPLE: u64 = 8 << 20;
 /// What stands for a missing number, in any case of letters.
 const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];

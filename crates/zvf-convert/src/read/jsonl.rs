@@ -6,7 +6,7 @@
 //! {"vertices":[0,1,2],"weight":0.5}                        an edge or a face, after the vertices it names
 //! ```
 //!
-//! What `vertex`, `part` and `element` count is not looked at: order counts. Types of attributes are told from the
+//! What `vertex`, `part` and `element` count is not looked at: order counts. Types of attributes are inferred from the
 //! first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists of
 //! one length as several values, all else as text as long as the longest.
 
@@ -450,7 +450,7 @@ const ELEMENT: &str = "vertices";
 const QUOTED: &[u8] = b"\"vertices\"";
 /// Keys that are no attributes.
 const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, PARTS, ELEMENT];
-/// Bytes of the sample that types are told from.
+/// Bytes of the sample that types are inferred from.
 const SAMPLE: u64 = 8 << 20;
 
 #[cfg(test)]

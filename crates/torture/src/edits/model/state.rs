@@ -41,7 +41,7 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 enum Planned {
     Replace(Box<State>),
-    /// The same; each of these lists becomes an object with a new id, a copy of groups included where told.
+    /// The same; each of these lists becomes an object with a new id, a copy of groups included where asked for.
     WithNew(Box<State>, Vec<Vec<Vertex>>, Option<i64>),
 }
 
