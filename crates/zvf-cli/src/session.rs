@@ -1,7 +1,7 @@
 //! One run of the command: how stores are opened, and what is said on standard error meanwhile.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
