@@ -1,7 +1,5 @@
 //! Scripts on stores of every kind, and what is left of them.
 
-mod levels;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
