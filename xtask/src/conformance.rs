@@ -35,9 +35,6 @@ Prints one line per failure, why anything was skipped, and closes with
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    // Optimised as tests are, and checked as they are.
-    house
-        .cargo(&["run", "--quiet", "--profile", "test", "-p", "conformance", "--"])
-        .forward(args)
-        .run()
+    let programs = house.build_programs()?;
+    house.program(programs.join("conformance")).forward(args).run()
 }

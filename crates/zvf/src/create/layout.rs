@@ -76,7 +76,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// As [`of`](Self::of), when there is no file, and when one of them holds something else.
+    /// As [`scan`](Self::scan), when there is no file, and when one of them holds something else.
     pub fn of_all(
         files: &[PathBuf],
         recipe: &Recipe,
