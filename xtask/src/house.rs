@@ -135,6 +135,15 @@ impl Program {
         }
     }
 
+    /// Runs it to its end, and returns what it prints.
+    pub(crate) fn read(mut self) -> anyhow::Result<String> {
+        self.echo();
+        self.0.stderr(Stdio::inherit());
+        let output = self.0.output().with_context(|| format!("could not start {}", self.name()))?;
+        ensure!(output.status.success(), "{} failed: {}", self.name(), output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// What it prints, or `None` when it cannot be started or fails.
     pub(crate) fn output(mut self) -> Option<String> {
         let output = self.0.stderr(Stdio::null()).output().ok()?;

@@ -65,7 +65,8 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 12] = [
+const BOUNDED: [&[&str]; 13] = [
+    &["race", "--loops", "1"],
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "13", "--then-random", "60"],
     &["cancel", "--every", "5"],
