@@ -30,6 +30,9 @@ pub(crate) struct Memory {
     /// The commands with this in their names; all of them without it.
     #[arg(long)]
     what: Option<String>,
+    /// Every so many of the commands.
+    #[arg(long, default_value_t = 1)]
+    every: usize,
     /// The `zvf` command [default: the one beside this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
@@ -51,7 +54,7 @@ impl Memory {
         let limit = format!("{}MiB", self.limit);
         let mut all = cases(&zvf, scratch.path(), &place, self.size)?;
         all.extend(kinds::cases(&zvf, scratch.path(), &place, self.size)?);
-        for case in all {
+        for case in all.into_iter().step_by(self.every.max(1)) {
             if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
                 continue;
             }
