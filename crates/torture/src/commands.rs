@@ -157,8 +157,7 @@ pub(crate) fn run(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
     child.with_context(|| format!("cannot start {}", zvf.display()))
 }
 
-/// Runs the command, which must succeed.
-pub(crate) fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
+fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
     let ended = Command::new(zvf).args(words).output()?;
     ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(())
