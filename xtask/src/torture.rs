@@ -46,12 +46,9 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 /// What CI runs: a bounded part of each, on programs that were built for the tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     // The command that some of these kill and measure lies beside the program.
-    house
-        .cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"])
-        .run()?;
+    let torture = house.build_programs()?.join("torture");
     for words in BOUNDED {
-        let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
-        house.cargo(&torture).args(words).run()?;
+        house.program(&torture).args(words).run()?;
     }
     let user = std::process::Command::new("id").arg("-u").output()?;
     if user.stdout.trim_ascii() != b"0" {
@@ -59,14 +56,12 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
         return Ok(());
     }
     for words in BOUNDED_AS_ROOT {
-        let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
-        house.cargo(&torture).args(words).run()?;
+        house.program(&torture).args(words).run()?;
     }
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 13] = [
-    &["race", "--loops", "1"],
+const BOUNDED: [&[&str]; 12] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "13", "--then-random", "60"],
     &["cancel", "--every", "5"],
