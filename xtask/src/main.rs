@@ -18,6 +18,7 @@ mod features;
 mod fixtures;
 mod fuzz;
 mod house;
+mod loom;
 mod miri;
 mod mutate;
 mod no_std;
@@ -100,6 +101,7 @@ const COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,
+    &loom::COMMAND,
     &python::COMMAND,
 ];
 

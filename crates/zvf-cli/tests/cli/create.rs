@@ -78,6 +78,9 @@ fn files_that_cannot_be_read() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
     let error = zvf(&["create", &at("none.csv"), &store]).refused(4);
     assert!(error.ends_with("cannot read: No such file or directory (os error 2)"), "{error}");
+    let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
+    let missing = at("sound.csv");
+    assert!(error.contains(&format!(": {missing}: NotFound, cannot read")), "{error}");
     let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
     assert!(error.contains("LAS"), "{error}");
     let other = at("notes.txt");

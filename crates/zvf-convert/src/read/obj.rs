@@ -140,7 +140,13 @@ impl Seen {
                 all.push((count, what));
             }
         }
-        all.into_iter().map(|(count, what)| format!("{count} {what}")).collect()
+        let told = |(count, what): (u64, &str)| match KEPT_BY_OTHERS.contains(&what) {
+            true => format!(
+                "{count} {what}; to keep them, give each vertex its own in a PLY or glTF file"
+            ),
+            false => format!("{count} {what}"),
+        };
+        all.into_iter().map(told).collect()
     }
 }
 
@@ -300,6 +306,8 @@ const OTHERS: [(&str, &str); 13] = [
     ("surf", "surfaces"),
     ("cstype", "curves"),
 ];
+/// What is an attribute of vertices where the format has one for each vertex; here each corner of a face names it.
+const KEPT_BY_OTHERS: [&str; 2] = ["texture coordinates", "normals"];
 /// Values of a vertex that are looked at.
 const MAX_WORDS: usize = 8;
 /// Characters of a wrong value that a message shows.

@@ -7,13 +7,14 @@
 //! Where the only thread of a runtime may be the one that wants room, no thread waits, and what is on its
 //! way is not bounded; tasks wait there too.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use zvf_format::num::to_u64;
 
 use crate::error::{Op, StoreError};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The room of one build; cheap to clone.
 #[derive(Clone, Debug)]
