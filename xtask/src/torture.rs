@@ -26,7 +26,8 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture disk-cancel [--every N] [--what WRITER]
        cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
        cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--verbose]
+       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--every N]
+                                  [--verbose]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
@@ -73,7 +74,7 @@ const BOUNDED: [&[&str]; 12] = [
     &["kill9", "--what", "gc", "--loops", "10"],
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
-    &["memory", "--size", "300000"],
+    &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
 ];
 /// What takes the rights of the system's owner.
 const BOUNDED_AS_ROOT: [&[&str]; 1] =

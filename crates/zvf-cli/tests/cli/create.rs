@@ -39,6 +39,22 @@ fn a_table_becomes_a_store() {
         (&3.into(), &10.0.into())
     );
 
+    // One number is for all axes.
+    let one =
+        ["create", "--json", &file, &store, "--overwrite", "--chunk", "10", "--bin-shape", "5"];
+    let made = zvf(&one).json();
+    assert_eq!(made["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
+    for option in ["--chunk", "--bin-shape"] {
+        let error =
+            zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
+        assert!(
+            error.contains(
+                "expected one length, or one for each axis, found \"3 numbers for 2 axes"
+            ),
+            "{error}"
+        );
+    }
+
     let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
     let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
     zvf(&args).clean();

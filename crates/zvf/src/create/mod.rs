@@ -39,6 +39,7 @@ use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writ
 use beside::Beside;
 pub(crate) use ids::Shift;
 pub use layout::Layout;
+use layout::of_each_axis;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
 
@@ -398,7 +399,7 @@ pub(crate) fn schema(
         schema = schema.with_crs(crs.clone());
     }
     if let Some(bins) = bins {
-        schema = schema.with_bins(bins)?;
+        schema = schema.with_bins(&of_each_axis(bins, shape.axes.len()))?;
     }
     if let Some(shard) = &shape.shard {
         schema = schema.sharded(shard)?;
