@@ -115,8 +115,12 @@ pub fn open(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let mut bytes = input.begin()?;
-    let known = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
+    let known = match Format::detect(&bytes.start()?) {
+        // A name that promises an octree is held to it: its reader says what is missing.
+        Some(Format::Laz) if by_name() == Some(Format::Copc) => Some(Format::Copc),
+        known => known,
+    };
     let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };

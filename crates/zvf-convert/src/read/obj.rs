@@ -4,6 +4,7 @@
 //! v x y z [w | r g b]   a vertex, counted from 1; with a colour where the first one has one
 //! f 1/2/3 -1//4 …       a face: vertices, each with texture and normal; negative from the last one back
 //! l 1 2 3               a line through vertices
+//! f 1 2 \               a line that ends so goes on in the next one
 //! ```
 //!
 //! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An
@@ -109,7 +110,7 @@ struct Seen {
 impl Seen {
     fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
         let mut seen = Self::default();
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.next_continued()? {
             let mut words = line.split_ascii_whitespace();
             let Some(word) = words.next() else { continue };
             let count = match word {
@@ -173,7 +174,7 @@ impl Pieces {
             && self.vertices.rows() < self.batch_rows
             && self.corners.rows() < self.batch_rows
         {
-            let Some(line) = self.lines.next()? else {
+            let Some(line) = self.lines.next_continued()? else {
                 self.ended = true;
                 break;
             };
