@@ -104,7 +104,8 @@ impl Facts {
         for (row, object) in self.objects.iter().enumerate() {
             let text = all.entry(*object).or_default();
             for field in self.object_fields.iter().filter(|field| *field.name != *"object") {
-                let value = field.value(row, 0).map_or_else(|_| String::new(), |value| word(&value));
+                let value =
+                    field.value(row, 0).map_or_else(|_| String::new(), |value| word(&value));
                 text.push_str(&format!(" {}={value}", field.name));
             }
         }
@@ -184,10 +185,15 @@ pub(crate) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
 /// The hash of a column of numbers, each multiplied by `factor` in float64 before it gets the type of the column.
 pub(crate) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     let column = &field.column;
-    let rows = (0..column.len()).flat_map(|row| (0..column.width() as usize).map(move |at| (row, at)));
+    let rows =
+        (0..column.len()).flat_map(|row| (0..column.width() as usize).map(move |at| (row, at)));
     let mut bytes = Vec::new();
     for (row, at) in rows {
-        push(&Value::Float(column.float(row, at)? * factor), &column.dtype().to_string(), &mut bytes)?;
+        push(
+            &Value::Float(column.float(row, at)? * factor),
+            &column.dtype().to_string(),
+            &mut bytes,
+        )?;
     }
     Some(hash(bytes))
 }

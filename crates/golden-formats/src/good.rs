@@ -10,8 +10,8 @@ use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_model::{Field, Kind};
 
 use crate::facts::{
-    Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled, options,
-    word,
+    Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled,
+    options, word,
 };
 use crate::{Outcome, read_format};
 
@@ -21,9 +21,9 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     // Faces of several lengths are described as they are, and read as triangles.
     let is_mixed =
         entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
-    let has_rings = entry["features"]["types"].as_object().is_some_and(|types| {
-        types.keys().any(|name| name.ends_with("Polygon"))
-    });
+    let has_rings = entry["features"]["types"]
+        .as_object()
+        .is_some_and(|types| types.keys().any(|name| name.ends_with("Polygon")));
     let polygons = match (is_mixed, has_rings) {
         (true, _) => Polygons::Triangles,
         (_, true) => Polygons::Rings,
@@ -77,7 +77,9 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
         }
     }
     let parts = entry.get("features").and_then(|_| entry["parts"]["lengths_sha256"].as_str());
-    if let Some(wanted) = parts.filter(|_| facts.header.kind.is_chain() && facts.header.other_kinds.is_empty()) {
+    if let Some(wanted) =
+        parts.filter(|_| facts.header.kind.is_chain() && facts.header.other_kinds.is_empty())
+    {
         let lengths = facts.part_lengths();
         outcome.check(hash_numbers(&lengths) == wanted, || format!("{name}: parts of {lengths:?}"));
     }
@@ -194,7 +196,8 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
 /// How many points of a file are in none of its cells, and left out with a note.
 fn unused_points(facts: &Facts) -> u64 {
     let notes = facts.header.left_out.iter();
-    let counts = notes.filter_map(|note| note.strip_suffix(" points that no cell names")?.parse().ok());
+    let counts = notes
+        .filter_map(|note| note.strip_suffix(" points that no cell names")?.parse::<u64>().ok());
     counts.sum()
 }
 
@@ -319,9 +322,8 @@ fn check_column(
 fn scale(entry: &Json) -> f64 {
     let at = |row: usize, axis: usize| entry["affine"][row][axis].as_f64();
     let minor = |a: usize, b: usize| Some(at(1, a)? * at(2, b)? - at(1, b)? * at(2, a)?);
-    let determinant = || {
-        Some(at(0, 0)? * minor(1, 2)? - at(0, 1)? * minor(0, 2)? + at(0, 2)? * minor(0, 1)?)
-    };
+    let determinant =
+        || Some(at(0, 0)? * minor(1, 2)? - at(0, 1)? * minor(0, 2)? + at(0, 2)? * minor(0, 1)?);
     determinant().map_or(1.0, |determinant| determinant.abs().cbrt())
 }
 
@@ -437,7 +439,8 @@ fn check_again(
         // The index orders features; they are the same ones.
         let (before, after) = (facts.sorted_objects(), again.sorted_objects());
         let other = before.iter().zip(&after).find(|(a, b)| a != b);
-        outcome.check(before == after, || format!("{name}: features differ after writing: {other:?}"));
+        outcome
+            .check(before == after, || format!("{name}: features differ after writing: {other:?}"));
         return;
     }
     outcome.check(close, || format!("{name}: positions differ after writing{lost}"));
@@ -458,9 +461,11 @@ fn check_again(
         ] {
             let lost = before.iter().find(|field| !after.iter().any(|other| is_same(field, other)));
             outcome.check(lost.is_none(), || {
-                let named = after.iter().find(|other| lost.is_some_and(|field| field.name == other.name));
-                let words = |field: Option<&Field>| field.map(|field| (&*field.name, shown(field)));
-                format!("{name}: an attribute differs after writing: {:?}, {:?}", words(lost), words(named))
+                let named =
+                    after.iter().find(|other| lost.is_some_and(|field| field.name == other.name));
+                let words = |field: &Field| format!("{} {:?}", field.name, shown(field));
+                let (lost, named) = (lost.map(words), named.map(words));
+                format!("{name}: an attribute differs after writing: {lost:?}, {named:?}")
             });
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) overwrite: bool,
     /// Where what does not fit in memory goes.
     pub(crate) scratch: Option<PathBuf>,
+    /// Options that only one format understands.
+    pub(crate) extra: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Job {
@@ -58,7 +60,7 @@ impl Job {
             return print_losses(session, format, &lost, out);
         }
         session.print_notices(&mut *out, losses.iter().map(ToString::to_string))?;
-        let extra = serde_json::Map::new();
+        let extra = self.extra.clone();
         let usual = WriteOptions::default();
         let options = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),

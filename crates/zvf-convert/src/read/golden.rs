@@ -169,14 +169,15 @@ impl Gathered {
         let numbers = self.bytes.as_chunks::<8>().0;
         assert_eq!(facts["shape"][0], numbers.len(), "{place}");
         for (key, number) in [("first", numbers.first()), ("last", numbers.last())] {
-            let (found, wanted) = (f64::from_le_bytes(*number.unwrap()), facts[key].as_f64().unwrap());
+            let found = f64::from_le_bytes(*number.unwrap());
+            let wanted = facts[key].as_f64().unwrap();
             assert!(is_near(found, wanted), "{place}: {key} is {found}, not {wanted}");
         }
     }
 }
 
-/// Whether what read a file were pandas, which is by default up to some units in the last place beside the number that is
-/// written: hashes of its numbers of text cannot be met.
+/// Whether what read a file was pandas, which is by default up to some units in the last place beside the number that
+/// is written: hashes of its numbers of text cannot be met.
 pub(crate) fn is_rounded(facts: &Json) -> bool {
     let readers = facts["read_by"].as_array().into_iter().flatten().filter_map(Json::as_str);
     readers.into_iter().all(|reader| reader.starts_with("pandas"))
@@ -185,132 +186,6 @@ pub(crate) fn is_rounded(facts: &Json) -> bool {
 /// Whether two numbers are the same but for such rounding.
 pub(crate) fn is_near(found: f64, wanted: f64) -> bool {
     (found - wanted).abs() <= 4.0 * f64::EPSILON * wanted.abs()
-}
-
-/// All that a file holds.
-#[derive(Debug)]
-pub(crate) struct Collected {
-    pub(crate) axes: usize,
-    pub(crate) unit: Option<String>,
-    pub(crate) positions: Vec<f64>, // row by row
-    pub(crate) fields: Vec<Gathered>,
-    pub(crate) owners: Vec<Option<ObjectId>>,
-    pub(crate) lengths: Vec<i64>, // of the parts of chains; a part that goes on is one
-    pub(crate) elements: Vec<i64>,
-    pub(crate) width: usize,
-    pub(crate) element_fields: Vec<Gathered>,
-    pub(crate) objects: Vec<ObjectId>,
-    pub(crate) object_fields: Vec<Gathered>,
-    pub(crate) left_out: Vec<String>,
-}
-
-/// A column put together.
-#[derive(Clone, Debug)]
-pub(crate) struct Gathered {
-    pub(crate) name: String,
-    pub(crate) dtype: String,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) text: Vec<Value>, // of text and categories
-}
-
-impl Gathered {
-    pub(crate) fn from_field(field: &Field) -> Self {
-        let mut all = Vec::new();
-        Self::push_all(&mut all, std::slice::from_ref(field));
-        all.remove(0)
-    }
-
-    fn push_all(all: &mut Vec<Self>, fields: &[Field]) {
-        for field in fields {
-            let name = field.name.to_string();
-            let at = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
-                let dtype = field.column.dtype().to_string();
-                all.push(Self { name, dtype, bytes: Vec::new(), text: Vec::new() });
-                all.len() - 1
-            });
-            all[at].bytes.extend_from_slice(field.column.bytes());
-            if field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text {
-                let rows = 0..field.column.len();
-                all[at].text.extend(rows.map(|row| field.value(row, 0).unwrap()));
-            }
-        }
-    }
-
-    /// The digest of its values in the form of `expected.json`.
-    fn digest(&self) -> String {
-        if !self.text.is_empty() {
-            let mut all = Vec::new();
-            for value in &self.text {
-                let Value::Text(text) = value else {
-                    all.extend_from_slice(&[0xff; 4]);
-                    continue;
-                };
-                all.extend_from_slice(&u32::try_from(text.len()).unwrap().to_le_bytes());
-                all.extend_from_slice(text.as_bytes());
-            }
-            return sha256(&all);
-        }
-        let mut bytes = self.bytes.clone();
-        match &*self.dtype {
-            "float32" => {
-                for one in bytes.as_chunks_mut::<4>().0 {
-                    if f32::from_le_bytes(*one).is_nan() {
-                        *one = 0x7fc0_0000_u32.to_le_bytes();
-                    }
-                }
-            }
-            "float64" => {
-                for one in bytes.as_chunks_mut::<8>().0 {
-                    if f64::from_le_bytes(*one).is_nan() {
-                        *one = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
-                    }
-                }
-            }
-            _ => {}
-        }
-        sha256(&bytes)
-    }
-
-    /// Compares it with what is expected of a column.
-    pub(crate) fn compare(&self, place: &str, facts: &Json) {
-        let text = !self.text.is_empty() || self.dtype.starts_with("<U");
-        if !text {
-            assert_eq!(facts["dtype"], *self.dtype, "{place}");
-        }
-        let digest = self.digest();
-        let is_same = facts["sha256"] == *digest
-            || self.dtype == "float64" && facts["sha256"] == *sha256(&as_pandas(&self.bytes));
-        assert!(is_same, "{place}: {digest}, expected {}", facts["sha256"]);
-    }
-}
-
-/// Numbers as pandas reads their text by default: digit by digit and a product of powers of ten, which is up to a unit
-/// in the last place beside the number that is written.
-fn as_pandas(bytes: &[u8]) -> Vec<u8> {
-    let numbers = bytes.as_chunks::<8>().0.iter().map(|one| f64::from_le_bytes(*one));
-    numbers.flat_map(|x| pandas_number(&x.to_string()).unwrap_or(x).to_le_bytes()).collect()
-}
-
-fn pandas_number(text: &str) -> Option<f64> {
-    let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |rest| (-1.0, rest));
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let (mut number, mut places) = (0.0, 0_u32);
-    for digit in whole.chars() {
-        number = number * 10.0 + f64::from(digit.to_digit(10)?);
-    }
-    for digit in fraction.chars().take(17 - whole.len().min(17)) {
-        number = number * 10.0 + f64::from(digit.to_digit(10)?);
-        places += 1;
-    }
-    let mut power = 10.0;
-    while places > 0 {
-        if places % 2 == 1 {
-            number /= power;
-        }
-        places /= 2;
-        power *= power;
-    }
-    Some(sign * number)
 }
 
 impl Collected {

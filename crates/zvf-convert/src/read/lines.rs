@@ -112,7 +112,8 @@ impl Lines {
             whole.push_str(line.trim_end_matches('\\'));
             let ends = !line.ends_with('\\');
             if whole.len() > LONGEST {
-                let expected = format!("a line of at most {LONGEST} bytes with those it goes on in");
+                let expected =
+                    format!("a line of at most {LONGEST} bytes with those it goes on in");
                 return Err(self.bad(Class::LimitExceeded, expected, "a longer one").into());
             }
             if ends {

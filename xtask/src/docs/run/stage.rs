@@ -88,6 +88,9 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     }
     fs::write(stage.join("survey.csv"), survey)?;
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    fs::write(stage.join("recipe.yaml"), RECIPE)?;
+    fs::write(stage.join("recipe.toml"), "[[steps]]\nvalidate = \"points.zarrvectors\"\n")?;
+    fs::write(stage.join("wrong.yaml"), "steps:\n  - vaildate: points.zarrvectors\n")?;
     precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
@@ -239,3 +242,22 @@ const COMMANDS: [&str; 8] = [
 
 /// What is not needed afterwards.
 const SCRATCH: [&str; 2] = ["grid.zarr", "square.zarr"];
+
+/// The recipe of the page of `zvf run`.
+const RECIPE: &str = "vars:
+  made: made-by-recipe
+steps:
+  - create: fibers.tck
+    to: ${made}/fibers.zarrvectors
+    options: {chunk-shape: [50, 50, 50]}
+  - pyramid: ${made}/fibers.zarrvectors
+    options: {levels: 1}
+  - validate: ${made}/fibers.zarrvectors
+  - name: the first five
+    export: ${made}/fibers.zarrvectors
+    to: ${made}/five.trx
+    options: {objects: 0..5}
+  - each: neurons/*.swc
+    convert: ${item}
+    to: ${made}/${stem}.ply
+";

@@ -17,7 +17,7 @@ mod folder;
 mod legacy;
 mod multilod;
 mod properties;
-mod shards;
+pub(crate) mod shards;
 mod skeletons;
 
 use serde_json::{Map, Value as Json, json};

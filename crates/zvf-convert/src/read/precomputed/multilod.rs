@@ -47,11 +47,14 @@ pub(super) fn open(
         }
     };
     let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
-    header = header.with_unit("nanometer");
+    if options.apply_space || transform == skeletons::IDENTITY {
+        header = header.with_unit("nanometer");
+    }
     header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
     let [a, b, c] = transform;
     let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
-    header.space = Some(Space { name: None, affine, is_applied: true });
+    header.space = Some(Space { name: None, affine, is_applied: options.apply_space });
+    let transform = if options.apply_space { transform } else { skeletons::IDENTITY };
     header.left_out.push("levels of detail but the finest".to_owned());
     record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
@@ -73,7 +76,7 @@ pub(super) fn open(
 /// What a manifest says of level 0.
 struct Manifest {
     chunk_shape: [f64; 3],
-    origin: [f64; 3], // with the offset of the level
+    origin: [f64; 3],                // with the offset of the level
     fragments: Vec<([u32; 3], u64)>, // place in the grid, bytes
     data_size: u64,                  // of all levels
 }
@@ -234,13 +237,16 @@ impl Pieces {
                 if corner as usize >= values.len() {
                     let place = format!("{place}, face {at}");
                     let expected = format!("a vertex below {}", values.len());
-                    return Err(bad(Class::OutOfBounds, &place, expected, corner.to_string()).into());
+                    return Err(
+                        bad(Class::OutOfBounds, &place, expected, corner.to_string()).into()
+                    );
                 }
                 rows.extend_from_slice(&(u64::from(corner) + self.vertices).to_le_bytes());
             }
         }
         self.vertices += values.len() as u64;
-        self.faces = Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
+        self.faces =
+            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
         let owner = ObjectId(i64::try_from(*object).unwrap_or(i64::MAX));
         let batch = Batch::new(Kind::Mesh, column(Dtype::FLOAT32, 3, places)?);
         let owners = vec![Some(owner); values.len()];

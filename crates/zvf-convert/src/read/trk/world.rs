@@ -41,6 +41,18 @@ impl World {
         Some(Self(map))
     }
 
+    /// The map that changes nothing.
+    pub(crate) const fn identity() -> Self {
+        let [x, y, z, _] = IDENTITY;
+        Self([x, y, z])
+    }
+
+    /// As a matrix of four rows.
+    pub(crate) const fn to_matrix(self) -> [[f64; 4]; 4] {
+        let [x, y, z] = self.0;
+        [x, y, z, [0.0, 0.0, 0.0, 1.0]]
+    }
+
     /// Where a point is in the world.
     pub(crate) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
