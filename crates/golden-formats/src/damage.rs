@@ -23,7 +23,8 @@ pub fn check_damaged(dir: &Path, rounds: u32, seed: u64) -> anyhow::Result<Outco
         paths.push(entry.with_context(place)?.path());
     }
     paths.sort();
-    let folder = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder =
+        dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let scratch = tempfile::tempdir()?;
     for path in paths {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -35,17 +36,23 @@ pub fn check_damaged(dir: &Path, rounds: u32, seed: u64) -> anyhow::Result<Outco
             continue;
         }
         let bytes = std::fs::read(&path).with_context(place)?;
-        if name.ends_with(".json") || name.ends_with(".md") || name.contains(".tar.") || bytes.is_empty() {
+        if name.ends_with(".json")
+            || name.ends_with(".md")
+            || name.contains(".tar.")
+            || bytes.is_empty()
+        {
             continue;
         }
         let copy = scratch.path().join(&name);
         let mut random = Random(seed ^ bytes.len() as u64);
         for round in 0..rounds {
             std::fs::write(&copy, damage(&bytes, &mut random))?;
-            let format = read_format(&path, &folder).or_else(|| zvf_convert::Format::from_path(&path));
+            let format =
+                read_format(&path, &folder).or_else(|| zvf_convert::Format::from_path(&path));
             let begun = Instant::now();
             let read = catch_unwind(AssertUnwindSafe(|| {
-                Facts::read(&copy, format, (None, Polygons::Triangles)).map(|facts| facts.batch.len())
+                Facts::read(&copy, format, (None, Polygons::Triangles))
+                    .map(|facts| facts.batch.len())
             }));
             let words = || format!("{folder}/{name}, round {round} of seed {seed}");
             outcome.check(read.is_ok(), || format!("{}: panics", words()));
@@ -89,7 +96,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % end.max(1)
     }
 }

@@ -90,7 +90,8 @@ pub(crate) struct Common {
 impl Common {
     /// The options that a command line gets which runs beside `jobs - 1` others on behalf of this one.
     pub(crate) fn words(&self, jobs: u64) -> Vec<String> {
-        let storage = self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
+        let storage =
+            self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
         let share = |limit: u64| format!("--memory-limit={}", (limit / jobs.max(1)).max(1));
         storage.chain(self.memory_limit.map(share)).chain(["--quiet".to_owned()]).collect()
     }

@@ -259,7 +259,9 @@ impl Walk<'_> {
         for corner in [next(start), previous(start), start] {
             self.visit(corner)?;
         }
-        while let Some(at) = (best..open.len()).find(|at| open.get(*at).is_some_and(|list| !list.is_empty())) {
+        while let Some(at) =
+            (best..open.len()).find(|at| open.get(*at).is_some_and(|list| !list.is_empty()))
+        {
             best = at;
             let mut corner = open.get_mut(at)?.pop()?;
             if self.is_seen(corner) {

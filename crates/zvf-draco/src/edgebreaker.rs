@@ -300,7 +300,8 @@ impl Mesh {
                 return Err(self.bad("a walk without an active face"));
             };
             if let Symbols::Valence(valence) = &mut walk.symbols {
-                let around = [top, next(top), previous(top)].map(|corner| self.corners.vertex(corner));
+                let around =
+                    [top, next(top), previous(top)].map(|corner| self.corners.vertex(corner));
                 if valence.count(around).is_none() {
                     return Err(self.bad("a face without vertices"));
                 }

@@ -43,7 +43,9 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
         all.push(Stored { attribute, coding, integers: Vec::new() });
     }
     let axes: usize = all.iter().map(Stored::width).sum();
-    if axes == 0 || axes > MAX_AXES || points.saturating_mul(axes) > limits.max_points.saturating_mul(8)
+    if axes == 0
+        || axes > MAX_AXES
+        || points.saturating_mul(axes) > limits.max_points.saturating_mul(8)
     {
         let expected = format!("1 to {MAX_AXES} values of a point, within the limits");
         return Err(cursor.bad(Class::LimitExceeded, expected, format!("{points} of {axes}")));
@@ -196,11 +198,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn read(
-        cursor: &mut Cursor<'a>,
-        points: usize,
-        axes: usize,
-    ) -> Result<Vec<u32>, DracoError> {
+    fn read(cursor: &mut Cursor<'a>, points: usize, axes: usize) -> Result<Vec<u32>, DracoError> {
         let level = cursor.byte("the level")?;
         let bits = cursor.word("the bits of values")?;
         if bits > 32 {

@@ -14,7 +14,10 @@
 //! Not here: files and stores; what the attributes mean.
 
 mod bytes;
-#[cfg_attr(not(feature = "edgebreaker"), expect(dead_code, reason = "walks are of the edgebreaker"))]
+#[cfg_attr(
+    not(feature = "edgebreaker"),
+    expect(dead_code, reason = "walks are of the edgebreaker")
+)]
 mod corners;
 #[cfg(feature = "edgebreaker")]
 mod edgebreaker;
@@ -344,9 +347,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats/draco");
         let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let names = names.filter(|path| path.extension().is_some_and(|end| end == "drc"));
-        names
-            .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
-            .collect()
+        names.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
     }
 
     #[test]
@@ -363,7 +364,9 @@ mod tests {
     fn damaged_streams_never_panic() {
         let mut state = 1_u64;
         let mut random = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             usize::try_from(state >> 33).unwrap() % below
         };
         let mut refused = 0;
@@ -382,7 +385,9 @@ mod tests {
 
     #[test]
     fn counts_are_compared_with_limits_and_with_the_bytes() {
-        let stream = |faces: &[u8]| [&b"DRACO\x02\x02\x01\x01\0\0\0"[..], &[3], faces, &[0, 1, 0, 0]].concat();
+        let stream = |faces: &[u8]| {
+            [&b"DRACO\x02\x02\x01\x01\0\0\0"[..], &[3], faces, &[0, 1, 0, 0]].concat()
+        };
         let error = decode(&stream(&[0xff, 0xff, 0xff, 0x7f]), &Limits::default()).unwrap_err();
         assert!(error.to_string().contains("as many faces as the bytes can mean"), "{error}");
         let limits = Limits { max_faces: 5, ..Limits::default() };

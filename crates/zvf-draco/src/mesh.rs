@@ -64,8 +64,8 @@ fn number_points(
         };
         let (mut before, mut corner) = (NONE, first);
         while corner != NONE {
-            let is_new = before == NONE
-                || cut.iter().any(|cut| cut.vertex(corner) != cut.vertex(before));
+            let is_new =
+                before == NONE || cut.iter().any(|cut| cut.vertex(corner) != cut.vertex(before));
             if is_new {
                 count = count.checked_add(1)?;
             }
@@ -143,7 +143,9 @@ impl Numbered {
         let on_corners = match cursor.byte("what has the attribute")? {
             0 => false,
             1 => true,
-            other => return Err(cursor.bad(Class::BadTag, "vertices or corners", other.to_string())),
+            other => {
+                return Err(cursor.bad(Class::BadTag, "vertices or corners", other.to_string()));
+            }
         };
         let visit = match cursor.byte("the order of the walk")? {
             0 => Visit::DepthFirst,

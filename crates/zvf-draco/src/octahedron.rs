@@ -120,11 +120,8 @@ impl Square {
         let (corner_s, corner_t) = (sign_s * self.center, sign_t * self.center);
         let s = s.wrapping_mul(2).wrapping_sub(corner_s);
         let t = t.wrapping_mul(2).wrapping_sub(corner_t);
-        let (s, t) = if sign_s * sign_t >= 0 {
-            (t.wrapping_neg(), s.wrapping_neg())
-        } else {
-            (t, s)
-        };
+        let (s, t) =
+            if sign_s * sign_t >= 0 { (t.wrapping_neg(), s.wrapping_neg()) } else { (t, s) };
         [s.wrapping_add(corner_s) / 2, t.wrapping_add(corner_t) / 2]
     }
 }

@@ -81,9 +81,8 @@ pub(crate) fn read(
     {
         return Err(cursor.bad(Class::BadShape, "two integers of a direction", width.to_string()));
     }
-    undo(&mut prediction, transform, differences, width, mesh).ok_or_else(|| {
-        cursor.bad(Class::Codec, "values that can be predicted", "others")
-    })
+    undo(&mut prediction, transform, differences, width, mesh)
+        .ok_or_else(|| cursor.bad(Class::Codec, "values that can be predicted", "others"))
 }
 
 const fn zigzag(symbol: u32) -> i32 {
@@ -219,7 +218,8 @@ fn undo(
             }
             (Prediction::Several { creases, used }, Some(mesh)) => {
                 let corner = *mesh.sequence.corners.get(row)?;
-                if row == 0 || !several(mesh, corner, row, done, (&*creases, used), &mut predicted)? {
+                if row == 0 || !several(mesh, corner, row, done, (&*creases, used), &mut predicted)?
+                {
                     copy(before, &mut predicted);
                 }
             }
@@ -302,13 +302,7 @@ fn opposite_values<'v>(
 }
 
 /// Completes the parallelogram over the edge opposite of `corner`, where its values are known.
-fn parallelogram(
-    mesh: &Mesh<'_>,
-    corner: u32,
-    row: usize,
-    done: &[i32],
-    to: &mut [i64],
-) -> bool {
+fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mut [i64]) -> bool {
     let Some([opposite, after, before]) = opposite_values(mesh, corner, row, done) else {
         return false;
     };

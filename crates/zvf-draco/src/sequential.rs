@@ -11,7 +11,8 @@ use zvf_format::Class;
 
 use crate::bytes::Cursor;
 use crate::{
-    Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, octahedron, predict, symbols,
+    Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, octahedron, predict,
+    symbols,
 };
 
 pub(crate) fn decode(
@@ -201,10 +202,8 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
             }
             let square = octahedron::Square::new(u32::from(bits));
             let pairs = integers.as_chunks::<2>().0.iter();
-            attribute.values = pairs
-                .flat_map(|pair| square.direction(*pair))
-                .flat_map(f32::to_le_bytes)
-                .collect();
+            attribute.values =
+                pairs.flat_map(|pair| square.direction(*pair)).flat_map(f32::to_le_bytes).collect();
         }
         _ => {
             let width = usize::try_from(attribute.width).unwrap_or(1);

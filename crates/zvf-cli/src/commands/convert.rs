@@ -2,6 +2,8 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -196,11 +198,19 @@ impl Convert {
             true => None,
             false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
         };
-        let open = |kind: Option<Kind>| -> anyhow::Result<Reader> {
+        let sizes = held.iter().flat_map(|held| held.files()).map(|file| {
+            let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
+            about.map(|about| about.len())
+        });
+        let size: Option<u64> = sizes.sum::<Option<u64>>().filter(|size| *size > 0);
+        let counter = Arc::new(AtomicU64::new(0));
+        let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<Reader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files().iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],
             };
+            let inputs = inputs.into_iter().map(|input| input.counting(Arc::clone(counter)));
+            let inputs = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
@@ -208,14 +218,14 @@ impl Convert {
             reader
                 .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
         };
-        let first = open(None)?;
+        let first = open(None, &counter)?;
         let mut notes: Vec<String> =
             first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
         let others = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
             for kind in others {
-                readers.push(open(Some(kind))?);
+                readers.push(open(Some(kind), &Arc::default())?);
             }
         } else if !others.is_empty() {
             let others: Vec<&str> = others.into_iter().map(Kind::token).collect();
@@ -224,8 +234,10 @@ impl Convert {
                 "{others} of the input are left out: {format} holds one kind; ask with --kind"
             ));
         }
-        let sources = readers.into_iter().map(Source::from).collect();
-        self.job().write(session, format, sources, notes, out)
+        let bytes = size.map(|size| (counter, size));
+        let sources =
+            readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
+        self.job().write(session, format, sources.collect(), notes, out)
     }
 }
 

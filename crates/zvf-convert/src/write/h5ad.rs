@@ -122,7 +122,9 @@ fn frame(
     texts(group, "_index", names);
     for field in columns {
         match &field.categories {
-            Some(categories) if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) => {
+            Some(categories)
+                if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) =>
+            {
                 let inner = nullable_truths(group.create_group(&field.name), field)?;
                 group.add_group(inner.finish());
             }

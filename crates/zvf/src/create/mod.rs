@@ -230,9 +230,8 @@ pub async fn create_all(
         _ => false,
     };
     // Groups and records of formats are of the whole store: one process writes it.
-    let is_planned = layout.slices.len() > 1
-        && !Beside::is_in(&layout.header)
-        && recipe.sources.is_empty();
+    let is_planned =
+        layout.slices.len() > 1 && !Beside::is_in(&layout.header) && recipe.sources.is_empty();
     let (Some(folder), true) = (&folder, is_planned) else {
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;

@@ -289,7 +289,8 @@ mod tests {
             write(node, &mut text);
             text
         };
-        let yaml = "steps:\n  - convert: a.trk\n    to: b.tck\n    options: {strict: true, limit: 5}\n";
+        let yaml =
+            "steps:\n  - convert: a.trk\n    to: b.tck\n    options: {strict: true, limit: 5}\n";
         let json = "{\"steps\": [\n\t{\"convert\": \"a.trk\", \"to\": \"b.tck\",\n \"options\": {\"strict\": true, \"limit\": 5}}]}";
         let toml = "[[steps]]\nconvert = \"a.trk\"\nto = \"b.tck\"\noptions = {strict = true, limit = 5}\n";
         let wanted = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;;";

@@ -124,9 +124,11 @@ fn key_of(
     }
     for (number, input) in step.inputs.iter().enumerate() {
         let is_first = !origin.contains_key(input) && step.outputs.contains(input);
-        let is_made = steps.get(..at).unwrap_or_default().iter().any(|earlier| {
-            earlier.outputs.iter().any(|output| overlaps(output, input))
-        });
+        let is_made = steps
+            .get(..at)
+            .unwrap_or_default()
+            .iter()
+            .any(|earlier| earlier.outputs.iter().any(|output| overlaps(output, input)));
         if !is_first || is_made {
             continue;
         }
@@ -172,13 +174,18 @@ fn check_outputs(
         let last = done.checked_sub(1).and_then(|last| journal.find(&all[writers[last]].key));
         let left = last.and_then(|entry| entry.outputs.get(output));
         let is_kept = last.is_none() || left == found.as_ref();
-        let is_own = found.as_ref().is_some_and(|found| journal.find_output(output, found).is_some());
+        let is_own =
+            found.as_ref().is_some_and(|found| journal.find_output(output, found).is_some());
         for (rank, at) in writers.into_iter().enumerate() {
             let status = &mut all[at];
             status.replaces_own |= is_own;
             if !is_kept || rank >= done {
                 if status.is_done {
-                    status.why = if found.is_none() { "its output is gone" } else { "its output was changed" };
+                    status.why = if found.is_none() {
+                        "its output is gone"
+                    } else {
+                        "its output was changed"
+                    };
                 }
                 status.is_done = false;
             }
@@ -292,7 +299,10 @@ fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Resul
 fn found_problems(reply: &Reply) -> Failure {
     let text = String::from_utf8_lossy(&reply.output);
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("problems").to_owned();
-    Failure { class: zvf::format::Class::InvalidArgument, message: format!("problems found: {first}") }
+    Failure {
+        class: zvf::format::Class::InvalidArgument,
+        message: format!("problems found: {first}"),
+    }
 }
 
 /// A step with what became of it.
@@ -310,7 +320,8 @@ pub(super) fn to_json(step: &Planned, status: &Status, ending: Option<&Ending>) 
         Some(Ending::NotRun) => json!({"state": "not run"}),
         Some(Ending::Ran { seconds, reply }) => {
             let text = String::from_utf8_lossy(&reply.output);
-            let result = serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.trim_end()));
+            let result =
+                serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.trim_end()));
             json!({"state": "ran", "why": status.why, "seconds": seconds, "result": result})
         }
         Some(Ending::Failed { seconds, failure }) => json!({

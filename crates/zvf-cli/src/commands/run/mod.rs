@@ -77,7 +77,8 @@ impl Run {
         };
         let mut recipe = read(&path)?.map_err(place)?;
         for setting in &self.vars {
-            let Some((name, value)) = setting.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            let Some((name, value)) = setting.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
                 return Err(Usage::new(format!("--set {setting}: expected NAME=VALUE")).into());
             };
             recipe.vars.set(name, &value.replace('$', "$$"), Mark { line: 1, column: 1 });
@@ -188,7 +189,8 @@ fn read(path: &Path) -> anyhow::Result<Result<Recipe, Fault>> {
     let place = || format!("cannot read {}", path.display());
     let size = std::fs::metadata(path).with_context(place)?.len();
     if size > MAX_RECIPE_BYTES {
-        let usage = Usage::new(format!("{} has {size} bytes; a recipe has at most 1 MiB", path.display()));
+        let usage =
+            Usage::new(format!("{} has {size} bytes; a recipe has at most 1 MiB", path.display()));
         return Err(usage.into());
     }
     let text = std::fs::read_to_string(path).with_context(place)?;

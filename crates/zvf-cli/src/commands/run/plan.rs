@@ -79,9 +79,10 @@ fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Fault> {
         return Err(Fault::new(planned.mark, format!("more than {MAX_STEPS} steps")));
     }
     let is_in_place = planned.outputs.iter().all(|output| planned.inputs.contains(output));
-    let twice = planned.outputs.iter().find(|output| {
-        !is_in_place && all.iter().any(|earlier| earlier.outputs.contains(output))
-    });
+    let twice = planned
+        .outputs
+        .iter()
+        .find(|output| !is_in_place && all.iter().any(|earlier| earlier.outputs.contains(output)));
     if let Some(output) = twice {
         let text = format!("{output} is the output of an earlier step too");
         return Err(Fault::new(planned.mark, text));
@@ -208,7 +209,8 @@ fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fa
     if !is_pattern || text.contains("://") {
         return Ok(vec![text.to_owned()]);
     }
-    let bad = |error: glob::PatternError| Fault::new(mark, format!("the pattern {text:?}: {error}"));
+    let bad =
+        |error: glob::PatternError| Fault::new(mark, format!("the pattern {text:?}: {error}"));
     let pattern = Pattern::new(text).map_err(bad)?;
     let mut found = BTreeSet::new();
     for path in glob::glob_with(text, MATCHING).map_err(bad)? {
@@ -245,7 +247,8 @@ mod tests {
     use super::*;
 
     fn steps(text: &str) -> Result<Vec<String>, String> {
-        let fault = |fault: Fault| format!("{}:{} {}", fault.mark.line, fault.mark.column, fault.text);
+        let fault =
+            |fault: Fault| format!("{}:{} {}", fault.mark.line, fault.mark.column, fault.text);
         let recipe = Recipe::from_node(parse(text, Syntax::Yaml).map_err(fault)?).map_err(fault)?;
         let planned = plan(&recipe).map_err(fault)?;
         Ok(planned.iter().map(Planned::command).collect())
@@ -274,7 +277,10 @@ mod tests {
             ("steps:\n  - validate: a\n    options: {depth: 9}", "3:15 "),
             ("steps:\n  - validate: nowhere/*.zv", "2:15 no file is called nowhere/*.zv"),
             ("steps:\n  - edit: a", "2:5 edit needs the option script"),
-            ("steps:\n  - convert: a\n    to: b.csv\n  - convert: c\n    to: b.csv", "4:5 b.csv is the output"),
+            (
+                "steps:\n  - convert: a\n    to: b.csv\n  - convert: c\n    to: b.csv",
+                "4:5 b.csv is the output",
+            ),
         ] {
             let fault = steps(text).unwrap_err();
             assert!(fault.starts_with(words), "{fault}");

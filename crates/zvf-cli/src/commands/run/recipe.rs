@@ -153,7 +153,8 @@ impl Vars {
         }
         let Some(text) = self.0.get(name) else {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            let known =
+                if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
             return Err(Fault::new(mark, format!("no variable {name:?}; known: {known}")));
         };
         if inside.iter().any(|outer| outer == name) {
@@ -223,7 +224,10 @@ impl Step {
         }
         let Some((verb, inputs)) = action else {
             let verbs = Verb::ALL.map(Verb::token).join(", ");
-            return Err(Fault::new(mark, format!("a step that does nothing; expected one of {verbs}")));
+            return Err(Fault::new(
+                mark,
+                format!("a step that does nothing; expected one of {verbs}"),
+            ));
         };
         let step = Self { mark, verb, name, each, inputs, output, options };
         step.check()?;
@@ -312,9 +316,10 @@ fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
 
 fn unknown(mark: Mark, key: &str, known: &[&str]) -> Fault {
     let near = known.iter().find(|known| is_similar(key, known));
-    let advice = near.map_or_else(|| format!("expected {}", known.join(", ")), |near| {
-        format!("did you mean {near}?")
-    });
+    let advice = near.map_or_else(
+        || format!("expected {}", known.join(", ")),
+        |near| format!("did you mean {near}?"),
+    );
     Fault::new(mark, format!("unknown key {key:?}; {advice}"))
 }
 

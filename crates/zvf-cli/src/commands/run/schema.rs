@@ -20,11 +20,14 @@ pub(super) fn schema() -> Json {
         choices.push(json!({"required": required}));
     }
     let described = |text: &str| json!({"type": "string", "description": text});
-    properties.insert("to".to_owned(), described("What is written: a file, a folder, a store or a URL."));
+    properties
+        .insert("to".to_owned(), described("What is written: a file, a folder, a store or a URL."));
     properties.insert("name".to_owned(), described("A name for reports and messages."));
     properties.insert(
         "each".to_owned(),
-        described("A pattern: a step for each file, which is ${item}, ${name}, ${stem} and ${folder}."),
+        described(
+            "A pattern: a step for each file, which is ${item}, ${name}, ${stem} and ${folder}.",
+        ),
     );
     let value = json!({"anyOf": [texts, {"type": "null"}]});
     properties.insert(

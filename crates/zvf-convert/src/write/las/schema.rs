@@ -108,7 +108,11 @@ impl Schema {
             self.describe(&field.name, description, 0);
             let start = self.extra.len() - EXTRA_BYTES_RECORD;
             put(&mut self.extra, start + 3, &[count]);
-            let own = LasField { width, extra: true, ..LasField::plain(&field.name, self.record_bytes, UINT8) };
+            let own = LasField {
+                width,
+                extra: true,
+                ..LasField::plain(&field.name, self.record_bytes, UINT8)
+            };
             self.record_bytes = self.record_bytes.saturating_add(own.size());
             self.slots.push(Slot { column, first: 0, field: own });
         } else if width > 4096 {
