@@ -113,7 +113,14 @@ class Trx:
             affine_to_rasmm=np.eye(4),
         )
         trx = TrxFile.from_tractogram(
-            tractogram, reference, dtype_dict={"positions": "float32", "offsets": "uint32"}
+            tractogram,
+            reference,
+            dtype_dict={
+                "positions": "float32",
+                "offsets": "uint32",
+                "dpv": {"fa": "float32"},
+                "dps": {"size": "int32"},
+            },
         )
         trx.groups["some"] = np.arange(len(lines), dtype="u4")[:: 2]
         save(trx, str(path))
@@ -411,8 +418,8 @@ class Skeletons:
             return Skeleton.from_precomputed(data, vertex_attributes=attributes)
 
         one, two = read(first), read(second)
-        if list(one) != list(two):
-            return f"segments {list(one)}, and {list(two)} after us"
+        if sorted(one) != sorted(two):
+            return f"segments {sorted(one)}, and {sorted(two)} after us"
         for segment in one:
             a, b = load(one[segment]), load(two[segment])
             edges = [sorted(map(tuple, np.sort(skeleton.edges, 1).tolist())) for skeleton in (a, b)]

@@ -82,7 +82,7 @@ impl Convert {
             }
         };
         match (to, store) {
-            (To::Store, Some(store)) => self.from_store_to_store(session, &store, out).await,
+            (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
             (To::Store, None) => {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
@@ -91,13 +91,13 @@ impl Convert {
                 Create::new(inputs, output, dry_run, *how).run(session, out).await
             }
             (To::Format(format), Some(store)) => {
-                self.from_store(session, &store, format, out).await
+                self.convert_store(session, &store, format, out).await
             }
             (To::Format(format), None) => {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
                 }
-                self.from_files(session, format, out).await
+                self.convert_files(session, format, out).await
             }
         }
     }
@@ -117,7 +117,7 @@ impl Convert {
     }
 
     /// Writes what a store answers to a new store, which is laid out anew.
-    async fn from_store_to_store(
+    async fn convert_store_to_store(
         self,
         session: &Session,
         store: &str,
@@ -171,7 +171,7 @@ impl Convert {
     }
 
     /// Writes what a store answers.
-    async fn from_store(
+    async fn convert_store(
         &self,
         session: &Session,
         store: &str,
@@ -185,7 +185,7 @@ impl Convert {
     }
 
     /// Writes what files hold.
-    async fn from_files(
+    async fn convert_files(
         &self,
         session: &Session,
         format: Format,

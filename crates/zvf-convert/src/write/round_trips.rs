@@ -1,5 +1,6 @@
 //! Tests: golden files of meshes and graphs, written in each format that holds them and read again.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use zvf_model::Kind;
@@ -217,6 +218,28 @@ fn skeletons_in_shards_are_read_again() {
     options.extra.insert("precomputed.shard_bits".into(), 99.into());
     let target = Target::folder(tempfile::tempdir().unwrap().path());
     assert!(super::open(Format::Precomputed, target, &options).is_err());
+}
+
+#[test]
+fn files_of_a_folder_may_be_compressed() {
+    let tree = b"1 3 0 0 9 1 -1\n2 1 0.5 0 0 2.5 1\n";
+    let reader = read::open(Input::reader(&tree[..]), Some(Format::Swc), &ReadOptions::default());
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::folder(folder.path());
+    let writer = super::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    super::copy(reader.unwrap(), writer).unwrap();
+    let read = || Collected::read(folder.path(), &ReadOptions::default());
+    let plain = read().unwrap();
+    let (file, packed) = (folder.path().join("0"), folder.path().join("0.gz"));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&std::fs::read(&file).unwrap()).unwrap();
+    std::fs::write(packed, encoder.finish().unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let compressed = read().unwrap();
+    assert_eq!((plain.positions.len(), &plain.positions), (6, &compressed.positions));
+    std::fs::write(folder.path().join("8.br"), b"").unwrap();
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("8.br") && error.starts_with("Unsupported"), "{error}");
 }
 
 #[test]

@@ -149,6 +149,7 @@ fn decode(
     Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others are faults of the stream")]
 fn from_draco(error: &DracoError) -> ModelError {
     let expected = match error.class {
         Class::Unsupported => Expected::Rule(
