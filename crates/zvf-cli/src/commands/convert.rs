@@ -132,7 +132,7 @@ impl Convert {
         let sources: Vec<MemorySource> = sources.collect();
         session.print_notices(out, notes)?;
         let Self { output, dry_run, how, .. } = self;
-        Create::of_sources(sources, output, dry_run, *how).run(session, out).await
+        Create::from_sources(sources, output, dry_run, *how).run(session, out).await
     }
 
     /// Asks a store: an answer for each kind, and what should be known of them.

@@ -54,7 +54,7 @@ impl Create {
     }
 
     /// The same for what is in memory already; objects keep their ids.
-    pub(crate) fn of_sources(
+    pub(crate) fn from_sources(
         sources: Vec<MemorySource>,
         store: String,
         dry_run: bool,
