@@ -43,6 +43,8 @@ use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
 use crate::commands::render::Render;
 use crate::commands::repair::Repair;
+#[cfg(all(feature = "edit", feature = "write"))]
+use crate::commands::run::Run;
 #[cfg(feature = "serve")]
 use crate::commands::serve::Serve;
 #[cfg(feature = "edit")]
@@ -86,6 +88,14 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The options that a command line gets which runs beside `jobs - 1` others on behalf of this one.
+    pub(crate) fn words(&self, jobs: u64) -> Vec<String> {
+        let storage =
+            self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
+        let share = |limit: u64| format!("--memory-limit={}", (limit / jobs.max(1)).max(1));
+        storage.chain(self.memory_limit.map(share)).chain(["--quiet".to_owned()]).collect()
+    }
+
     /// How to open stores.
     pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
         let defaults = OpenOptions::default();
@@ -133,6 +143,8 @@ enum Command {
     #[cfg(feature = "write")]
     Convert(Box<Convert>),
     Formats(Formats),
+    #[cfg(all(feature = "edit", feature = "write"))]
+    Run(Run),
     #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
@@ -228,6 +240,8 @@ impl Cli {
                 #[cfg(feature = "write")]
                 Command::Convert(command) => command.run(&session, &mut out).await,
                 Command::Formats(command) => command.run(&session, &mut out),
+                #[cfg(all(feature = "edit", feature = "write"))]
+                Command::Run(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]

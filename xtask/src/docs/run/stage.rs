@@ -96,6 +96,9 @@ fn files(stage: &Path) -> anyhow::Result<()> {
         fs::write(stage.join(name), "x,y,z\n1,2,3\n4,5,6\n")?;
     }
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    fs::write(stage.join("recipe.yaml"), RECIPE)?;
+    fs::write(stage.join("recipe.toml"), "[[steps]]\nvalidate = \"points.zarrvectors\"\n")?;
+    fs::write(stage.join("wrong.yaml"), "steps:\n  - vaildate: points.zarrvectors\n")?;
     precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
@@ -234,13 +237,15 @@ const ARCHIVES: [&str; 6] =
     ["gr3_pyramid", "ms3_tri", "pc3_basic", "pc3_objects", "sl3_streamlines", "v070_sl3_pyramid"];
 
 /// What makes the rest.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "zvf create -q scan.ply neurons/*.swc cells.zarrvectors --triangles",
     "zvf pyramid -q brain.zarrvectors --in-place --levels 2",
     "zvf pyramid -q roads.zarrvectors --in-place --levels 2 --cross-level-storage explicit --cross-level-depth -1",
     "zvf pyramid -q tracts.zarrvectors --in-place --levels 2 --cross-level-storage explicit --cross-level-depth -1",
+    "zvf convert -q tracts.trk tracts.trx",
     "zvf edit -q tracts.zarrvectors --script fixes.jsonl",
-    "for n in 1 2 3 4; do zvf edit move -q tracts.zarrvectors --object $n --index 0 --by 1,0,0; done",
+    r#"echo '{"op":"group.add","name":"left","members":[0,1,2,3]}' | zvf edit -q tracts.zarrvectors"#,
+    "for n in 1 2 3; do zvf edit move -q tracts.zarrvectors --object $n --index 0 --by 1,0,0; done",
     "zvf edit move -q new-tracts.zarrvectors --object 1 --index 0 --by 1,0,0",
     "zvf edit move -q new-tracts.zarrvectors --object 2 --index 0 --by 1,0,0",
     "zvf split -q tracts.zarrvectors sides --by group",
@@ -256,5 +261,23 @@ const SCRATCH: [&str; 3] = ["grid.zarr", "square.zarr", "sides"];
 
 /// The script of the pages on editing.
 const FIXES: &str = r#"{"op":"vertex.move","vertices":{"object":7,"index":0},"to":[1,2,3]}
-{"op":"group.add","name":"left","members":[0,1,2,3]}
 "#;
+
+/// The recipe of the page of `zvf run`.
+const RECIPE: &str = "vars:
+  made: made-by-recipe
+steps:
+  - create: fibers.tck
+    to: ${made}/fibers.zarrvectors
+    options: {chunk-shape: [50, 50, 50]}
+  - pyramid: ${made}/fibers.zarrvectors
+    options: {levels: 1}
+  - validate: ${made}/fibers.zarrvectors
+  - name: the first five
+    export: ${made}/fibers.zarrvectors
+    to: ${made}/five.trx
+    options: {objects: 0..5}
+  - each: neurons/*.swc
+    convert: ${item}
+    to: ${made}/${stem}.ply
+";

@@ -236,6 +236,7 @@ impl Query {
             dry_run: false,
             overwrite: self.overwrite,
             scratch: None,
+            extra: serde_json::Map::new(),
         };
         job.write(session, format, vec![Source::from(export)], notes, out)
     }
