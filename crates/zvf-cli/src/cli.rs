@@ -48,6 +48,8 @@ use crate::commands::serve::Serve;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
+#[cfg(feature = "serve")]
+use crate::commands::view::{View, Viewer};
 use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
@@ -124,6 +126,10 @@ enum Command {
     Render(Box<Render>),
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
+    #[cfg(feature = "serve")]
+    View(View),
+    #[cfg(feature = "serve")]
+    Viewer(Viewer),
     Object(Object),
     Group(Group),
     Cell(Cell),
@@ -220,6 +226,10 @@ impl Cli {
                 Command::Render(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]
                 Command::Serve(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::View(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::Viewer(command) => command.run(&session, &mut out),
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,

@@ -113,11 +113,14 @@ impl Shared {
             }
         };
         // What is on its way may need this very thread: another one takes its tasks over.
+        #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
         } else {
             wait();
         }
+        #[cfg(target_arch = "wasm32")]
+        wait();
         self.state()
     }
 
@@ -136,6 +139,7 @@ impl State {
 }
 
 /// Whether this thread may be one of several that a runtime's tasks run on.
+#[cfg(not(target_arch = "wasm32"))]
 fn is_worker() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
