@@ -38,6 +38,9 @@ console.log(`${"all".padEnd(20)} ${"".padStart(9)} ${String(packed).padStart(9)}
 
 const inputs = {};
 for (const name of readdirSync(join(here, "src")).sort()) inputs[`viewer/src/${name}`] = sha256(readFileSync(join(here, "src", name)));
+const crate = join(here, "..", "crates", "zvf-wasm");
+inputs["crates/zvf-wasm/Cargo.toml"] = sha256(readFileSync(join(crate, "Cargo.toml")));
+for (const name of readdirSync(join(crate, "src")).sort()) inputs[`crates/zvf-wasm/src/${name}`] = sha256(readFileSync(join(crate, "src", name)));
 for (const name of ["build.mjs", "package.json", "tsconfig.json"]) inputs[`viewer/${name}`] = sha256(readFileSync(join(here, name)));
 writeFileSync(join(out, "BUILT.json"), JSON.stringify({ inputs, outputs, packedBytes: packed }, null, 1) + "\n");
 

@@ -26,6 +26,7 @@ mod python;
 mod test;
 mod tidy;
 mod torture;
+mod viewer;
 
 use std::env;
 use std::io::{self, Write};
@@ -101,6 +102,7 @@ const COMMANDS: &[&Command] = &[
     &fuzz::COMMAND,
     &miri::COMMAND,
     &python::COMMAND,
+    &viewer::COMMAND,
 ];
 
 #[cfg(test)]

@@ -145,6 +145,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_body_keeps_what_it_holds_until_it_is_gone() {
+        let held = std::sync::Arc::new(());
+        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&held));
+        assert_eq!((std::sync::Arc::strong_count(&held), body.size_hint().exact()), (2, Some(5)));
+        drop(body);
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+    }
+
+    #[test]
     fn compresses_for_clients_that_take_it() {
         let request = |list: &str| {
             let mut headers = HeaderMap::new();

@@ -54,7 +54,7 @@ impl WasmError {
             "class": self.class().to_string(),
             "key": key,
             "message": describe(self),
-            "hint": model.and_then(ModelError::hint).map(|hint| hint.to_string()),
+            "hint": model.and_then(ModelError::hint).map(zvf_format::Hint::text),
         })
     }
 }

@@ -88,13 +88,16 @@ async fn answer(source: std::rc::Rc<Source>, asked: Asked) {
         Some(GetRange::Suffix(bytes)) => (-1.0, -1.0, number(bytes)),
     };
     let reply = JsFuture::from(source.get(&key, first, last, suffix, &controller.signal()));
-    let closed = std::pin::pin!(sender.closed());
-    let done = match select(reply, closed).await {
-        Either::Left((reply, _)) => reply,
-        Either::Right(_) => {
-            controller.abort();
-            return;
+    let first = {
+        let closed = std::pin::pin!(sender.closed());
+        match select(reply, closed).await {
+            Either::Left((reply, _)) => Some(reply),
+            Either::Right(_) => None,
         }
+    };
+    let Some(done) = first else {
+        controller.abort();
+        return;
     };
     let done = match done {
         Ok(reply) => parse_reply(&reply).ok_or_else(|| "the source gave something else".to_owned()),

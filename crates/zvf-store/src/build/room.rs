@@ -9,6 +9,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+#[cfg(not(target_arch = "wasm32"))]
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use zvf_format::num::to_u64;
