@@ -109,22 +109,16 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     return { draw: kept.filter((node) => node.data), want: kept.filter((node) => !node.data && !node.fault) };
   }
   const target = options.error ?? tree.target, refined = new Set<Node>();
-  const heap: { node: Node; error: number }[] = [];
+  const heap = new Heap();
   const push = (node: Node) => {
     const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
     node.priority = error * closeness(view, node);
-    if (node.children.length && error > target) heap.push({ node, error: node.priority });
+    if (node.children.length && error > target) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
   let total = 0;
   for (const root of roots) { total += tree.vertices(root); push(root); }
-  // A queue by priority: levels are few, so sorting a list of what is open is enough.
-  while (heap.length) {
-    let best = 0;
-    for (let i = 1; i < heap.length; i++) if (heap[i].error > heap[best].error) best = i;
-    const { node } = heap[best];
-    heap[best] = heap[heap.length - 1];
-    heap.pop();
+  for (let node = heap.pop(); node; node = heap.pop()) {
     const children = node.children.filter(visible);
     const additive = tree.info(children[0]?.level ?? node.level).additive;
     const cost = children.reduce((sum, child) => sum + tree.vertices(child), 0) - (additive ? 0 : tree.vertices(node));
@@ -161,4 +155,37 @@ function closeness(view: View, node: Node): number {
   if (!at) return 0.25;
   const dx = at[0] / view.width - 0.5, dy = at[1] / view.height - 0.5;
   return 1 / (1 + 4 * (dx * dx + dy * dy));
+}
+
+/** Nodes by their priority, the highest first. */
+class Heap {
+  readonly #list: Node[] = [];
+
+  push(node: Node): void {
+    const list = this.#list;
+    let at = list.push(node) - 1;
+    while (at > 0) {
+      const up = (at - 1) >> 1;
+      if (list[up].priority >= node.priority) break;
+      list[at] = list[up];
+      at = up;
+    }
+    list[at] = node;
+  }
+
+  pop(): Node | undefined {
+    const list = this.#list, first = list[0], last = list.pop();
+    if (!last || !list.length) return first;
+    let at = 0;
+    for (;;) {
+      let down = 2 * at + 1;
+      if (down >= list.length) break;
+      if (down + 1 < list.length && list[down + 1].priority > list[down].priority) down++;
+      if (list[down].priority <= last.priority) break;
+      list[at] = list[down];
+      at = down;
+    }
+    list[at] = last;
+    return first;
+  }
 }

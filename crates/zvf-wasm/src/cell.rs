@@ -73,7 +73,8 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         .map(|(place, _)| place)
         .collect();
     let mut builder = Builder::new(request, &low, &own);
-    let mut batches = reader.stream(cell_query(request, inside)?);
+    let columns = known_columns(&level, &request.columns).await?;
+    let mut batches = reader.stream(cell_query(request, columns, inside)?);
     while let Some(batch) = batches.try_next().await? {
         builder.push(&batch)?;
     }
@@ -85,6 +86,21 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         builder.join(&steps);
     }
     Ok(builder.finish())
+}
+
+/// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
+async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
+    let mut known = Vec::with_capacity(columns.len());
+    for column in columns {
+        let is_known = match column.strip_prefix("object.") {
+            Some(name) => level.object_attribute(name).await?.is_some(),
+            None => level.attribute(column).await?.is_some(),
+        };
+        if is_known {
+            known.push(column.clone());
+        }
+    }
+    Ok(known)
 }
 
 /// A box of no extent in the middle of a chunk, which meets no other one, and the corner of the chunk.

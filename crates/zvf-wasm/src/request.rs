@@ -99,7 +99,11 @@ impl Question {
 }
 
 /// The question for one cell: everything in its chunk, in the order in which it is stored.
-pub(crate) fn cell_query(request: &CellRequest, inside: Bounds) -> Result<Query, WasmError> {
+pub(crate) fn cell_query(
+    request: &CellRequest,
+    columns: Vec<String>,
+    inside: Bounds,
+) -> Result<Query, WasmError> {
     let mut query = Query::within(inside)
         .mode(Mode::Cells)
         .of_kind(request.kind)
@@ -107,7 +111,7 @@ pub(crate) fn cell_query(request: &CellRequest, inside: Bounds) -> Result<Query,
         .increment_only()
         .with_owners()
         .with_places()
-        .columns(Columns::Named(request.columns.clone()));
+        .columns(Columns::Named(columns));
     if !request.kind.has_links() {
         query = query.order(Order::Storage);
     }
