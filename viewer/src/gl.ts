@@ -140,7 +140,7 @@ export interface GpuCell {
   wide: { vao: WebGLVertexArrayObject; colours: WebGLBuffer; count: number } | null;
 }
 
-export interface DrawItem { gpu: GpuCell; data: CellData; layer: Layer; share: number }
+export interface DrawItem { gpu: GpuCell; data: CellData; layer: Layer; share: number; coarseness: number }
 
 export class Renderer {
   readonly gl: WebGL2RenderingContext;
@@ -183,7 +183,7 @@ export class Renderer {
     return { program, at };
   }
 
-  upload(data: CellData, colours: Uint8Array, wide: boolean, wireframe: boolean): GpuCell {
+  upload(data: CellData, colours: Uint8Array, kind: string, wide: boolean, wireframe: boolean): GpuCell {
     const gl = this.gl, buffers: WebGLBuffer[] = [];
     let bytes = 0;
     const buffer = (target: number, array: ArrayBufferView) => {
@@ -198,7 +198,7 @@ export class Renderer {
       gl.enableVertexAttribArray(at);
       gl.vertexAttribPointer(at, size, type, normalized, stride, offset);
     };
-    const form = data.faces.length ? 2 : data.segments.length ? 1 : 0;
+    const form = kind === "mesh" ? 2 : kind === "point_cloud" ? 0 : 1;
     const vao = gl.createVertexArray()!;
     gl.bindVertexArray(vao);
     buffer(gl.ARRAY_BUFFER, data.positions);
@@ -308,9 +308,11 @@ export class Renderer {
       }
       gl.uniform3f(at("uOffset"), data.origin[0] - view.eye[0], data.origin[1] - view.eye[1], data.origin[2] - view.eye[2]);
       const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
-      gl.uniform1f(at("uPointSize"), Math.max(1, layer.size.value * ratio));
+      // A point of a coarser level stands for several: it is drawn larger.
+      const size = layer.size.value * ratio * (layer.size.mode === "adaptive" ? Math.min(3, 1 + 0.7 * item.coarseness) : 1);
+      gl.uniform1f(at("uPointSize"), Math.max(1, size));
       gl.uniform1f(at("uWorldSize"), layer.size.mode === "world" ? layer.size.value : 0);
-      gl.uniform1f(at("uRound"), layer.size.value * ratio > 2.5 || layer.size.mode === "world" ? 1 : 0);
+      gl.uniform1f(at("uRound"), size > 2.5 || layer.size.mode === "world" ? 1 : 0);
       gl.uniform1f(at("uOpacity"), layer.opacity);
       gl.uniform1i(at("uForm"), gpu.form);
       gl.uniform1i(at("uDepthColour"), layer.colour.by === "depth" ? 1 : 0);
@@ -323,6 +325,7 @@ export class Renderer {
       }
       gl.bindVertexArray(gpu.vao);
       const count = item.share < 1 ? Math.floor((gpu.count * item.share) / 6) * 6 : gpu.count;
+      if (!count) return;
       if (gpu.indices) gl.drawElements(gpu.form === 2 && !layer.wireframe ? gl.TRIANGLES : gl.LINES, count, gl.UNSIGNED_INT, 0);
       else gl.drawArrays(gl.POINTS, 0, count);
     });

@@ -17,6 +17,7 @@ let defaults: State;
 let renderer: Renderer;
 let wasm: Promise<WebAssembly.Module> | null = null;
 let addressTimer = 0;
+let shownRanges = "";
 const faults: { class: string; key: string | null; message: string; hint: string | null }[] = [];
 const ready = deferred();
 const marks = { firstPicture: 0, settled: 0 };
@@ -46,7 +47,7 @@ function defaultLayer(kind: string, info: StoreInfo, software: boolean): Layer {
   return {
     visible: true, opacity: 1,
     colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: kind === "point_cloud" ? "turbo" : "viridis", range: null },
-    size: { mode: "fixed", value: 2 }, width: software ? 1 : 1.5, wireframe: false,
+    size: { mode: "adaptive", value: 2 }, width: software ? 1 : 1.5, wireframe: false,
   };
 }
 
@@ -58,7 +59,7 @@ function defaultState(store: string, info: StoreInfo): State {
     v: 1, store, camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" },
     level: "auto", error: null, budget: { points: software ? 300_000 : IS_SMALL ? 500_000 : 3_000_000, bytes: (IS_SMALL ? 256 : 1024) * 2 ** 20 },
     layers, objects: { mode: "all", ids: [], groups: [] }, where: "", clip: { box: null, planes: [] }, selected: null,
-    theme: "auto", background: matchMedia("(prefers-color-scheme: light)").matches ? "#f4f5f7" : "#0d0f14", edl: true, scaleBar: true, axes: true, stats: false,
+    theme: "dark", background: "#0d0f14", edl: true, scaleBar: true, axes: true, stats: false,
   };
 }
 
@@ -97,6 +98,7 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   applyLook();
   buildPanel(made, actions);
   await made.idle();
+  buildPanel(made, actions); // with the ranges that were seen
   ready.resolve();
 }
 
@@ -116,6 +118,8 @@ function changed(): void {
   marks.firstPicture ||= scene.firstPicture;
   marks.settled ||= scene.settled;
   showScaleBar(scene);
+  const ranges = scene.info.kinds.map(({ kind }) => scene!.range(kind).join()).join();
+  if (ranges !== shownRanges) { shownRanges = ranges; showLegend(scene); }
   if (scene.state.stats) byId("stats").textContent = statsText();
   clearTimeout(addressTimer);
   addressTimer = setTimeout(writeAddress, 500) as unknown as number;

@@ -211,7 +211,7 @@ export class Scene {
     node.data = data;
     this.learnRange(tree, data);
     const layer = this.layer(tree.kind);
-    node.gpu = this.renderer.upload(data, this.colours(tree, data), this.isWide(layer), layer.wireframe);
+    node.gpu = this.renderer.upload(data, this.colours(tree, data), tree.kind, this.isWide(layer), layer.wireframe);
     node.bytes = bytesOf(data) + node.gpu.bytes;
     this.#held += node.bytes;
   }
@@ -220,7 +220,7 @@ export class Scene {
 
   learnRange(tree: Tree, data: CellData): void {
     const attribute = data.attributes[0];
-    if (!attribute || attribute.width !== 1 && attribute.width < 3) { if (!attribute) return; }
+    if (!attribute) return;
     const key = `${tree.kind}/${attribute.name}`, range = this.ranges.get(key) ?? [Infinity, -Infinity];
     let [low, high] = range;
     for (const value of attribute.values) { if (value < low) low = value; if (value > high) high = value; }
@@ -317,7 +317,7 @@ export class Scene {
 
   items(share: number): DrawItem[] {
     const items: DrawItem[] = [];
-    for (const { node, tree } of this.drawn) if (node.gpu && node.data) items.push({ gpu: node.gpu, data: node.data, layer: this.layer(tree.kind), share });
+    for (const { node, tree } of this.drawn) if (node.gpu && node.data) items.push({ gpu: node.gpu, data: node.data, layer: this.layer(tree.kind), share, coarseness: tree.levels.findIndex((info) => info.level === node.level) });
     return items;
   }
 

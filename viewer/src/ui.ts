@@ -74,7 +74,7 @@ function layerSection(scene: Scene, actions: Actions, kind: string, open: boolea
   }
   controls.push(slider("Opacity", layer.opacity, 0.05, 1, 0.05, (opacity) => patch({ opacity })));
   if (kind === "point_cloud") {
-    controls.push(choice("Size", layer.size.mode, [["fixed", "Pixels"], ["world", "Units of the store"]], (mode) => patch({ size: { mode } })));
+    controls.push(choice("Size", layer.size.mode, [["adaptive", "Pixels, by level"], ["fixed", "Pixels"], ["world", "Units of the store"]], (mode) => patch({ size: { mode } })));
     controls.push(layer.size.mode === "world" ? row("Units", make("input", { type: "number", step: "any", min: 0, value: layer.size.value, change: (event: Event) => patch({ size: { value: Number((event.target as HTMLInputElement).value) } }) })) : slider("Pixels", layer.size.value, 1, 12, 0.5, (value) => patch({ size: { value } })));
   } else if (kind === "mesh") controls.push(check("Wireframe", layer.wireframe, (wireframe) => patch({ wireframe })));
   else controls.push(slider("Width", layer.width, 1, 8, 0.5, (width) => patch({ width })));
@@ -122,7 +122,7 @@ function viewControls(state: State, actions: Actions): Child[] {
   return [
     make("div", { class: "buttons" }, ...Object.keys(VIEWS).map(turn), button("all", () => actions.frameAll(), "See everything (F)")),
     choice("Projection", state.camera.projection, [["perspective", "Perspective"], ["orthographic", "Orthographic"]], (projection) => void actions.patch({ camera: { projection } })),
-    choice("Theme", state.theme, [["auto", "As the system"], ["dark", "Dark"], ["light", "Light"]], (theme) => void actions.patch({ theme, background: theme === "light" ? "#f4f5f7" : "#0d0f14" })),
+    choice("Theme", state.theme, [["auto", "As the system"], ["dark", "Dark"], ["light", "Light"]], (theme) => void actions.patch({ theme, background: theme === "light" || (theme === "auto" && matchMedia("(prefers-color-scheme: light)").matches) ? "#f4f5f7" : "#0d0f14" })),
     row("Background", make("input", { type: "color", value: state.background, change: (event: Event) => void actions.patch({ background: (event.target as HTMLInputElement).value }) })),
     check("Depth shading", state.edl, (edl) => void actions.patch({ edl })), check("Scale bar", state.scaleBar, (scaleBar) => void actions.patch({ scaleBar })),
     make("div", { class: "buttons" }, button("Save picture", () => actions.screenshot(), "Save the picture (S)"), button("Keys", () => byId<HTMLDialogElement>("help").showModal(), "Keys (?)")),

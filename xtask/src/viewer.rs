@@ -75,7 +75,7 @@ fn build(house: &House) -> anyhow::Result<()> {
     house.program("wasm-bindgen").args(&["--target", "web", "--out-dir", &pkg, &wasm]).run()?;
     let program = |name: &str| house.path("viewer/node_modules/.bin").join(name);
     let bare = house.path("viewer/pkg/zvf_wasm_bg.wasm").display().to_string();
-    let mut options = vec!["-O2", "-o", &bare, &bare];
+    let mut options = vec!["-Oz", "-o", &bare, &bare];
     options.extend(WASM_FEATURES);
     house.program(program("wasm-opt")).args(&options).run()?;
     let project = house.path("viewer").display().to_string();

@@ -65,7 +65,7 @@ pub struct Attribute {
 /// When the store, the level or the kind is not there, an attribute is unknown, or the chunk cannot be read.
 pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, WasmError> {
     let level = reader.level_of_kind(request.level, request.kind).await?;
-    let (inside, low) = middle(&level, &request.cell)?;
+    let (inside, low) = query_box(request, &level)?;
     let table = level.chunks().await?;
     let own: Vec<u32> = (0_u32..)
         .zip(table.rows())
@@ -103,19 +103,34 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
     Ok(known)
 }
 
-/// A box of no extent in the middle of a chunk, which meets no other one, and the corner of the chunk.
-fn middle(level: &LevelReader, cell: &[i64]) -> Result<(Bounds, Vec<f64>), WasmError> {
+/// Where the query for a chunk looks, and the corner of the chunk.
+///
+/// Vertices and chains are asked for by chunk: a box of no extent in the middle meets no other one. Elements also join
+/// vertices of different chunks: whatever touches the chunk is asked for, and who holds the first vertex draws it.
+fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>), WasmError> {
     let sizes = level.chunk_shape().sizes();
-    if cell.len() != sizes.len() {
+    if request.cell.len() != sizes.len() {
         return Err(WasmError::Request(format!("cell: expected {} numbers", sizes.len())));
     }
     let corner = |at: &i64, size: &f64| zvf_format::num::f64_from_i64(*at) * size;
-    let low: Vec<f64> = cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
-    let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
-    let bounds = Bounds::new(&centre, &centre)
-        .map_err(|error| WasmError::Request(format!("cell: {error}")))?;
-    Ok((bounds, low))
+    let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
+    let bounds = if request.kind.has_links() {
+        // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
+        let bins = level.bins().filter(|_| request.level.0 > 0).map(|bins| bins.bin_shape().to_vec());
+        let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
+        let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
+        let sides = low.iter().zip(sizes).zip(&margin);
+        let end: Vec<f64> = sides.map(|((low, size), margin)| low + size + margin).collect();
+        Bounds::new(&start, &end)
+    } else {
+        let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
+        Bounds::new(&centre, &centre)
+    };
+    Ok((bounds.map_err(|error| WasmError::Request(format!("cell: {error}")))?, low))
 }
+
+/// How far a vertex may lie outside of its chunk by rounding, in parts of the chunk.
+const ROUNDING: f64 = 1e-6;
 
 /// A stored row: the place of its chunk in the table of the level, and its number there.
 type StoredRow = (u32, u32);
@@ -240,6 +255,10 @@ impl<'a> Builder<'a> {
         let at = |row: &usize| placed.get(*row).copied();
         for element in elements.iter() {
             let ends: Vec<u32> = element.iter().filter_map(at).collect();
+            let first = ends.first().and_then(|first| self.vertices.get(as_usize(*first)));
+            if first.is_none_or(|vertex| vertex.is_ghost) {
+                continue; // another chunk draws it
+            }
             match ends[..] {
                 [a, b] => self.segments.extend([a, b]),
                 // A face of more corners is a fan of triangles.
@@ -291,19 +310,27 @@ impl<'a> Builder<'a> {
         number
     }
 
-    /// The cell, the vertices of other chunks last.
+    /// The cell, the vertices of other chunks last, as far as something needs them.
     fn finish(self) -> Cell {
-        let own = self.vertices.iter().filter(|vertex| !vertex.is_ghost).count();
-        let (mut next_own, mut next_ghost) = (0, own);
-        let mut moved = Vec::with_capacity(self.vertices.len());
-        let mut order = vec![0; self.vertices.len()];
-        for (number, vertex) in self.vertices.iter().enumerate() {
-            let next = if vertex.is_ghost { &mut next_ghost } else { &mut next_own };
-            moved.push(as_u32(*next));
-            if let Some(place) = order.get_mut(*next) {
-                *place = number;
+        let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
+        for row in self.segments.iter().chain(&self.faces) {
+            if let Some(is_used) = is_used.get_mut(as_usize(*row)) {
+                *is_used = true;
             }
-            *next += 1;
+        }
+        let numbers = |ghosts: bool| {
+            let vertices = self.vertices.iter().zip(&is_used).enumerate();
+            let wanted = vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
+            wanted.map(|(number, _)| number)
+        };
+        let mut order: Vec<usize> = numbers(false).collect();
+        let own = order.len();
+        order.extend(numbers(true));
+        let mut moved = vec![NO_OBJECT; self.vertices.len()];
+        for (next, number) in order.iter().enumerate() {
+            if let Some(moved) = moved.get_mut(*number) {
+                *moved = as_u32(next);
+            }
         }
         let rename = |list: &[u32]| -> Vec<u32> {
             list.iter().filter_map(|at| moved.get(as_usize(*at)).copied()).collect()

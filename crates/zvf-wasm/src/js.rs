@@ -113,7 +113,7 @@ impl StoreHandle {
         let kind = parse_kind(&kind)?;
         let object = object.map(|id| parse_id(&id)).transpose()?;
         let found =
-            crate::lookup::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
+            crate::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
         found.map(|vertex| vertex.to_string()).map_err(fault)
     }
 

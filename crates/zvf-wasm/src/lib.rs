@@ -30,6 +30,12 @@ mod sound;
 pub use cell::{Attribute, Cell, NO_OBJECT, load_cell};
 pub use describe::{describe_cells, describe_store};
 pub use error::WasmError;
-pub use lookup::{count_rows, describe_group, describe_object, plan_query, search_objects};
+#[cfg(target_arch = "wasm32")]
+pub use js::{StoreHandle, memory_bytes, open_store};
+pub use lookup::{
+    count_rows, describe_group, describe_object, describe_vertex, plan_query, search_objects,
+};
 pub use request::{CellRequest, Question};
 pub use sound::validate_cell;
+#[cfg(target_arch = "wasm32")]
+pub use source::Source;

@@ -98,14 +98,15 @@ impl Question {
     }
 }
 
-/// The question for one cell: everything in its chunk, in the order in which it is stored.
+/// The question for one cell: what touches it of elements, everything in its chunk of the rest, as it is stored.
 pub(crate) fn cell_query(
     request: &CellRequest,
     columns: Vec<String>,
     inside: Bounds,
 ) -> Result<Query, WasmError> {
+    let mode = if request.kind.has_links() { Mode::Touch } else { Mode::Cells };
     let mut query = Query::within(inside)
-        .mode(Mode::Cells)
+        .mode(mode)
         .of_kind(request.kind)
         .at_level(request.level)
         .increment_only()
