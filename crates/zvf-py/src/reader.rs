@@ -237,7 +237,8 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let progress = &mut |done| control.advance(done);
-            text(&control.wait(AttributeStats::read(&reader, LevelId(level), None, progress))?)
+            let read = reader.statistics_with_progress(LevelId(level), None, progress);
+            text(&AttributeStats::list(&control.wait(read)?))
         })
     }
 
