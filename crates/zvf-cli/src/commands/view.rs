@@ -54,7 +54,7 @@ impl View {
 /// Write the viewer as files for static hosting: no server of ours is needed to look at stores.
 ///
 /// The page reads stores over HTTP ranges, from beside it or from any host that lets pages of this origin read
-/// (CORS). The store is named after the address of the page: index.html#!{\"store\":\"brain.zarrvectors/\"}.
+/// (CORS). The store is named after the address of the page: index.html#!{"store":"brain.zarrvectors/"}.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf viewer public
