@@ -104,7 +104,7 @@ void main() { vec2 p = vec2((gl_VertexID << 1) & 2, gl_VertexID & 2); gl_Positio
 
 // Eye-dome lighting: darker where neighbours are nearer to the eye.
 const SCREEN_FRAGMENT = `${COMMON}
-uniform sampler2D uColours; uniform highp sampler2D uDepths; uniform vec2 uNearFar; uniform float uFlat, uStrength; uniform vec4 uBack;
+uniform sampler2D uColours; uniform highp sampler2D uDepths; uniform vec2 uNearFar; uniform float uFlat, uStrength, uSmooth;
 layout(location=0) out vec4 oColour;
 float logDepth(ivec2 at) {
   float d = texelFetch(uDepths, clamp(at, ivec2(0), textureSize(uDepths, 0) - 1), 0).r;
@@ -112,8 +112,24 @@ float logDepth(ivec2 at) {
   float n = uNearFar.x, f = uNearFar.y;
   return uFlat > 0.5 ? d * (f - n) / (f - n) * 8.0 : log2(2.0 * n * f / (f + n - (2.0 * d - 1.0) * (f - n)));
 }
+float luma(vec2 at) { vec4 c = texture(uColours, at); return dot(c.rgb, vec3(0.299, 0.587, 0.114)); }
+// Edges are smoothed along their direction (FXAA).
+vec4 smoothed(vec2 at, vec2 texel) {
+  float nw = luma(at + vec2(-1.0, -1.0) * texel), ne = luma(at + vec2(1.0, -1.0) * texel);
+  float sw = luma(at + vec2(-1.0, 1.0) * texel), se = luma(at + vec2(1.0, 1.0) * texel), m = luma(at);
+  float low = min(m, min(min(nw, ne), min(sw, se))), high = max(m, max(max(nw, ne), max(sw, se)));
+  if (high - low < 0.04) return texture(uColours, at);
+  vec2 step = vec2(-((nw + ne) - (sw + se)), (nw + sw) - (ne + se));
+  float least = max((nw + ne + sw + se) * 0.03125, 0.0078125);
+  step = clamp(step / (min(abs(step.x), abs(step.y)) + least), -8.0, 8.0) * texel;
+  vec4 near = 0.5 * (texture(uColours, at - step / 6.0) + texture(uColours, at + step / 6.0));
+  vec4 far = near * 0.5 + 0.25 * (texture(uColours, at - step * 0.5) + texture(uColours, at + step * 0.5));
+  float l = dot(far.rgb, vec3(0.299, 0.587, 0.114));
+  return l < low || l > high ? near : far;
+}
 void main() {
-  ivec2 at = ivec2(gl_FragCoord.xy); vec4 colour = texelFetch(uColours, at, 0);
+  ivec2 at = ivec2(gl_FragCoord.xy); vec2 size = vec2(textureSize(uColours, 0));
+  vec4 colour = uSmooth > 0.5 ? smoothed(gl_FragCoord.xy / size, 1.0 / size) : texelFetch(uColours, at, 0);
   float own = logDepth(at), sum = 0.0;
   if (uStrength > 0.0 && own < 1e8) {
     for (int i = 0; i < 4; i++) {
@@ -282,6 +298,7 @@ export class Renderer {
     gl.uniform2f(at("uNearFar"), view.near, view.far);
     gl.uniform1f(at("uFlat"), view.orthographic ? 1 : 0);
     gl.uniform1f(at("uStrength"), state.edl && !(moving && this.software) ? 1.1 : 0);
+    gl.uniform1f(at("uSmooth"), moving && this.software ? 0 : 1);
     gl.bindVertexArray(null);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
   }
@@ -379,16 +396,18 @@ export class Renderer {
     if (this.#scene && this.#scene.width === width && this.#scene.height === height) return this.#scene;
     const gl = this.gl;
     if (this.#scene) { gl.deleteFramebuffer(this.#scene.frame); gl.deleteTexture(this.#scene.colours); gl.deleteTexture(this.#scene.depths); }
-    const texture = (format: number) => {
+    const texture = (format: number, filter: number) => {
       const made = gl.createTexture()!;
       gl.activeTexture(gl.TEXTURE0);
       gl.bindTexture(gl.TEXTURE_2D, made);
       gl.texStorage2D(gl.TEXTURE_2D, 1, format, width, height);
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, filter);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, filter);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
       return made;
     };
-    const colours = texture(gl.RGBA8), depths = texture(gl.DEPTH_COMPONENT24), frame = gl.createFramebuffer()!;
+    const colours = texture(gl.RGBA8, gl.LINEAR), depths = texture(gl.DEPTH_COMPONENT24, gl.NEAREST), frame = gl.createFramebuffer()!;
     gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
     gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, colours, 0);
     gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.TEXTURE_2D, depths, 0);

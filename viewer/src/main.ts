@@ -47,7 +47,7 @@ function defaultLayer(kind: string, info: StoreInfo, software: boolean): Layer {
   return {
     visible: true, opacity: 1,
     colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: kind === "point_cloud" ? "turbo" : "viridis", range: null },
-    size: { mode: "adaptive", value: 2 }, width: software ? 1 : 1.5, wireframe: false,
+    size: { mode: "adaptive", value: 2 }, width: 2, wireframe: false,
   };
 }
 

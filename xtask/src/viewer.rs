@@ -63,13 +63,18 @@ fn check(house: &House) -> anyhow::Result<()> {
     let checked = house.program("sha256sum").args(&["--check", "--quiet", &file]).run();
     checked.context("the page is out of date: run `cargo xtask viewer build` and commit it")?;
     let packed = built["packedBytes"].as_u64().context("BUILT.json has no size")?;
-    ensure!(packed <= MAX_PACKED_BYTES, "the page has {packed} bytes, more than {MAX_PACKED_BYTES}");
+    ensure!(
+        packed <= MAX_PACKED_BYTES,
+        "the page has {packed} bytes, more than {MAX_PACKED_BYTES}"
+    );
     Ok(())
 }
 
 fn build(house: &House) -> anyhow::Result<()> {
     let target = "wasm32-unknown-unknown";
-    house.cargo(&["build", "-p", "zvf-wasm", "--lib", "--profile", "wasm", "--target", target]).run()?;
+    house
+        .cargo(&["build", "-p", "zvf-wasm", "--lib", "--profile", "wasm", "--target", target])
+        .run()?;
     let wasm = house.target().join(target).join("wasm/zvf_wasm.wasm").display().to_string();
     let pkg = house.path("viewer/pkg").display().to_string();
     house.program("wasm-bindgen").args(&["--target", "web", "--out-dir", &pkg, &wasm]).run()?;

@@ -48,9 +48,9 @@ use crate::commands::serve::Serve;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
+use crate::commands::validate::Validate;
 #[cfg(feature = "serve")]
 use crate::commands::view::{View, Viewer};
-use crate::commands::validate::Validate;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;

@@ -18,8 +18,8 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN, TRANSFER_ENCODING,
-    VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN,
+    TRANSFER_ENCODING, VARY,
 };
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
@@ -221,7 +221,8 @@ fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
 }
 
 fn redirect(address: &'static str) -> Answer {
-    let mut moved = answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
+    let mut moved =
+        answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
     moved.headers_mut().insert(LOCATION, HeaderValue::from_static(address));
     moved
 }

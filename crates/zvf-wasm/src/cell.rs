@@ -116,7 +116,8 @@ fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<
     let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
     let bounds = if request.kind.has_links() {
         // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
-        let bins = level.bins().filter(|_| request.level.0 > 0).map(|bins| bins.bin_shape().to_vec());
+        let bins =
+            level.bins().filter(|_| request.level.0 > 0).map(|bins| bins.bin_shape().to_vec());
         let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
         let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
         let sides = low.iter().zip(sizes).zip(&margin);
@@ -165,7 +166,8 @@ impl<'a> Builder<'a> {
         for (origin, axis) in origin.iter_mut().zip(&request.axes) {
             *origin = low.get(*axis).copied().unwrap_or(0.0); // an axis that is not there is flat
         }
-        let attribute = |name: &String| Attribute { name: name.clone(), width: 1, values: Vec::new() };
+        let attribute =
+            |name: &String| Attribute { name: name.clone(), width: 1, values: Vec::new() };
         Self {
             kind: request.kind,
             axes: &request.axes,
@@ -320,7 +322,8 @@ impl<'a> Builder<'a> {
         }
         let numbers = |ghosts: bool| {
             let vertices = self.vertices.iter().zip(&is_used).enumerate();
-            let wanted = vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
+            let wanted =
+                vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
             wanted.map(|(number, _)| number)
         };
         let mut order: Vec<usize> = numbers(false).collect();

@@ -106,7 +106,9 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmE
         attributes = describe_attributes(finest).await?;
         objects = finest.objects().await?.map_or(Json::Null, |index| json!(index.slots()));
     }
-    Ok(json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}))
+    Ok(
+        json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}),
+    )
 }
 
 /// Attributes of vertices and objects, by the names that cells take.

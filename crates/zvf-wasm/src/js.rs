@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::{AbortHandle, Abortable};
-use js_sys::{Array, BigInt64Array, Float32Array, Float64Array, Int32Array, Object, Reflect, Uint32Array};
+use js_sys::{
+    Array, BigInt64Array, Float32Array, Float64Array, Int32Array, Object, Reflect, Uint32Array,
+};
 use object_store::path::Path;
 use serde_json::json;
 use wasm_bindgen::prelude::*;
@@ -112,8 +114,7 @@ impl StoreHandle {
         let reader = self.reader.clone();
         let kind = parse_kind(&kind)?;
         let object = object.map(|id| parse_id(&id)).transpose()?;
-        let found =
-            crate::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
+        let found = crate::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
         found.map(|vertex| vertex.to_string()).map_err(fault)
     }
 
@@ -218,7 +219,8 @@ fn cell_object(cell: &Cell) -> Object {
 }
 
 /// What a load that was given up ends with.
-const CANCELLED: &str = r#"{"class":"Cancelled","key":null,"message":"no longer wanted","hint":null}"#;
+const CANCELLED: &str =
+    r#"{"class":"Cancelled","key":null,"message":"no longer wanted","hint":null}"#;
 /// The least memory in which cells of usual stores can be read.
 const MIN_BUDGET_BYTES: u64 = 16 << 20;
 /// Requests of one handle at once; a page has several handles.

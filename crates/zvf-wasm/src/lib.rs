@@ -23,9 +23,9 @@ mod error;
 mod js;
 mod lookup;
 mod request;
+mod sound;
 #[cfg(target_arch = "wasm32")]
 mod source;
-mod sound;
 
 pub use cell::{Attribute, Cell, NO_OBJECT, load_cell};
 pub use describe::{describe_cells, describe_store};

@@ -27,8 +27,10 @@ pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json, Wa
 /// As [`count_rows`].
 pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json, WasmError> {
     let plan = reader.plan(&question.0).await?;
-    Ok(json!({"level": plan.level.0, "kind": plan.kind.token(), "chunks": plan.chunks, "cells": plan.cells,
-        "rows": plan.rows, "requests": plan.requests, "bytes": plan.bytes}))
+    Ok(
+        json!({"level": plan.level.0, "kind": plan.kind.token(), "chunks": plan.chunks, "cells": plan.cells,
+        "rows": plan.rows, "requests": plan.requests, "bytes": plan.bytes}),
+    )
 }
 
 /// One object: its attributes, where it is by its chunks, and the exact box of its vertices.
@@ -59,7 +61,9 @@ pub async fn describe_object(
         let values = (0..width).map(|c| value_json(&values.value(0, c))).collect();
         attributes.insert(name, row_json(values));
     }
-    Ok(json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": chunks.flatten(), "attributes": attributes}))
+    Ok(
+        json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": chunks.flatten(), "attributes": attributes}),
+    )
 }
 
 /// The box of the chunks that an object lies in.
@@ -71,8 +75,11 @@ fn chunk_box(
     let mut found: Option<[Vec<f64>; 2]> = None;
     for (chunk, _) in manifest.references()? {
         let Some(at) = chunk.spatial(sizes.len()) else { continue };
-        let low: Vec<f64> =
-            at.iter().zip(sizes).map(|(at, size)| zvf_format::num::f64_from_i64(*at) * size).collect();
+        let low: Vec<f64> = at
+            .iter()
+            .zip(sizes)
+            .map(|(at, size)| zvf_format::num::f64_from_i64(*at) * size)
+            .collect();
         let high: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size).collect();
         found = Some(match found {
             None => [low, high],
@@ -112,9 +119,12 @@ pub async fn describe_vertex(
             for field in batch.fields() {
                 let width = zvf_format::num::usize_from_u32(field.column.width());
                 let value = |c| field.value(i, c).map_or(Json::Null, |value| value_json(&value));
-                attributes.insert(field.name.to_string(), row_json((0..width).map(value).collect()));
+                attributes
+                    .insert(field.name.to_string(), row_json((0..width).map(value).collect()));
             }
-            return Ok(json!({"object": owner.map(|id| id.0.to_string()), "attributes": attributes}));
+            return Ok(
+                json!({"object": owner.map(|id| id.0.to_string()), "attributes": attributes}),
+            );
         }
     }
     Err(WasmError::Request("there is no vertex at this position".to_owned()))
@@ -171,7 +181,8 @@ async fn search_values(
             }
         }
         for id in index.ids_of(&rows).await? {
-            let object = json!({"kind": kind.token(), "object": id.0.to_string(), "attribute": name});
+            let object =
+                json!({"kind": kind.token(), "object": id.0.to_string(), "attribute": name});
             found.push(object);
         }
     }

@@ -83,11 +83,13 @@ impl Question {
             let (Some(low), Some(high)) = (side(0), side(1)) else {
                 return Err(bad("bbox", "[low, high]"));
             };
-            let bounds = Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
+            let bounds =
+                Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
             query = query.in_region(bounds.into());
             if let Some(mode) = text_field(&fields, "mode") {
                 let known = Mode::ALL.into_iter().find(|known| known.word() == mode);
-                query = query.mode(known.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
+                query = query
+                    .mode(known.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
             }
         }
         if let Some(ids) = fields.get("objects").and_then(Value::as_array) {

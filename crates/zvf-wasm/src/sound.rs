@@ -34,7 +34,10 @@ pub async fn validate_cell(
         let fragments = level.fragments(one).await.pop();
         let rows = positions.and_then(|rows| note(rows, &mut findings)).map(|rows| rows.len());
         if let Some(fragments) = fragments.and_then(|found| note(found, &mut findings)) {
-            note(FragmentIndex::parse_strict(fragments.blob()).map_err(ModelError::from), &mut findings);
+            note(
+                FragmentIndex::parse_strict(fragments.blob()).map_err(ModelError::from),
+                &mut findings,
+            );
             if let Some(rows) = rows {
                 note(fragments.check_rows(zvf_format::num::to_u64(rows)), &mut findings);
             }

@@ -9,9 +9,9 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::DateTime;
+use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, BoxStream};
-use futures_util::StreamExt as _;
 use js_sys::{Reflect, Uint8Array};
 use object_store::path::Path;
 use object_store::{
@@ -30,7 +30,14 @@ extern "C" {
 
     /// Asks for a range of an object, or for all of it where `first` is -1; `suffix` asks for its last bytes.
     #[wasm_bindgen(method)]
-    fn get(this: &Source, key: &str, first: f64, last: f64, suffix: f64, signal: &JsValue) -> js_sys::Promise;
+    fn get(
+        this: &Source,
+        key: &str,
+        first: f64,
+        last: f64,
+        suffix: f64,
+        signal: &JsValue,
+    ) -> js_sys::Promise;
 
     type AbortController;
 
@@ -163,7 +170,11 @@ impl ObjectStore for PageStore {
             412 => return Err(Error::Precondition { path: key, source: source() }),
             _ => return Err(fault(format!("status {}", reply.status))),
         }
-        let bytes = if reply.status == 200 { cut(reply.bytes, options.range.as_ref()) } else { (reply.first, reply.bytes) };
+        let bytes = if reply.status == 200 {
+            cut(reply.bytes, options.range.as_ref())
+        } else {
+            (reply.first, reply.bytes)
+        };
         let (first, bytes) = bytes;
         let meta = ObjectMeta {
             location: location.clone(),

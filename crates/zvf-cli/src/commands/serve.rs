@@ -166,7 +166,10 @@ pub(crate) async fn serve_until_interrupt(
     if opens {
         let page = if let [page] = &pages[..] { page.clone() } else { format!("{root}/") };
         if let Err(error) = open_browser(&page) {
-            session.print_notices(out, Some(format!("no browser could be started ({error}): open {page}")))?;
+            session.print_notices(
+                out,
+                Some(format!("no browser could be started ({error}): open {page}")),
+            )?;
         }
     }
     let interrupt = session.interrupt();

@@ -89,7 +89,10 @@ impl Viewer {
             table::json(&json!({"folder": folder, "files": names, "bytes": bytes}), out)?;
         } else {
             writeln!(out, "{} files, {bytes} bytes in {}", files.len(), folder.display())?;
-            writeln!(out, "put a store beside them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}")?;
+            writeln!(
+                out,
+                "put a store beside them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
+            )?;
         }
         Ok(Outcome::Clean)
     }

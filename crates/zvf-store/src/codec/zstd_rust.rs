@@ -34,7 +34,9 @@ impl Zstd {
 fn decode_with(decoder: &mut FrameDecoder, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     let (mut decoded, mut source) = (Vec::new(), input);
     loop {
-        decoder.reset(&mut source).map_err(|_error| refuse(input, source, "zstd frames", "another"))?;
+        decoder
+            .reset(&mut source)
+            .map_err(|_error| refuse(input, source, "zstd frames", "another"))?;
         while !decoder.is_finished() {
             let step = BlockDecodingStrategy::UptoBytes(PIECE_BYTES);
             decoder

@@ -57,7 +57,8 @@ impl Shape {
             let height = f32::from(i) / f32::from(count);
             for step in 0..=steps {
                 let angle = f32::from(step) / f32::from(steps) * TAU;
-                let wave = (3.0 * angle + 4.0 * height).sin() + 0.6 * (5.0 * angle - 3.0 * height).cos();
+                let wave =
+                    (3.0 * angle + 4.0 * height).sin() + 0.6 * (5.0 * angle - 3.0 * height).cos();
                 let radius = (1.0 - height).powf(0.6) * (38.0 + 5.0 * wave);
                 self.points.push([
                     50.0 + radius * angle.cos(),
@@ -81,8 +82,11 @@ impl Shape {
                     let t = f32::from(step) / f32::from(steps.saturating_sub(1)) * 2.0 - 1.0;
                     let fan = 0.18 + 0.82 * t * t;
                     let along = 42.0 * t;
-                    let across = 9.0 * spread * fan + 5.0 * (2.2 * t + sway).sin() * f32::from(bundle % 2);
-                    let up = rise * (1.0 - t * t) + 7.0 * lift * fan + 1.5 * (3.0 * t + 4.0 * sway).sin();
+                    let across =
+                        9.0 * spread * fan + 5.0 * (2.2 * t + sway).sin() * f32::from(bundle % 2);
+                    let up = rise * (1.0 - t * t)
+                        + 7.0 * lift * fan
+                        + 1.5 * (3.0 * t + 4.0 * sway).sin();
                     self.points.push(within([
                         50.0 + along * cos - across * sin,
                         50.0 + along * sin + across * cos,
@@ -152,7 +156,9 @@ impl Shape {
 
     fn distance(&self, a: usize, b: usize) -> f32 {
         match (self.points.get(a), self.points.get(b)) {
-            (Some(a), Some(b)) => a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt(),
+            (Some(a), Some(b)) => {
+                a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt()
+            }
             _ => f32::INFINITY,
         }
     }

@@ -19,7 +19,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-
 use crate::clock::Instant;
 use crate::options::Timeouts;
 
