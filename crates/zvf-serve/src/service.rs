@@ -36,7 +36,7 @@ use crate::page;
 use crate::question::parse_body;
 use crate::refusal::Refusal;
 use crate::stores::ServedStore;
-use crate::target::{parse_fields, parse_path};
+use crate::target::{check_key, parse_fields, parse_path};
 use crate::viewer::answer_viewer;
 
 /// What all requests share.
@@ -167,6 +167,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         }
         ["data", name, ref key @ ..] => {
             let store = find_store(state, name)?;
+            check_key(key)?;
             answer_file(&store.bytes, file_key(key), &headers, is_head).await
         }
         ["api", "stores"] => Ok(list_stores(state, &headers)),
