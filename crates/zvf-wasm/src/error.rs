@@ -45,7 +45,7 @@ impl WasmError {
             Self::Request(_) | Self::Store(_) => None,
         };
         let array = model.and_then(ModelError::array).map(str::to_owned);
-        let chunk = model.and_then(ModelError::chunk).map(ToString::to_string);
+        let chunk = model.and_then(ModelError::chunk).map(|key| key.to_string().replace('.', "/"));
         let key = match (array, chunk) {
             (Some(array), Some(chunk)) => Some(format!("{array}/c/{chunk}")),
             (array, _) => array,
@@ -53,23 +53,8 @@ impl WasmError {
         json!({
             "class": self.class().to_string(),
             "key": key,
-            "message": describe(self),
+            "message": self.to_string(),
             "hint": model.and_then(ModelError::hint).map(zvf_format::Hint::text),
         })
     }
-}
-
-/// The error and what it comes from, in one line.
-fn describe(error: &WasmError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
