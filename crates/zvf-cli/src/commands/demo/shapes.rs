@@ -16,7 +16,7 @@ pub(super) fn make_batch(kind: Kind) -> Result<Batch, Error> {
         Kind::Graph => shape.vessels(&mut random, 5),
         Kind::Skeleton => shape.neurons(&mut random, 6),
         Kind::Mesh => shape.cortex(72),
-        _ => shape.clusters(&mut random, 7, 2600),
+        Kind::PointCloud | _ => shape.clusters(&mut random, 7, 2600),
     }
     shape.batch(kind, &mut random)
 }
@@ -113,6 +113,7 @@ impl Shape {
                     self.rows.extend([far, row]);
                 }
             }
+            self.end_object();
         }
     }
 
@@ -170,7 +171,9 @@ impl Shape {
         for side in [-1.0_f32, 1.0] {
             let first = self.points.len();
             for ring in 0..=rings {
-                let (flat, z) = (f32::from(ring) / f32::from(rings) * TAU * 0.5).sin_cos();
+                // Nearly from pole to pole: no two vertices are in one place.
+                let polar = 0.004 + 0.992 * f32::from(ring) / f32::from(rings);
+                let (flat, z) = (polar * TAU * 0.5).sin_cos();
                 for step in 0..around {
                     let (sin, cos) = (f32::from(step) / f32::from(around) * TAU).sin_cos();
                     let out = [flat * cos, flat * sin, z];
