@@ -2,7 +2,7 @@
 //!
 //! Fibre bundles, branching neurons, vessels, a folded surface, contours, directions on a ball, and labelled points.
 
-use zvf::metadata::Dtype;
+use zvf::metadata::{Dtype, DtypeKind};
 use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 
 /// A batch of that kind.
@@ -222,7 +222,7 @@ impl Shape {
         let intensity = Field::new("intensity", column(Dtype::FLOAT32, 1, values)?);
         let mut batch = batch.with_field(intensity).map_err(no_batch)?;
         if !self.labels.is_empty() {
-            let label = Field::new("label", column(Dtype::UINT8, 1, self.labels)?);
+            let label = Field::new("label", column(LABEL, 1, self.labels)?);
             batch = batch.with_field(label).map_err(no_batch)?;
         }
         if !self.ends.is_empty() {
@@ -291,3 +291,5 @@ fn within(at: [f32; 3]) -> [f32; 3] {
 }
 
 const TAU: f32 = std::f32::consts::TAU;
+/// The type of labels.
+const LABEL: Dtype = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };
