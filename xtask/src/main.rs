@@ -27,6 +27,7 @@ mod python;
 mod test;
 mod tidy;
 mod torture;
+mod viewer;
 
 use std::env;
 use std::io::{self, Write};
@@ -103,6 +104,7 @@ const COMMANDS: &[&Command] = &[
     &miri::COMMAND,
     &loom::COMMAND,
     &python::COMMAND,
+    &viewer::COMMAND,
 ];
 
 #[cfg(test)]

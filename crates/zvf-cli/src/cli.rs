@@ -51,6 +51,8 @@ use crate::commands::serve::Serve;
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
+#[cfg(feature = "serve")]
+use crate::commands::view::{View, Viewer};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -134,6 +136,10 @@ enum Command {
     Render(Box<Render>),
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
+    #[cfg(feature = "serve")]
+    View(View),
+    #[cfg(feature = "serve")]
+    Viewer(Viewer),
     Object(Object),
     Group(Group),
     Cell(Cell),
@@ -232,6 +238,10 @@ impl Cli {
                 Command::Render(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]
                 Command::Serve(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::View(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::Viewer(command) => command.run(&session, &mut out),
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,

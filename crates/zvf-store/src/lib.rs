@@ -34,6 +34,7 @@
 mod budget;
 mod build;
 mod cache;
+mod clock;
 mod codec;
 mod docs;
 mod error;

@@ -53,3 +53,5 @@ pub(crate) mod serve;
 pub(crate) mod stores;
 pub(crate) mod tensor;
 pub(crate) mod validate;
+#[cfg(feature = "serve")]
+pub(crate) mod view;

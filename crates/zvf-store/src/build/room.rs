@@ -9,6 +9,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+#[cfg(not(target_arch = "wasm32"))]
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use zvf_format::num::to_u64;
@@ -114,11 +115,14 @@ impl Shared {
             }
         };
         // What is on its way may need this very thread: another one takes its tasks over.
+        #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
         } else {
             wait();
         }
+        #[cfg(target_arch = "wasm32")]
+        wait();
         self.state()
     }
 
@@ -137,6 +141,7 @@ impl State {
 }
 
 /// Whether this thread may be one of several that a runtime's tasks run on.
+#[cfg(not(target_arch = "wasm32"))]
 fn is_worker() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
