@@ -210,7 +210,7 @@ impl Convert {
                 None => vec![Input::reader(std::io::stdin())],
             };
             let inputs = inputs.into_iter().map(|input| input.counting(Arc::clone(counter)));
-            let inputs = inputs.collect();
+            let inputs: Vec<Input> = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
