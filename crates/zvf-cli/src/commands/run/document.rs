@@ -5,6 +5,8 @@
 //!
 //! Not here: what keys mean ([`super::recipe`]).
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "events and values of other kinds are refused")]
+
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use toml_span::value::ValueInner;
 
