@@ -171,7 +171,7 @@ pub struct Report {
 ///     writer.write(piece?)?;
 /// }
 /// assert_eq!(writer.finish()?.vertices, 2);
-/// assert!(text.starts_with(b"x,y,z,radius,type\n0,0,0,2.5,1\n"));
+/// assert!(text.starts_with(b"x,y,z,radius,type,object\n0,0,0,2.5,1,0\n"));
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
 ///
