@@ -104,7 +104,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// As [`lend`](Self::lend).
+    /// As [`hard_link_to`](Self::hard_link_to).
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_from(
