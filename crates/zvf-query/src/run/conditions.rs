@@ -145,6 +145,14 @@ impl Conditions {
         self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
     }
 
+    /// Whether there are conditions on rows, and all look at attributes of vertices, not at their positions.
+    pub(super) fn are_of_attributes(&self) -> bool {
+        let of_attribute = |(column, source): &(ColumnRef, RowColumn)| {
+            column.scope == Scope::Vertex && matches!(source, RowColumn::Attribute(_))
+        };
+        !self.rows.is_empty() && self.columns.iter().all(of_attribute)
+    }
+
     /// Whether objects are chosen by them.
     pub(crate) fn choose_objects(&self) -> bool {
         !self.objects.is_empty() || !self.groups.is_empty()

@@ -17,6 +17,7 @@ mod joined_columns;
 mod levels;
 mod merge;
 mod objects;
+mod ranges;
 mod rows;
 mod statistics;
 mod stream;

@@ -1,10 +1,12 @@
 //! Conditions held against rows: of vertices, and of the fragments they are in.
 //!
 //! A condition is prepared once a question: its columns are numbers, and where a column is of codes, its
-//! verdict on each category is known before any row is read. Rows are asked piece by piece.
+//! verdict on each category is known before any row is read; of numbers it asks whether they lie in ranges.
+//! Rows are asked piece by piece, and the verdicts are bits.
 
+use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, usize_from_u32};
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Categories, Column, Value};
 use zvf_store::Caching;
 
@@ -12,23 +14,32 @@ use super::Context;
 use super::conditions::RowColumn;
 use super::fetch::Of;
 use super::objects::Parted;
+use super::ranges::Ranges;
+use super::vertices::Chunk;
 use crate::error::QueryError;
 use crate::predicate::{ColumnRef, Predicate, Scope};
+use crate::select::bits::Bits;
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
 
 /// A condition made ready for rows.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
-    /// Of one column, by its number.
-    One {
-        column: usize,
-        test: Predicate,
-        codes: Option<Codes>,
-    },
+    One(OneColumn),
     Not(Box<Self>),
     All(Vec<Self>),
     Any(Vec<Self>),
+}
+
+/// A condition on one column.
+#[derive(Clone, Debug)]
+pub(super) struct OneColumn {
+    /// Its number.
+    column: usize,
+    test: Predicate,
+    /// What the condition asks of numbers that are no codes.
+    ranges: Option<Ranges>,
+    codes: Option<Codes>,
 }
 
 /// The verdict on each code.
@@ -48,7 +59,9 @@ pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]
             of: known.values().iter().map(verdict).collect(),
             missing: verdict(&Value::Null),
         });
-        Condition::One { column: number.unwrap_or(usize::MAX), test: predicate.clone(), codes }
+        let ranges = if codes.is_none() { Ranges::new(predicate) } else { None };
+        let column = number.unwrap_or(usize::MAX);
+        Condition::One(OneColumn { column, test: predicate.clone(), ranges, codes })
     };
     let each = |list: &[Predicate]| list.iter().map(|one| prepared(one, columns)).collect();
     match predicate {
@@ -79,62 +92,62 @@ struct Values<'a> {
 }
 
 impl RowTest<'_> {
-    /// The verdict on each row of `piece`.
-    fn verdicts(&self, piece: &Piece) -> Result<Vec<bool>, QueryError> {
-        let cell = usize_from_u32(piece.cell);
-        if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
-            return Ok(vec![false; usize_from_u32(piece.len)]);
-        }
-        let mut all = vec![true; usize_from_u32(piece.len)];
-        for condition in self.conditions {
-            let own = self.ask(condition, piece)?;
-            all.iter_mut().zip(own).for_each(|(all, own)| *all &= own);
-        }
-        Ok(all)
+    /// Whether each value that the conditions look at is held for all rows of `chunks`.
+    pub(super) fn has_all(&self, chunks: &[Chunk]) -> bool {
+        self.columns.iter().all(|values| {
+            chunks.iter().zip(&values.held).all(|(chunk, held)| match held {
+                Held::Nothing => chunk.runs.rows == 0,
+                Held::Whole(column) => chunk.runs.end() <= to_u64(column.len()),
+                Held::Parts(_) => true, // what was asked for was there
+            })
+        })
     }
 
-    fn ask(&self, condition: &Condition, piece: &Piece) -> Result<Vec<bool>, QueryError> {
-        let joined = |list: &[Condition], all: bool| {
-            let mut verdicts = vec![all; usize_from_u32(piece.len)];
-            for one in list {
-                let own = self.ask(one, piece)?;
-                let pairs = verdicts.iter_mut().zip(own);
-                pairs.for_each(|(verdict, own)| {
-                    if own != all {
-                        *verdict = own;
-                    }
-                });
-            }
-            Ok(verdicts)
-        };
+    /// The verdict on each row of `piece`.
+    fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
+        let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
+        if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
+            return Ok(Bits::all(len, false));
+        }
+        self.joined(self.conditions, true, piece)
+    }
+
+    fn ask(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
         match condition {
-            Condition::One { column, test, codes } => {
-                self.test_row(*column, test, codes.as_ref(), piece)
-            }
+            Condition::One(one) => self.test_rows(one, piece),
             Condition::Not(inner) => {
                 let mut verdicts = self.ask(inner, piece)?;
-                verdicts.iter_mut().for_each(|verdict| *verdict = !*verdict);
+                verdicts.not();
                 Ok(verdicts)
             }
-            Condition::All(list) => joined(list, true),
-            Condition::Any(list) => joined(list, false),
+            Condition::All(list) => self.joined(list, true, piece),
+            Condition::Any(list) => self.joined(list, false, piece),
         }
+    }
+
+    /// Whether all of the conditions hold, or any.
+    fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
+        let mut each = list.iter().map(|one| self.ask(one, piece));
+        let Some(first) = each.next() else {
+            return Ok(Bits::all(usize_from_u32(piece.len), all));
+        };
+        let mut verdicts = first?;
+        for own in each {
+            if all { verdicts.and(&own?) } else { verdicts.or(&own?) }
+        }
+        Ok(verdicts)
     }
 
     /// The verdict of a condition on one column.
-    fn test_row(
-        &self,
-        column: usize,
-        test: &Predicate,
-        codes: Option<&Codes>,
-        piece: &Piece,
-    ) -> Result<Vec<bool>, QueryError> {
+    fn test_rows(&self, one: &OneColumn, piece: &Piece) -> Result<Bits, QueryError> {
+        let OneColumn { column, test, ranges, codes } = one;
+        let len = usize_from_u32(piece.len);
         let holds = |value: Value| {
             let mut value = Some(value);
             test.holds(&mut |_| value.take().unwrap_or(Value::Null))
         };
-        let nothing = || vec![holds(Value::Null); usize_from_u32(piece.len)];
-        let Some(values) = self.columns.get(column) else { return Ok(nothing()) };
+        let nothing = || Bits::all(len, holds(Value::Null));
+        let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
         let held = values.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(first));
@@ -148,33 +161,44 @@ impl RowTest<'_> {
             }
         };
         if of_fragment {
-            return Ok(vec![verdict(at)?; usize_from_u32(piece.len)]);
+            return Ok(Bits::all(len, verdict(at)?));
         }
-        (at..at.saturating_add(usize_from_u32(piece.len))).map(verdict).collect()
+        match ranges.as_ref().and_then(|ranges| ranges.verdicts(rows, values.component, at, len)) {
+            Some(verdicts) => Ok(verdicts),
+            None => Bits::collect((at..at.saturating_add(len)).map(verdict)),
+        }
     }
 
     /// Shows each run of rows of `piece` for which the conditions hold, or do not.
     fn runs(&self, piece: &Piece, mut visit: impl FnMut(Piece, bool)) -> Result<(), QueryError> {
-        let verdicts = self.verdicts(piece)?;
-        let mut start = piece.start;
-        for run in verdicts.chunk_by(|a, b| a == b) {
-            let len = zvf_format::num::saturating_u32(zvf_format::num::to_u64(run.len()));
-            visit(Piece { start, len, ..*piece }, run.first() == Some(&true));
-            start = start.saturating_add(len);
-        }
+        self.verdicts(piece)?.runs(|at, len, holds| {
+            let [at, len] = [at, len].map(|rows| saturating_u32(to_u64(rows))); // of a piece
+            visit(Piece { start: piece.start.saturating_add(at), len, ..*piece }, holds);
+        });
         Ok(())
     }
 
     /// The rows of `pieces` for which the conditions hold.
     pub(super) fn of_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
-        let mut left = Pieces::default();
-        for piece in &pieces.list {
-            self.runs(piece, |run, holds| {
-                if holds {
-                    left.push(run);
-                }
-            })?;
+        let some = |list: &[Piece]| -> Result<Pieces, QueryError> {
+            let mut left = Pieces::default();
+            for piece in list {
+                self.runs(piece, |run, holds| {
+                    if holds {
+                        left.push(run);
+                    }
+                })?;
+            }
+            Ok(left)
+        };
+        if pieces.rows < WORTH_A_THREAD {
+            return some(&pieces.list);
         }
+        let parts: Result<Vec<Pieces>, QueryError> =
+            pieces.list.par_chunks(PIECES_OF_A_THREAD).map(some).collect();
+        let mut left = Pieces::default();
+        // What follows in the next part may go on with the last run of this one.
+        parts?.into_iter().flat_map(|part| part.list).for_each(|piece| left.push(piece));
         Ok(left)
     }
 
@@ -262,3 +286,8 @@ impl Context {
         Ok(Some(RowTest { conditions: &conditions.rows, columns }))
     }
 }
+
+/// Rows that take longer to test than a thread takes to wake up.
+const WORTH_A_THREAD: usize = 1 << 17;
+/// Pieces that one thread tests at a time.
+const PIECES_OF_A_THREAD: usize = 64;

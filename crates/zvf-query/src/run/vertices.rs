@@ -38,6 +38,16 @@ impl Chunk {
     pub(crate) fn check_rows(&self, rows: u64) -> Result<(), QueryError> {
         check_end(&self.key, self.runs.end(), rows)
     }
+
+    /// All its rows that can matter, as pieces of chunk `cell`.
+    fn pieces(&self, cell: u32) -> Pieces {
+        let mut pieces = Pieces::default();
+        for run in &self.runs.list {
+            let (start, len, fragment) = (run.start, run.len, run.fragment);
+            pieces.push(Piece { cell, start, len, fragment });
+        }
+        pieces
+    }
 }
 
 /// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
@@ -150,23 +160,13 @@ impl Context {
         limit: usize,
         caching: Caching,
     ) -> Result<(Pieces, Vec<Held>, Vec<Vec<Held>>), QueryError> {
-        let of = Of::Positions(&self.warm.level);
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         self.count(chunks.len(), rows_of(chunks));
-        let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
-        let positions = self.read(of, &keys, needs, caching).await?;
-        for (chunk, held) in chunks.iter().zip(&positions) {
-            // Ranges that were read are there.
-            if let Held::Whole(column) = held {
-                chunk.check_rows(to_u64(column.len()))?;
-            }
-        }
-
-        let mut pieces = self.select(chunks, &positions);
-        if let Some(test) = self.row_test(&keys, &rows, &pieces, &positions, caching).await? {
-            pieces = test.of_pieces(&pieces)?;
-        }
+        let (mut pieces, positions) = match self.by_values(chunks, &keys, &rows, caching).await? {
+            Some(found) => found,
+            None => self.by_positions(chunks, &keys, &rows, caching).await?,
+        };
         pieces.truncate(limit);
         let found = to_u64(pieces.rows);
         self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
@@ -175,6 +175,55 @@ impl Context {
             pieces = drop_missing(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
+    }
+
+    /// The rows of `chunks` in the region and for which the conditions hold; positions of at least those.
+    async fn by_positions(
+        &self,
+        chunks: &[Chunk],
+        keys: &[ChunkKey],
+        rows: &[u64],
+        caching: Caching,
+    ) -> Result<(Pieces, Vec<Held>), QueryError> {
+        let of = Of::Positions(&self.warm.level);
+        let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
+        let positions = self.read(of, keys, needs, caching).await?;
+        check_ends(chunks, &positions)?;
+        let mut pieces = self.select(chunks, &positions);
+        if let Some(test) = self.row_test(keys, rows, &pieces, &positions, caching).await? {
+            pieces = test.of_pieces(&pieces)?;
+        }
+        Ok((pieces, positions))
+    }
+
+    /// The same where values alone decide: only of rows for which the conditions hold are positions read.
+    /// Nothing where that is not so, or values are not there for all rows.
+    async fn by_values(
+        &self,
+        chunks: &[Chunk],
+        keys: &[ChunkKey],
+        rows: &[u64],
+        caching: Caching,
+    ) -> Result<Option<(Pieces, Vec<Held>)>, QueryError> {
+        if self.query.region.is_some() || !self.conditions.are_of_attributes() {
+            return Ok(None);
+        }
+        let mut pieces = Pieces::default();
+        (0..).zip(chunks).for_each(|(cell, chunk)| pieces.extend(chunk.pieces(cell)));
+        let Some(test) = self.row_test(keys, rows, &pieces, &[], caching).await? else {
+            return Ok(None);
+        };
+        if !test.has_all(chunks) {
+            return Ok(None);
+        }
+        let mut pieces = test.of_pieces(&pieces)?;
+        let of = Of::Positions(&self.warm.level);
+        let positions = self.read_pieces(of, keys, rows, &pieces, caching).await?;
+        check_ends(chunks, &positions)?;
+        if !self.missing().list.is_empty() {
+            pieces = drop_missing(&pieces, &positions, &[]);
+        }
+        Ok(Some((pieces, positions)))
     }
 
     /// The rows of `chunks` that are asked for.
@@ -188,12 +237,7 @@ impl Context {
             match (&test, held) {
                 (_, Held::Nothing) => {}
                 (Some(test), held) => test.rows(held, &chunk.runs.list, cell, &mut pieces),
-                (None, _) => {
-                    for run in &chunk.runs.list {
-                        let (start, len, fragment) = (run.start, run.len, run.fragment);
-                        pieces.push(Piece { cell, start, len, fragment });
-                    }
-                }
+                (None, _) => pieces = chunk.pieces(cell),
             }
             pieces
         };
@@ -271,6 +315,14 @@ impl Context {
         plan.bytes = plan.rows_before.saturating_mul(self.row_bytes());
         Ok(())
     }
+}
+
+/// Refuses fragments that name rows past the end of chunks that are held. Ranges that were read are there.
+fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
+    chunks.iter().zip(positions).try_for_each(|(chunk, held)| match held {
+        Held::Whole(column) => chunk.check_rows(to_u64(column.len())),
+        Held::Nothing | Held::Parts(_) => Ok(()),
+    })
 }
 
 /// How many rows of `chunks` can matter.

@@ -6,9 +6,11 @@
 //! inside       positions, and a region                      which of these rows are in it
 //! chain        the rows of one object               how it lies to a region, and what of it is inside
 //! faces        edges and faces                     cut at the boundary
+//! bits         verdicts on rows                      joined a word at a time, and runs of them
 //! pieces       the rows that are left                       gathered into columns, each byte copied once
 //! ```
 
+pub(crate) mod bits;
 pub(crate) mod candidates;
 pub(crate) mod chain;
 pub(crate) mod faces;

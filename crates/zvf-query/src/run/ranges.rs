@@ -1,0 +1,322 @@
+//! Comparisons of numbers, many rows at a time.
+//!
+//! What a condition on one column of numbers asks is the same as: lies the number in one of these closed
+//! ranges? `x < 3` is "at most 2" of whole numbers, and "at most the float below 3" of floats; `x != 3` is two
+//! ranges. The ranges are found once a question, exactly, by the rules of [`Value::compare`]; what a row then
+//! takes is two comparisons in the type of the column, 64 rows to a word of verdicts.
+//!
+//! Not here: text, truth values, half floats, codes of categories. They are asked row by row.
+
+use zvf_format::num::{ceil_f32, floor_f32};
+use zvf_metadata::DtypeKind;
+use zvf_model::{Column, Value};
+
+use crate::predicate::{Comparison, Predicate};
+use crate::select::bits::{Bits, ROWS};
+
+/// The numbers for which a condition holds: closed ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ranges {
+    whole: Vec<[i128; 2]>,
+    /// Without NaN, for which nothing holds.
+    float: Vec<[f64; 2]>,
+}
+
+impl Ranges {
+    /// Those of a condition on one column.
+    pub(super) fn new(test: &Predicate) -> Option<Self> {
+        let mut ranges = Self { whole: Vec::new(), float: Vec::new() };
+        match test {
+            Predicate::Compare(_, comparison, value) => ranges.add(*comparison, value),
+            Predicate::In(_, values) => {
+                values.iter().for_each(|value| ranges.add(Comparison::Equal, value));
+            }
+            Predicate::IsNull(_) => {} // a number is something
+            Predicate::Not(_) | Predicate::All(_) | Predicate::Any(_) => return None,
+        }
+        Some(ranges)
+    }
+
+    /// Adds the numbers that stand so to `value`.
+    fn add(&mut self, comparison: Comparison, value: &Value) {
+        // The numbers below, equal to and above the value: of whole numbers, and of floats.
+        let (whole, float) = match value {
+            Value::Int(n) => ((*n).into(), None),
+            Value::UInt(n) => ((*n).into(), None),
+            Value::Float(x) if !x.is_nan() => (0, Some(*x)),
+            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return,
+        };
+        let (whole, float) = match float {
+            None => (around(whole), floats_around(whole)),
+            Some(x) => (wholes_around(x), around_float(x)),
+        };
+        let parts: &[usize] = match comparison {
+            Comparison::Less => &[0],
+            Comparison::AtMost => &[0, 1],
+            Comparison::Equal => &[1],
+            Comparison::Unequal => &[0, 2],
+            Comparison::AtLeast => &[1, 2],
+            Comparison::Greater => &[2],
+        };
+        for part in parts {
+            self.whole.extend(whole.get(*part).copied().flatten());
+            self.float.extend(float.get(*part).copied().flatten());
+        }
+    }
+
+    /// The verdicts on value `component` of `len` rows of `column` from `first` on; `None` where the column is not
+    /// of numbers that this is about, or has fewer rows.
+    pub(super) fn verdicts(
+        &self,
+        column: &Column,
+        component: usize,
+        first: usize,
+        len: usize,
+    ) -> Option<Bits> {
+        let stride = column.stride();
+        let rows = first.checked_mul(stride)?..first.checked_add(len)?.checked_mul(stride)?;
+        let rows = Rows { bytes: column.bytes().get(rows)?, stride, component };
+        let mut bits = Bits::all(len, false);
+        let words = bits.words_mut();
+        macro_rules! whole {
+            ($number:ty) => {{
+                for [low, high] in &self.whole {
+                    let (Ok(low), Ok(high)) = (
+                        <$number>::try_from((*low).max(<$number>::MIN.into())),
+                        <$number>::try_from((*high).min(<$number>::MAX.into())),
+                    ) else {
+                        continue; // all of it lies beside what the type holds
+                    };
+                    rows.mark(<$number>::from_le_bytes, [low, high], words);
+                }
+            }};
+        }
+        match (column.dtype().kind, column.dtype().size) {
+            (DtypeKind::Int, 1) => whole!(i8),
+            (DtypeKind::Int, 2) => whole!(i16),
+            (DtypeKind::Int, 4) => whole!(i32),
+            (DtypeKind::Int, 8) => whole!(i64),
+            (DtypeKind::UInt, 1) => whole!(u8),
+            (DtypeKind::UInt, 2) => whole!(u16),
+            (DtypeKind::UInt, 4) => whole!(u32),
+            (DtypeKind::UInt, 8) => whole!(u64),
+            (DtypeKind::Float, 4) => {
+                for [low, high] in &self.float {
+                    rows.mark(f32::from_le_bytes, [ceil_f32(*low), floor_f32(*high)], words);
+                }
+            }
+            (DtypeKind::Float, 8) => {
+                self.float.iter().for_each(|range| rows.mark(f64::from_le_bytes, *range, words));
+            }
+            _ => return None,
+        }
+        Some(bits)
+    }
+}
+
+/// Below, equal, above; nothing where there is no such number.
+type Around<T> = [Option<[T; 2]>; 3];
+
+/// Whole numbers around a whole number that 65 bits hold.
+fn around(n: i128) -> Around<i128> {
+    [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
+}
+
+/// Whole numbers around a float.
+#[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
+fn wholes_around(x: f64) -> Around<i128> {
+    let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
+    let below = Some([i128::MIN, ceil.saturating_sub(1)]);
+    let above = Some([floor.saturating_add(1), i128::MAX]);
+    [below, (floor == ceil).then_some([floor, floor]), above]
+}
+
+/// Floats around a float that is a number.
+fn around_float(x: f64) -> Around<f64> {
+    let below = (x > f64::NEG_INFINITY).then(|| [f64::NEG_INFINITY, x.next_down()]);
+    let above = (x < f64::INFINITY).then(|| [x.next_up(), f64::INFINITY]);
+    [below, Some([x, x]), above]
+}
+
+/// Floats around a whole number that 65 bits hold.
+#[expect(clippy::as_conversions, reason = "rounded to the nearest, and compared with what it was")]
+fn floats_around(n: i128) -> Around<f64> {
+    let near = n as f64;
+    match (near as i128).cmp(&n) {
+        std::cmp::Ordering::Equal => around_float(near),
+        // It lies between two floats.
+        std::cmp::Ordering::Less => beside(near, near.next_up()),
+        std::cmp::Ordering::Greater => beside(near.next_down(), near),
+    }
+}
+
+fn beside(below: f64, above: f64) -> Around<f64> {
+    [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
+}
+
+/// Rows as bytes, little-endian, and which of their values is looked at.
+struct Rows<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+    component: usize,
+}
+
+impl Rows<'_> {
+    /// Sets the bits of the rows whose number lies in a range.
+    fn mark<T: Copy + PartialOrd, const N: usize>(
+        &self,
+        number: impl Fn([u8; N]) -> T,
+        [low, high]: [T; 2],
+        words: &mut [u64],
+    ) {
+        let inside = |x: T| u8::from((low <= x) & (x <= high));
+        let blocks = self.bytes.chunks(ROWS.saturating_mul(self.stride)).zip(words);
+        if self.stride == N {
+            for (block, word) in blocks {
+                *word |= packed(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
+            }
+            return;
+        }
+        let at = self.component.saturating_mul(N);
+        for (block, word) in blocks {
+            let rows = block.chunks_exact(self.stride);
+            let numbers = rows.filter_map(|row| row.get(at..)?.first_chunk::<N>());
+            *word |= packed(numbers.map(|x| inside(number(*x))));
+        }
+    }
+}
+
+/// At most 64 verdicts, each 0 or 1, as bits of a word.
+fn packed(verdicts: impl Iterator<Item = u8>) -> u64 {
+    let mut all = [0_u8; ROWS];
+    all.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict);
+    let mut word = 0;
+    for eight in all.as_chunks::<8>().0.iter().rev() {
+        // Each byte is shifted to a bit of its own in the highest byte.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        word = word << 8 | bits;
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zvf_metadata::Dtype;
+
+    use super::*;
+    use crate::predicate::ColumnRef;
+
+    const COMPARISONS: [Comparison; 6] = [
+        Comparison::Less,
+        Comparison::AtMost,
+        Comparison::Equal,
+        Comparison::Unequal,
+        Comparison::AtLeast,
+        Comparison::Greater,
+    ];
+
+    /// Numbers where rounding and the ends of types matter, as stored bytes of `dtype`.
+    fn column(dtype: &str, width: u32) -> Column {
+        let dtype = Dtype::parse(dtype).unwrap();
+        let ends = [i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 255, 127, -128, 3];
+        let wholes = ends.into_iter().chain(-70..70);
+        let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 2.5, 1e300, 1e-320, -1e19];
+        let floats = floats.into_iter().chain(wholes.clone().map(|n| n as f64));
+        let bytes: Vec<u8> = match (dtype.kind, dtype.size) {
+            (DtypeKind::Float, 4) => floats.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+            (DtypeKind::Float, _) => floats.flat_map(f64::to_le_bytes).collect(),
+            (_, size) => {
+                let size = usize::try_from(size).unwrap();
+                wholes.flat_map(|n| n.to_le_bytes()[..size].to_vec()).collect()
+            }
+        };
+        let stride = usize::try_from(dtype.size).unwrap() * usize::try_from(width).unwrap();
+        let rows = bytes.len() / stride;
+        Column::new(dtype, width, bytes[..rows * stride].to_vec().into()).unwrap()
+    }
+
+    fn check(test: &Predicate, column: &Column, component: usize, first: usize) {
+        let len = column.len() - first;
+        let found = Ranges::new(test).unwrap().verdicts(column, component, first, len).unwrap();
+        let holds = |row: usize| Ok::<_, ()>(test.holds(&mut |_| column.value(row, component)));
+        let expected = Bits::collect((first..column.len()).map(holds)).unwrap();
+        assert_eq!(found, expected, "{test} of {:?}, value {component}", column.dtype());
+    }
+
+    const TYPES: [&str; 10] = [
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
+        "float64",
+    ];
+
+    #[test]
+    fn ranges_hold_what_values_compare_to() {
+        let odd = (1_u64 << 53) + 1;
+        let values = [
+            Value::Int(3),
+            Value::Int(-1),
+            Value::Int(i64::MIN),
+            Value::Int(i64::MAX),
+            Value::UInt(u64::MAX),
+            Value::UInt(odd),
+            Value::UInt(odd + 2),
+            Value::Int(-128),
+            Value::Float(2.5),
+            Value::Float(-0.0),
+            Value::Float(f64::NAN),
+            Value::Float(3.0),
+            Value::Float(f64::INFINITY),
+            Value::Float(f64::NEG_INFINITY),
+            Value::Float(1e300),
+            Value::Float(0.1),
+            Value::Float(-1e19),
+            Value::Float(9_007_199_254_740_992.0),
+            Value::Null,
+            Value::Bool(true),
+            Value::Text("3".to_owned()),
+        ];
+        let of = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
+        for dtype in TYPES {
+            for (width, component) in [(1, 0), (3, 0), (3, 2)] {
+                let column = column(dtype, width);
+                for value in &values {
+                    for comparison in COMPARISONS {
+                        let test = Predicate::Compare(of.clone(), comparison, value.clone());
+                        check(&test, &column, component, 1);
+                    }
+                }
+                check(&Predicate::In(of.clone(), values.to_vec()), &column, component, 0);
+                check(&Predicate::In(of.clone(), Vec::new()), &column, component, 0);
+                check(&Predicate::IsNull(of.clone()), &column, component, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_numbers_is_left_to_others() {
+        let test: Predicate = "x < 3".parse().unwrap();
+        let ranges = Ranges::new(&test).unwrap();
+        for dtype in ["bool", "float16", "<U2"] {
+            let dtype = Dtype::parse(dtype).unwrap();
+            let size = usize::try_from(dtype.size).unwrap();
+            let column = Column::new(dtype, 1, vec![0; size].into()).unwrap();
+            assert_eq!(ranges.verdicts(&column, 0, 0, 1), None);
+        }
+        let short = column("int8", 1);
+        assert_eq!(ranges.verdicts(&short, 0, 0, short.len() + 1), None);
+        assert_eq!(Ranges::new(&"not x < 3".parse().unwrap()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn floats_compare_as_values(numbers in prop::collection::vec(any::<f32>(), 1..200), x: f64, n: i64, at in 0..6_usize) {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let column = Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap();
+            let of = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
+            let near = f64::from(numbers[0]);
+            for value in [Value::Float(x), Value::Int(n), Value::Float(near), Value::Float(near.next_up())] {
+                check(&Predicate::Compare(of.clone(), COMPARISONS[at], value), &column, 0, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Verdicts on rows, a bit each.
+//!
+//! Sixty-four rows make a word: conditions are joined a word at a time, and runs of rows are found by counting
+//! zeros and ones. The bits behind the last row are always 0.
+
+/// A verdict on each of some rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bits {
+    /// The same verdict on `len` rows.
+    pub(crate) fn all(len: usize, verdict: bool) -> Self {
+        let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(ROWS)];
+        let mut bits = Self { words, len };
+        bits.clear_tail();
+        bits
+    }
+
+    /// The verdicts one by one; the first error ends it.
+    pub(crate) fn collect<E>(
+        verdicts: impl ExactSizeIterator<Item = Result<bool, E>>,
+    ) -> Result<Self, E> {
+        let mut bits = Self::all(verdicts.len(), false);
+        for (row, verdict) in verdicts.enumerate() {
+            let verdict = u64::from(verdict?);
+            if let Some(word) = bits.words.get_mut(row / ROWS) {
+                *word |= verdict << (row % ROWS);
+            }
+        }
+        Ok(bits)
+    }
+
+    /// How many rows there are.
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The words, to add verdicts that are true; none may be set past the last row.
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
+    /// Leaves the rows that `other` has as well, of as many rows.
+    pub(crate) fn and(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= other);
+    }
+
+    /// Adds the rows that `other` has, of as many rows.
+    pub(crate) fn or(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own |= other);
+    }
+
+    /// Turns every verdict round.
+    pub(crate) fn not(&mut self) {
+        self.words.iter_mut().for_each(|word| *word = !*word);
+        self.clear_tail();
+    }
+
+    /// Shows each run of rows of one verdict: its first row, its length, and the verdict.
+    pub(crate) fn runs(&self, mut visit: impl FnMut(usize, usize, bool)) {
+        let mut start = 0;
+        while start < self.len {
+            let verdict = self.get(start);
+            let end = self.end_of_run(start, verdict);
+            visit(start, end - start, verdict);
+            start = end;
+        }
+    }
+
+    fn get(&self, row: usize) -> bool {
+        self.words.get(row / ROWS).is_some_and(|word| word >> (row % ROWS) & 1 == 1)
+    }
+
+    /// The first row behind `start` with another verdict, or the number of rows.
+    fn end_of_run(&self, start: usize, verdict: bool) -> usize {
+        // What differs from the verdict is 1.
+        let turned = |word: u64| if verdict { !word } else { word };
+        let mut at = start;
+        while let Some(word) = self.words.get(at / ROWS).filter(|_| at < self.len) {
+            let rest = turned(*word) >> (at % ROWS);
+            if rest != 0 {
+                let skip = usize::try_from(rest.trailing_zeros()).unwrap_or(ROWS); // below 64
+                return (at + skip).min(self.len);
+            }
+            at = (at / ROWS + 1) * ROWS;
+        }
+        self.len
+    }
+
+    fn clear_tail(&mut self) {
+        let used = self.len % ROWS;
+        if let Some(last) = self.words.last_mut().filter(|_| used > 0) {
+            *last &= (1 << used) - 1;
+        }
+    }
+}
+
+/// Rows of one word.
+pub(crate) const ROWS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bits(verdicts: &[bool]) -> Bits {
+        Bits::collect::<()>(verdicts.iter().map(|verdict| Ok(*verdict))).unwrap()
+    }
+
+    fn runs(bits: &Bits) -> Vec<(usize, usize, bool)> {
+        let mut found = Vec::new();
+        bits.runs(|start, len, verdict| found.push((start, len, verdict)));
+        found
+    }
+
+    #[test]
+    fn runs_cross_words() {
+        assert_eq!(runs(&Bits::all(0, true)), []);
+        for len in [1, 63, 64, 65, 200] {
+            for verdict in [true, false] {
+                assert_eq!(runs(&Bits::all(len, verdict)), [(0, len, verdict)]);
+            }
+        }
+        let mut some = vec![false; 200];
+        some[60..131].fill(true);
+        let expected = [(0, 60, false), (60, 71, true), (131, 69, false)];
+        assert_eq!(runs(&bits(&some)), expected);
+    }
+
+    #[test]
+    fn the_first_error_ends_it() {
+        let rows = [Ok(true), Err("no"), Err("later")];
+        assert_eq!(Bits::collect(rows.into_iter()), Err("no"));
+    }
+
+    proptest! {
+        #[test]
+        fn bits_are_verdicts(rows in prop::collection::vec(any::<[bool; 2]>(), 0..300)) {
+            let (a, b): (Vec<bool>, Vec<bool>) = rows.iter().map(|[a, b]| (*a, *b)).unzip();
+            let joined = |of: fn(bool, bool) -> bool| -> Vec<bool> {
+                rows.iter().map(|[a, b]| of(*a, *b)).collect()
+            };
+            let (mut and, mut or, mut not) = (bits(&a), bits(&a), bits(&a));
+            and.and(&bits(&b));
+            or.or(&bits(&b));
+            not.not();
+            prop_assert_eq!(and, bits(&joined(|a, b| a && b)));
+            prop_assert_eq!(or, bits(&joined(|a, b| a || b)));
+            prop_assert_eq!(&not, &bits(&joined(|a, _| !a)));
+            prop_assert_eq!(not.len(), rows.len());
+            let again: Vec<bool> =
+                runs(&bits(&a)).iter().flat_map(|(_, len, verdict)| vec![*verdict; *len]).collect();
+            prop_assert_eq!(again, a);
+        }
+    }
+}
