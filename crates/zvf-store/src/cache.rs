@@ -11,7 +11,7 @@
 //! larger buffer alive than it is charged for, as long as others hold that buffer too.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -90,8 +90,11 @@ impl Cache {
             let mut abandoned = false;
             for (at, mut flight) in waits {
                 // Fails when whoever was fetching is gone; then it is our turn.
-                match flight.wait_for(Option::is_some).await {
-                    Ok(answer) => set(&mut answers, at, answer.clone()),
+                match flight.batch.wait_for(Option::is_some).await {
+                    Ok(batch) => {
+                        let answer = batch.as_ref().and_then(|batch| batch.get(flight.at));
+                        set(&mut answers, at, answer.cloned());
+                    }
                     Err(_) => abandoned = true,
                 }
             }
@@ -122,7 +125,7 @@ impl Cache {
         answers: &mut [Option<Answer>],
     ) -> (Claims<'a>, Waits) {
         let mut state = self.state();
-        let mut claims = Claims { cache: self, age: state.age, claimed: Vec::new() };
+        let mut claims = Claims { cache: self, age: state.age, claimed: Vec::new(), sender: None };
         let mut waits = Vec::new();
         for (at, (slot, answer)) in slots.iter().zip(answers).enumerate() {
             let slot = slot.map(|slot| (array, slot));
@@ -133,12 +136,12 @@ impl Cache {
                 Found::Held(bytes) => *answer = Some(Ok(bytes)),
                 Found::Flight(flight) => waits.push((at, flight)),
                 Found::Nothing => {
-                    let flight = slot.map(|slot| {
-                        let (sender, flight) = watch::channel(None);
+                    if let Some(slot) = slot {
+                        let sender = claims.sender.get_or_insert_with(|| watch::Sender::new(None));
+                        let flight = Flight { batch: sender.subscribe(), at: claims.claimed.len() };
                         state.flights.insert(slot, flight);
-                        (slot, sender)
-                    });
-                    claims.claimed.push(Claim { at, flight });
+                    }
+                    claims.claimed.push(Claim { at, slot });
                 }
             }
         }
@@ -151,7 +154,16 @@ impl Cache {
     }
 }
 
-type Flight = watch::Receiver<Option<Answer>>;
+/// The answers of a batch, once they are there.
+type Batch = Option<Arc<[Answer]>>;
+
+/// What someone is fetching: an answer of a batch, by its place in that.
+#[derive(Clone, Debug)]
+struct Flight {
+    batch: watch::Receiver<Batch>,
+    at: usize,
+}
+
 type Waits = Vec<(usize, Flight)>;
 
 /// Where a slot is.
@@ -166,12 +178,14 @@ struct Claims<'a> {
     cache: &'a Cache,
     age: u64,
     claimed: Vec<Claim>,
+    /// For those who wait; nothing where no claim has a slot.
+    sender: Option<watch::Sender<Batch>>,
 }
 
 struct Claim {
     at: usize,
-    /// What others may wait for; nothing where there is no slot.
-    flight: Option<(Slot, watch::Sender<Option<Answer>>)>,
+    /// Where there is none, nobody waits.
+    slot: Option<Slot>,
 }
 
 impl Claims<'_> {
@@ -181,16 +195,21 @@ impl Claims<'_> {
         // After a clear the slots may be someone else's by now.
         let current = state.age == self.age;
         let keep = current && keep == Keep::Yes;
-        for (claim, answer) in std::mem::take(&mut self.claimed).into_iter().zip(fetched) {
-            if let Some((slot, sender)) = claim.flight {
-                if current {
-                    state.flights.remove(&slot);
-                }
-                if keep && let Ok(bytes) = &answer {
-                    state.insert(slot, bytes.as_ref(), self.cache.max_bytes);
-                }
-                sender.send_replace(Some(answer.clone()));
+        let claimed = std::mem::take(&mut self.claimed);
+        for (claim, answer) in claimed.iter().zip(&fetched) {
+            let Some(slot) = claim.slot else { continue };
+            if current {
+                state.flights.remove(&slot);
             }
+            if keep && let Ok(bytes) = answer {
+                state.insert(slot, bytes.as_ref(), self.cache.max_bytes);
+            }
+        }
+        // The flights are gone, so that who holds a receiver by now is waiting.
+        if let Some(sender) = self.sender.take().filter(|sender| sender.receiver_count() > 0) {
+            sender.send_replace(Some(fetched.clone().into()));
+        }
+        for (claim, answer) in claimed.into_iter().zip(fetched) {
             set(answers, claim.at, Some(answer));
         }
     }
@@ -203,8 +222,8 @@ impl Drop for Claims<'_> {
         }
         let mut state = self.cache.state();
         if state.age == self.age {
-            for (slot, _) in self.claimed.iter().filter_map(|claim| claim.flight.as_ref()) {
-                state.flights.remove(slot);
+            for slot in self.claimed.iter().filter_map(|claim| claim.slot) {
+                state.flights.remove(&slot);
             }
         }
     }
@@ -217,7 +236,7 @@ impl State {
             return Found::Held(entry.bytes.clone());
         }
         // A flight whose owner is gone carries nobody.
-        match self.flights.get(&slot).filter(|flight| flight.has_changed().is_ok()) {
+        match self.flights.get(&slot).filter(|flight| flight.batch.has_changed().is_ok()) {
             Some(flight) => Found::Flight(flight.clone()),
             None => Found::Nothing,
         }
@@ -278,7 +297,6 @@ const ENTRY: u64 = 128;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 

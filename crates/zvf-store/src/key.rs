@@ -89,6 +89,33 @@ impl Key {
         Ok(Self(Arc::from(path)))
     }
 
+    /// The thing below this one by `prefix`, which is a good name, and `numbers`: one of many chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`child`](Self::child), when the key gets more than 32 segments.
+    pub(crate) fn below_numbers(
+        &self,
+        prefix: Option<&str>,
+        numbers: &[u64],
+    ) -> Result<Self, StoreError> {
+        let mut path = String::with_capacity(self.0.len() + 2 + numbers.len() * ROOM_OF_A_NUMBER);
+        path.push_str(&self.0);
+        for prefix in prefix {
+            path.push_str(if path.is_empty() { "" } else { "/" });
+            path.push_str(prefix);
+        }
+        for number in numbers {
+            path.push_str(if path.is_empty() { "" } else { "/" });
+            push_decimal(&mut path, *number);
+        }
+        if self.segments().count() + prefix.iter().count() + numbers.len() > MAX_SEGMENTS {
+            let below = path.get(self.0.len()..).unwrap_or_default();
+            return self.below(below.trim_start_matches('/')); // says what is wrong
+        }
+        Ok(Self(Arc::from(path)))
+    }
+
     /// The segments, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|segment| !segment.is_empty())
@@ -125,6 +152,14 @@ impl fmt::Debug for Key {
     }
 }
 
+/// Adds the digits of a number.
+fn push_decimal(path: &mut String, number: u64) {
+    if number >= 10 {
+        push_decimal(path, number / 10);
+    }
+    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10));
+}
+
 /// Which rule `segment`, the `depth`th of its key, breaks.
 fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
     if segment.is_empty() {
@@ -146,6 +181,8 @@ fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
 
 const MAX_SEGMENT: usize = 255;
 const MAX_SEGMENTS: usize = 32;
+/// What most numbers of chunks and the slash before them take.
+const ROOM_OF_A_NUMBER: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -165,6 +202,23 @@ mod tests {
         }
         let deep = vec!["a"; 32].join("/");
         assert_eq!(Key::root().below(&deep).unwrap().as_str(), deep);
+    }
+
+    #[test]
+    fn numbers_are_names_like_others() {
+        let (root, deep) = (Key::root(), Key::root().below(&vec!["a"; 29].join("/")).unwrap());
+        for key in [&root, &deep, &root.child("vertices").unwrap()] {
+            for numbers in [&[][..], &[0], &[7, 10, u64::MAX], &[1, 2, 3, 4]] {
+                for prefix in [None, Some("c")] {
+                    let words = numbers.iter().map(u64::to_string);
+                    let words: Vec<String> =
+                        prefix.map(str::to_owned).into_iter().chain(words).collect();
+                    let expected = key.descend(words.iter().map(String::as_str));
+                    let found = key.below_numbers(prefix, numbers);
+                    assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{key} {words:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub(crate) fn open(
     let kind = point_kind(options, bytes.format().name())?;
     let text = options.text.clone();
     let delimiter = text.separator.unwrap_or(delimiter);
-    let mut records = Records { lines: Lines::new(bytes), delimiter, comment: text.comment };
+    let (lines, spare) = (Lines::new(bytes), Record::default());
+    let mut records = Records { lines, delimiter, comment: text.comment, spare };
     let Some(first) = records.next()? else {
         let bad = records.lines.bytes().bad(
             Class::Truncated,
@@ -214,6 +215,7 @@ struct Records {
     lines: Lines,
     delimiter: u8,
     comment: Option<u8>,
+    spare: Record, // whose memory the next one takes
 }
 
 /// One line, or several where one breaks within quotes.
@@ -235,9 +237,23 @@ impl Record {
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or("")
     }
 
+    /// The same memory without values.
+    fn cleared(mut self) -> Self {
+        self.text.clear();
+        self.ends.clear();
+        Self { line: 0, ..self }
+    }
+
     /// Adds the values of a line; whether it ends within quotes.
     fn push(&mut self, line: &str, delimiter: u8, mut quoted: bool) -> bool {
         let delimiter = char::from(delimiter);
+        if !quoted && !line.contains('"') {
+            for value in line.split(delimiter) {
+                self.text.push_str(value);
+                self.ends.push(self.text.len());
+            }
+            return false;
+        }
         let mut chars = line.chars().peekable();
         let mut fresh = !quoted; // at the start of a value
         while let Some(c) = chars.next() {
@@ -268,7 +284,7 @@ impl Record {
 
 impl Records {
     fn next(&mut self) -> Result<Option<Record>, ConvertError> {
-        let mut record = Record::default();
+        let mut record = std::mem::take(&mut self.spare).cleared();
         let mut quoted = false;
         loop {
             let Some(line) = self.lines.next()? else {
@@ -420,6 +436,10 @@ fn is_missing(text: &str, marks: &[String]) -> bool {
 
 /// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
 fn is_held(text: &str) -> bool {
+    // Most are short, or have a fraction.
+    if text.len() <= HELD_DIGITS || text.contains('.') {
+        return true;
+    }
     match text.parse::<i128>() {
         #[expect(clippy::as_conversions, reason = "whether it is rounded is what is asked")]
         Ok(n) => n as f64 as i128 == n,
@@ -473,7 +493,9 @@ impl Iterator for Table {
                 Ok(None) => break,
                 Err(error) => return Some(Err(error)),
             };
-            match (self.push(&record), &mut self.skipped) {
+            let pushed = self.push(&record);
+            self.records.spare = record;
+            match (pushed, &mut self.skipped) {
                 (Ok(()), _) => {}
                 (Err(error), Some(skipped)) => {
                     skipped.add(&error);
@@ -592,6 +614,8 @@ fn saturating_u32(n: usize) -> u32 {
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Bytes of the sample that types are inferred from.
 const SAMPLE: u64 = 8 << 20;
+/// Digits of whole numbers that a float of 64 bits always holds.
+const HELD_DIGITS: usize = 15;
 /// What stands for a missing number, in any case of letters.
 const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a wrong value that a message shows.

@@ -12,6 +12,7 @@
 //! curves, names and materials are left out.
 
 use std::collections::BTreeMap;
+use std::str::SplitAsciiWhitespace;
 
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -19,8 +20,7 @@ use zvf_model::Kind;
 
 use super::input::Bytes;
 use super::lines::Lines;
-use super::ply::first_width;
-use super::polygon::Corners;
+use super::polygon::{Corners, Refusal};
 use super::record::Vertices;
 use super::roles::axes;
 use super::values::{NamedValues, Values};
@@ -69,11 +69,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let polygons = if joins == Some("l") { Polygons::Same } else { options.polygons };
         Ok::<_, ConvertError>(Pieces {
             lines: Lines::lenient(bytes),
-            joins,
-            vertices: vertices(),
-            coloured,
-            count: 0,
-            corners: Corners::new(polygons),
+            body: Body {
+                joins,
+                vertices: vertices(),
+                coloured,
+                count: 0,
+                corners: Corners::new(polygons),
+            },
             batch_rows: options.batch_rows.max(1),
             pending: None,
             ended: false,
@@ -84,9 +86,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         (None, _) => None,
         (Some("l"), _) => Some(Some(2)),
         (Some(_), Polygons::Triangles) => Some(Some(3)),
-        (Some(_), Polygons::Same | Polygons::Rings) => {
-            Some(first_width(Reader::new(header.clone(), begin(joins)?))?)
-        }
+        (Some(_), Polygons::Same | Polygons::Rings) => Some(seen.corners),
     };
     let header = Header {
         elements: elements.map(|width| ElementHeader { width, fields: Vec::new() }),
@@ -103,7 +103,8 @@ struct Seen {
     vertices: u64,
     faces: u64,
     lines: u64,
-    coloured: bool, // the first vertex has a colour
+    coloured: bool,       // the first vertex has a colour
+    corners: Option<u32>, // of the first face
     others: BTreeMap<&'static str, u64>,
 }
 
@@ -120,7 +121,12 @@ impl Seen {
                     }
                     &mut seen.vertices
                 }
-                "f" | "fo" => &mut seen.faces,
+                "f" | "fo" => {
+                    if seen.faces == 0 {
+                        seen.corners = u32::try_from(words.count()).ok();
+                    }
+                    &mut seen.faces
+                }
                 "l" => &mut seen.lines,
                 word => match OTHERS.iter().find(|(known, _)| *known == word) {
                     Some((_, what)) => seen.others.entry(*what).or_default(),
@@ -153,14 +159,41 @@ impl Seen {
 /// A file in the course of being read.
 struct Pieces {
     lines: Lines,
+    body: Body,
+    batch_rows: usize,
+    pending: Option<Piece>, // elements whose vertices go before them
+    ended: bool,
+}
+
+/// What its lines make.
+struct Body {
     joins: Option<&'static str>,
     vertices: Vertices,
     coloured: bool,
     count: u64, // vertices so far
     corners: Corners,
-    batch_rows: usize,
-    pending: Option<Piece>, // elements whose vertices go before them
-    ended: bool,
+}
+
+/// What is wrong in a line: not yet where that is.
+enum Fault {
+    Bad(Class, String, String),
+    Refused(Refusal, String),
+}
+
+impl Fault {
+    fn number(expected: &str, word: &str) -> Self {
+        let found = format!("{:?}", word.chars().take(SHOWN).collect::<String>());
+        Self::Bad(Class::Encoding, expected.to_owned(), found)
+    }
+
+    fn at(self, lines: &Lines) -> ConvertError {
+        match self {
+            Self::Bad(class, expected, found) => lines.bad(class, expected, found).into(),
+            Self::Refused(refusal, found) => {
+                refusal.at(|class, expected| lines.bad(class, expected, found))
+            }
+        }
+    }
 }
 
 impl Iterator for Pieces {
@@ -177,60 +210,58 @@ impl Pieces {
             return Ok(Some(piece));
         }
         while !self.ended
-            && self.vertices.rows() < self.batch_rows
-            && self.corners.rows() < self.batch_rows
+            && self.body.vertices.rows() < self.batch_rows
+            && self.body.corners.rows() < self.batch_rows
         {
             let Some(line) = self.lines.next_continued()? else {
                 self.ended = true;
                 break;
             };
-            let mut words = line.split_ascii_whitespace();
-            match words.next() {
-                Some("v") => {
-                    let words: Vec<String> = words.take(MAX_WORDS).map(str::to_owned).collect();
-                    self.vertex(&words)?;
-                }
-                Some(word)
-                    if self.joins == Some(word) || (word == "fo" && self.joins == Some("f")) =>
-                {
-                    let words: Vec<String> = words.map(str::to_owned).collect();
-                    self.element(&words)?;
-                }
-                _ => {}
-            }
+            self.body.line(line).map_err(|fault| fault.at(&self.lines))?;
         }
-        if self.corners.rows() > 0 && (self.ended || self.corners.rows() >= self.batch_rows) {
-            let elements = self.corners.take(&mut [])?;
-            if self.vertices.rows() == 0 {
+        let Body { vertices, corners, .. } = &mut self.body;
+        if corners.rows() > 0 && (self.ended || corners.rows() >= self.batch_rows) {
+            let elements = corners.take(&mut [])?;
+            if vertices.rows() == 0 {
                 return Ok(Some(elements));
             }
             self.pending = Some(elements);
         }
-        if self.vertices.rows() > 0 { self.vertices.take().map(Some) } else { Ok(None) }
+        if vertices.rows() > 0 { vertices.take().map(Some) } else { Ok(None) }
+    }
+}
+
+impl Body {
+    fn line(&mut self, line: &str) -> Result<(), Fault> {
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("v") => self.vertex(words),
+            Some(word) if self.joins == Some(word) || (word == "fo" && self.joins == Some("f")) => {
+                self.element(words)
+            }
+            _ => Ok(()),
+        }
     }
 
-    fn vertex(&mut self, words: &[String]) -> Result<(), ConvertError> {
-        let wanted = match (self.coloured, words.len()) {
-            (true, 6) | (false, 3 | 4 | 6..=7) => words.len(),
-            (true, found) => {
-                let expected = "x, y, z and a colour as the first vertex has";
-                let found = format!("{found} values");
-                return Err(self.lines.bad(Class::CountMismatch, expected, found).into());
-            }
-            (false, found) => {
-                let found = format!("{found} values");
-                return Err(self.lines.bad(Class::CountMismatch, "x, y and z", found).into());
-            }
+    fn vertex(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
+        let count = words.clone().take(MAX_WORDS).count();
+        let expected = match (self.coloured, count) {
+            (true, 6) | (false, 3 | 4 | 6..=7) => None,
+            (true, _) => Some("x, y, z and a colour as the first vertex has"),
+            (false, _) => Some("x, y and z"),
         };
-        for (at, word) in words.iter().enumerate().take(wanted) {
+        if let Some(expected) = expected {
+            let found = format!("{count} values");
+            return Err(Fault::Bad(Class::CountMismatch, expected.to_owned(), found));
+        }
+        for (at, word) in words.take(count).enumerate() {
             let pushed = match (at, self.coloured, self.vertices.fields.first_mut()) {
                 (0..=2, ..) => self.vertices.positions.push_text(word),
                 (_, true, Some(colour)) => colour.values.push_text(word),
                 _ => true,
             };
             if !pushed {
-                let found = format!("{:?}", word.chars().take(SHOWN).collect::<String>());
-                return Err(self.lines.bad(Class::Encoding, "a number", found).into());
+                return Err(Fault::number("a number", word));
             }
         }
         self.vertices.end_row(None, 0);
@@ -238,15 +269,15 @@ impl Pieces {
         Ok(())
     }
 
-    fn element(&mut self, words: &[String]) -> Result<(), ConvertError> {
-        let corners = u64::try_from(words.len()).unwrap_or(u64::MAX);
+    fn element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
+        let corners = u64::try_from(words.clone().count()).unwrap_or(u64::MAX);
         let face = self.joins == Some("f");
         if face {
-            let bad = |class, wanted| self.lines.bad(class, wanted, corners.to_string());
-            self.corners.face(corners).map_err(|refusal| refusal.at(bad))?;
+            let refused = |refusal| Fault::Refused(refusal, corners.to_string());
+            self.corners.face(corners).map_err(refused)?;
         } else if corners < 2 {
-            let found = corners.to_string();
-            return Err(self.lines.bad(Class::BadShape, "2 vertices or more", found).into());
+            let expected = "2 vertices or more".to_owned();
+            return Err(Fault::Bad(Class::BadShape, expected, corners.to_string()));
         }
         let mut before = None;
         for word in words {
@@ -265,28 +296,22 @@ impl Pieces {
         Ok(())
     }
 
-    fn join(&mut self, vertex: i64, word: &str) -> Result<(), ConvertError> {
+    fn join(&mut self, vertex: i64, word: &str) -> Result<(), Fault> {
         self.corners.push(vertex, self.count).map_err(|refusal| {
             let expected = format!("one of the {} vertices above", self.count);
-            let bad = |class, _| self.lines.bad(class, expected, format!("{word:?}"));
-            refusal.at(bad)
+            Fault::Refused(Refusal { expected, ..refusal }, format!("{word:?}"))
         })
     }
 
     /// The vertex that a word such as `7/1/2` or `-1` names, from 0.
-    fn named(&self, word: &str) -> Result<i64, ConvertError> {
+    fn named(&self, word: &str) -> Result<i64, Fault> {
         let number = word.split('/').next().and_then(|number| number.parse::<i64>().ok());
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
-        let vertex = match number {
-            Some(0) | None => {
-                let found = format!("{:?}", word.chars().take(SHOWN).collect::<String>());
-                let expected = "a number of a vertex, from 1";
-                return Err(self.lines.bad(Class::Encoding, expected, found).into());
-            }
-            Some(number) if number < 0 => count.saturating_add(number),
-            Some(number) => number.saturating_sub(1),
-        };
-        Ok(vertex)
+        match number {
+            Some(0) | None => Err(Fault::number("a number of a vertex, from 1", word)),
+            Some(number) if number < 0 => Ok(count.saturating_add(number)),
+            Some(number) => Ok(number.saturating_sub(1)),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Corners {
 pub(super) struct Refusal {
     pub(super) class: Class,
     pub(super) expected: String,
-    hint: Option<&'static str>,
+    pub(super) hint: Option<&'static str>,
 }
 
 impl Refusal {

@@ -241,10 +241,10 @@ impl Cells {
         {
             let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
-            let there: Vec<(Wanted, &[Range<u64>])> = wanted
+            let there: Vec<(&Wanted, &[Range<u64>])> = wanted
                 .iter()
                 .zip(ranges)
-                .filter_map(|(wanted, ranges)| Some((wanted.as_ref().ok()?.clone()?, ranges)))
+                .filter_map(|(wanted, ranges)| Some((wanted.as_ref().ok()?.as_ref()?, ranges)))
                 .collect();
             let parts = native.read_parts(&self.shared, &there).await;
             return merged(wanted, parts);
@@ -267,8 +267,9 @@ impl Cells {
             && native.partial() == Partial::Ranges
         {
             let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
-            let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
-            return merged(wanted, native.sizes(&self.shared, &there).await);
+            let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
+            let sizes = native.sizes(&self.shared, &there).await;
+            return merged(wanted, sizes);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
         let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
@@ -295,8 +296,9 @@ impl Cells {
         match &self.core.layout {
             Layout::Native(native) => {
                 let wanted: Vec<_> = keys.iter().map(|key| native.tried(key)).collect();
-                let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
-                merged(wanted, native.read(&self.shared, &there).await)
+                let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
+                let payloads = native.read(&self.shared, &there).await;
+                merged(wanted, payloads)
             }
             Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
         }
@@ -339,15 +341,16 @@ impl Cells {
         wanted: Vec<Result<Option<Wanted>, StoreError>>,
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let there: Vec<Wanted> = wanted.iter().flatten().flatten().cloned().collect();
+        let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
         if native.is_resident() {
-            return merged(wanted, native.read(&self.shared, &there).await);
+            let payloads = native.read(&self.shared, &there).await;
+            return merged(wanted, payloads);
         }
         let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
         let there = &there;
         let fetch = |missing: Vec<usize>| async move {
-            let missing: Vec<Wanted> =
-                missing.into_iter().filter_map(|i| there.get(i).cloned()).collect();
+            let missing: Vec<&Wanted> =
+                missing.into_iter().filter_map(|i| there.get(i).copied()).collect();
             native.read(&self.shared, &missing).await
         };
         let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;

@@ -45,7 +45,8 @@ pub(crate) const fn chunk_folder(encoding: ChunkKeyEncoding) -> Option<&'static 
     }
 }
 
-const fn spelling(encoding: ChunkKeyEncoding) -> (Option<&'static str>, &'static str) {
+/// What names begin with, and what stands between their parts.
+pub(super) const fn spelling(encoding: ChunkKeyEncoding) -> (Option<&'static str>, &'static str) {
     match encoding {
         ChunkKeyEncoding::Default => (Some("c"), "/"),
         ChunkKeyEncoding::DefaultDots => (Some("c"), "."),

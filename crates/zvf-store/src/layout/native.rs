@@ -53,11 +53,10 @@ pub(crate) enum Body {
     Packed(PackedCells),
 }
 
-/// A chunk that is worth a request.
+/// A chunk that is worth a request: inside the grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     key: ChunkKey,
-    index: Vec<u64>,
     /// A number of its own within the array, where there is one.
     pub(crate) slot: Option<u64>,
     listed: bool,
@@ -175,7 +174,8 @@ impl Native {
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         if let Body::Packed(packed) = &self.body {
             let keys = packed.keys().await?;
-            let keys = keys.into_iter().filter(|key| self.index(key).is_ok_and(|i| i.is_some()));
+            let keys =
+                keys.into_iter().filter(|key| self.path(key).is_ok_and(|path| path.is_some()));
             return KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from);
         }
         let (key, array) = (&self.key, self.array()?);
@@ -231,11 +231,6 @@ impl Native {
         ChunkKey::new(&components?).ok()
     }
 
-    /// The index of `key` in this array, when it is inside the grid.
-    fn index(&self, key: &ChunkKey) -> Result<Option<Vec<u64>>, StoreError> {
-        Ok(self.path(key)?.map(|path| path.index().to_vec()))
-    }
-
     /// Whether a key of these components, as many as the grid has, is inside the grid.
     fn is_inside(&self, components: &[i64]) -> bool {
         let mut axes = components.iter().zip(&self.origin).zip(&self.grid);
@@ -257,47 +252,63 @@ impl Native {
         }
     }
 
+    /// Where each of `wanted` lies in this array: its indexes one after the other.
+    fn indexes<'a>(&self, wanted: impl Iterator<Item = &'a Wanted>) -> Vec<u64> {
+        let index = |wanted: &'a Wanted| {
+            let axes = wanted.key.components().iter().zip(&self.origin);
+            // Inside the grid, so that no difference is negative or leaves 64 bits.
+            axes.map(|(component, origin)| component.wrapping_sub(*origin).cast_unsigned())
+        };
+        wanted.flat_map(index).collect()
+    }
+
+    /// `indexes` one by one.
+    fn split<'a>(&self, indexes: &'a [u64]) -> Vec<&'a [u64]> {
+        indexes.chunks_exact(self.rank().max(1)).collect()
+    }
+
     /// What has to be read for `key`; nothing when it is known to be absent.
     pub(crate) fn wanted(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
         let recorded = self.recorded().transpose()?;
-        let listed = match &recorded {
-            None => None,
-            Some(table) => match table.find(key) {
+        if let Some(table) = &recorded {
+            match table.find(key) {
+                // What is recorded is inside the grid.
+                Some(at) => {
+                    return Ok(Some(Wanted { key: *key, slot: Some(to_u64(at)), listed: true }));
+                }
                 None if key.rank() == self.rank() => return Ok(None),
-                at => at,
-            },
-        };
-        let Some(index) = self.index(key)? else { return Ok(None) };
-        let slot = match listed {
-            Some(at) => Some(to_u64(at)),
-            None => linear(&index, &self.grid),
-        };
-        Ok(Some(Wanted { key: *key, index, slot, listed: listed.is_some() }))
+                None => {}
+            }
+        }
+        let Some(path) = self.path(key)? else { return Ok(None) };
+        let slot = linear(path.index(), &self.grid);
+        Ok(Some(Wanted { key: *key, slot, listed: false }))
     }
 
     /// As [`wanted`](Self::wanted), without trust in presence.
     pub(crate) fn tried(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
-        let index = self.index(key)?;
-        Ok(index.map(|index| Wanted { key: *key, index, slot: None, listed: false }))
+        let inside = self.path(key)?.is_some();
+        Ok(inside.then_some(Wanted { key: *key, slot: None, listed: false }))
     }
 
     /// The payloads of `wanted`.
     pub(crate) async fn read(
         &self,
         shared: &Shared,
-        wanted: &[Wanted],
+        wanted: &[&Wanted],
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
             return packed.read(wanted.iter().map(|wanted| wanted.key.components())).await;
         }
-        let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let indexes = self.indexes(wanted.iter().copied());
+        let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
         };
         let caps = shared.caps(shared.chunk_cap());
         let chunks = array.chunks(&shared.source, &indexes, caps).await;
-        let payload = |(wanted, chunk): (&Wanted, Result<Stored, StoreError>)| match chunk? {
+        let payload = |(wanted, chunk): (&&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {
                 let payload = unframed(&bytes).map_err(|error| place.blame(error.into()))?;
@@ -312,12 +323,12 @@ impl Native {
         if !wanted.listed {
             return Ok(None);
         }
-        let array = self.array()?;
+        let (array, index) = (self.array()?, self.indexes(std::iter::once(wanted)));
         let Some(shards) = &array.shards else {
-            let key = array.object(&wanted.index)?;
+            let key = array.object(&index)?;
             return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
         };
-        let key = array.object(&shards.locate(&wanted.index).0)?;
+        let key = array.object(&shards.locate(&index).0)?;
         let expected = Expected::Rule("a span in the shard");
         let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", wanted.key));
         Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
@@ -351,15 +362,15 @@ impl Native {
     pub(crate) async fn read_parts(
         &self,
         shared: &Shared,
-        wanted: &[(Wanted, &[Range<u64>])],
+        wanted: &[(&Wanted, &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
             let asks: Vec<_> =
                 wanted.iter().map(|(wanted, ranges)| (wanted.key.components(), *ranges)).collect();
             return packed.read_parts(&asks).await;
         }
-        let indexes: Vec<Vec<u64>> =
-            wanted.iter().map(|(wanted, _)| wanted.index.clone()).collect();
+        let indexes = self.indexes(wanted.iter().map(|(wanted, _)| *wanted));
+        let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
@@ -375,7 +386,7 @@ impl Native {
             Partial::Ranges | Partial::Whole => part::by_range(shared, &asks).await,
         };
         let mut answers = parts.into_iter();
-        let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(Wanted, _))| {
+        let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(&Wanted, _))| {
             let answer = answers.next();
             match (place, answer) {
                 (Err(error), _) => Err(error.clone()),
@@ -390,12 +401,13 @@ impl Native {
     pub(crate) async fn sizes(
         &self,
         shared: &Shared,
-        wanted: &[Wanted],
+        wanted: &[&Wanted],
     ) -> Vec<Result<Option<u64>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
             return packed.sizes(wanted.iter().map(|wanted| wanted.key.components())).await;
         }
-        let indexes: Vec<Vec<u64>> = wanted.iter().map(|wanted| wanted.index.clone()).collect();
+        let indexes = self.indexes(wanted.iter().copied());
+        let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
@@ -404,7 +416,7 @@ impl Native {
         let found: Vec<Option<&Place>> =
             places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
         let mut sizes = part::sizes(shared, &found).await.into_iter();
-        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &Wanted)| match (
+        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &&Wanted)| match (
             place,
             sizes.next(),
         ) {

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
-use super::names::name_chunk;
+use super::names::{name_chunk, spelling};
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many};
 use crate::error::StoreError;
@@ -92,13 +92,13 @@ impl ZarrArray {
     pub(crate) async fn places(
         &self,
         source: &Source,
-        wanted: &[Vec<u64>],
+        wanted: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Place>, StoreError>> {
         let Some(shards) = &self.shards else {
-            let whole = |index: &Vec<u64>| Ok(Some(Place { key: self.object(index)?, span: None }));
-            return wanted.iter().map(whole).collect();
+            let whole = |index: &[u64]| Ok(Some(Place { key: self.object(index)?, span: None }));
+            return wanted.iter().map(|index| whole(index.as_ref())).collect();
         };
-        let located: Vec<_> = wanted.iter().map(|index| shards.locate(index)).collect();
+        let located: Vec<_> = wanted.iter().map(|index| shards.locate(index.as_ref())).collect();
         let mut objects: Vec<&[u64]> = located.iter().map(|(shard, _)| &**shard).collect();
         objects.sort_unstable();
         objects.dedup();
@@ -127,6 +127,10 @@ impl ZarrArray {
 
     /// The name of the object at `index`: of a chunk, or of a shard.
     pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
+        let (prefix, separator) = spelling(self.names);
+        if separator == "/" && !index.is_empty() {
+            return self.key.below_numbers(prefix, index);
+        }
         self.key.below(&name_chunk(self.names, index))
     }
 
@@ -134,7 +138,7 @@ impl ZarrArray {
     pub(crate) async fn stored(
         &self,
         source: &Source,
-        wanted: &[Vec<u64>],
+        wanted: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Stored, StoreError>> {
         let places = self.places(source, wanted).await;
         let gets: Vec<Get> = places
@@ -158,7 +162,7 @@ impl ZarrArray {
     pub(crate) async fn chunks(
         &self,
         source: &Source,
-        wanted: &[Vec<u64>],
+        wanted: &[impl AsRef<[u64]>],
         caps: Caps,
     ) -> Vec<Result<Stored, StoreError>> {
         let stored = self.stored(source, wanted).await;

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use zvf_convert::read::{Header, Piece};
-use zvf_model::Kind;
+use zvf_convert::read::{Header, Piece, Reader};
+use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
@@ -60,6 +61,15 @@ pub struct Layout {
     pub(super) next: i64,
     /// Bytes of all that was read.
     pub(super) bytes: u64,
+    /// What was read, where it is no more than a writer holds at once: it is not read again.
+    pub(super) kept: Option<Arc<[Kept]>>,
+}
+
+/// All that one file holds.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    header: Header,
+    pieces: Vec<Piece>,
 }
 
 impl Layout {
@@ -82,12 +92,14 @@ impl Layout {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::starting_at_id(files, recipe, 0, progress)
+        Self::starting_at_id(files, None, recipe, 0, progress)
     }
 
-    /// The same, where ids below `next` are those of files of other kinds.
+    /// The same, where ids below `next` are those of files of other kinds, and the first of these files may be
+    /// `begun`: its header was read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],
+        begun: Option<Reader>,
         recipe: &Recipe,
         next: i64,
         progress: &mut Progress<'_>,
@@ -97,7 +109,10 @@ impl Layout {
         };
         let several = !others.is_empty();
         let in_file = |file: &Path, error: Error| if several { error.in_file(file) } else { error };
-        let reader = open(first, recipe).map_err(|error| in_file(first, error))?;
+        let reader = match begun {
+            Some(reader) => reader,
+            None => open(first, recipe).map_err(|error| in_file(first, error))?,
+        };
         let mut header = reader.header().clone();
         let like = header.clone();
         check_shapes(recipe, header.axes.len())?;
@@ -124,6 +139,7 @@ impl Layout {
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut low = vec![f64::INFINITY; axes];
         let mut high = vec![f64::NEG_INFINITY; axes];
+        let mut kept = Some(Vec::with_capacity(files.len()));
         for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
             before.push(vertices);
             let mut reader = reader?;
@@ -133,23 +149,23 @@ impl Layout {
                 }
             }
             let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
+            if let Some(kept) = &mut kept {
+                kept.push(Kept { header: reader.header().clone(), pieces: Vec::new() });
+            }
             for (number, piece) in reader.by_ref().enumerate() {
                 let piece = piece.map_err(|error| in_file(file, error.into()))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
-                match piece {
+                if slicer.is_cut() {
+                    kept = None;
+                }
+                match &piece {
                     Piece::Vertices(batch) => {
-                        for row in 0..batch.len() {
-                            for (axis, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
-                                let x = batch.positions().float(row, axis).unwrap_or(f64::NAN);
-                                if !x.is_finite() {
-                                    let before = before.last().copied().unwrap_or(0);
-                                    let row = vertices + to_u64(row) - before;
-                                    let error = Error::not_finite(row, &x.to_string());
-                                    return Err(in_file(file, error));
-                                }
-                                (*low, *high) = (low.min(x), high.max(x));
-                            }
+                        let odd = extend(&mut low, &mut high, batch.positions());
+                        if let Some((row, x)) = odd {
+                            let before = before.last().copied().unwrap_or(0);
+                            let row = vertices + to_u64(row) - before;
+                            return Err(in_file(file, Error::not_finite(row, &x.to_string())));
                         }
                         vertices = vertices.saturating_add(to_u64(batch.len()));
                         let own = batch.elements().map_or(0, zvf_model::Elements::len);
@@ -159,6 +175,9 @@ impl Layout {
                         elements = elements.saturating_add(to_u64(rows.len()))
                     }
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
+                }
+                if let Some(own) = kept.as_mut().and_then(|kept| kept.last_mut()) {
+                    own.pieces.push(piece);
                 }
                 go(progress, Stage::Look, vertices)?;
             }
@@ -186,9 +205,25 @@ impl Layout {
             shifts,
             next,
             bytes,
+            kept: kept.map(Into::into),
         };
         layout.settle(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
         Ok(layout)
+    }
+
+    /// What `file`, the one at `input` of those that were looked through, holds: from memory, or from its start.
+    pub(super) fn reader(
+        &self,
+        input: usize,
+        file: &Path,
+        recipe: &Recipe,
+    ) -> Result<Reader, Error> {
+        match self.kept.as_ref().and_then(|kept| kept.get(input)) {
+            Some(Kept { header, pieces }) => {
+                Ok(Reader::from_pieces(header.clone(), pieces.clone()))
+            }
+            None => open(file, recipe),
+        }
     }
 
     /// Chooses chunks and shards for so many vertices and bytes within these bounds: its own, or those of
@@ -220,6 +255,39 @@ impl Layout {
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
+}
+
+/// Makes a box hold `positions`; the first coordinate that is not finite, and its row.
+fn extend(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
+    // Of rows of one length, columns of the box need no look at the type of each number.
+    if let Some(rows) = positions.as_slice::<f32>() {
+        return extend_by(low, high, rows.iter().map(|x| f64::from(*x)));
+    }
+    if let Some(rows) = positions.as_slice::<f64>() {
+        return extend_by(low, high, rows.iter().copied());
+    }
+    let axes = low.len();
+    let all = (0..positions.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
+    let numbers = all.map(|(row, axis)| positions.float(row, axis).unwrap_or(f64::NAN));
+    extend_by(low, high, numbers)
+}
+
+/// The same by all coordinates of all rows.
+fn extend_by(
+    low: &mut [f64],
+    high: &mut [f64],
+    mut numbers: impl Iterator<Item = f64>,
+) -> Option<(usize, f64)> {
+    for row in 0.. {
+        for (low, high) in low.iter_mut().zip(high.iter_mut()) {
+            let x = numbers.next()?;
+            if !x.is_finite() {
+                return Some((row, x));
+            }
+            (*low, *high) = (low.min(x), high.max(x));
+        }
+    }
+    None
 }
 
 /// One number for all axes, or those of each.

@@ -9,7 +9,7 @@ use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::path::PathBuf;
 
-use zvf_convert::read::Piece;
+use zvf_convert::read::{Piece, Reader};
 use zvf_model::Kind;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
@@ -58,22 +58,23 @@ impl Layouts {
         recipe: &Recipe,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        let mut kinds: Vec<(Kind, Vec<PathBuf>)> = Vec::new();
+        let mut kinds: Vec<(Kind, Vec<PathBuf>, Reader)> = Vec::new();
         for file in files {
             let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
-            let kind = open(file, recipe).map_err(in_file)?.header().kind;
-            match kinds.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, own)) => own.push(file.clone()),
-                None => kinds.push((kind, vec![file.clone()])),
+            let reader = open(file, recipe).map_err(in_file)?;
+            let kind = reader.header().kind;
+            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((_, own, _)) => own.push(file.clone()),
+                None => kinds.push((kind, vec![file.clone()], reader)),
             }
         }
-        kinds.sort_by_key(|(kind, _)| *kind != Kind::Mesh);
+        kinds.sort_by_key(|(kind, ..)| *kind != Kind::Mesh);
         if kinds.is_empty() {
             return Err(Error::bad_request("the input", "at least one file", "none"));
         }
         let (mut each, mut next) = (Vec::with_capacity(kinds.len()), 0);
-        for (_, files) in kinds {
-            let layout = Layout::starting_at_id(&files, recipe, next, progress)?;
+        for (_, files, begun) in kinds {
+            let layout = Layout::starting_at_id(&files, Some(begun), recipe, next, progress)?;
             next = layout.next;
             each.push((files, layout));
         }
@@ -123,9 +124,9 @@ impl Layouts {
         let mut beside = Beside::default();
         for (files, layout) in &self.each {
             let mut own = writer.kind(layout.header.kind)?;
-            for (file, shift) in files.iter().zip(&layout.shifts) {
+            for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
                 let before = own.vertices();
-                let reader = open(file, recipe)?;
+                let reader = layout.reader(input, file, recipe)?;
                 beside.take_records(reader.header());
                 for piece in reader {
                     push(&mut own, shift.apply(piece?)?, before, &mut beside)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  look    the files are read once: how many vertices, between which corners   -> Layout
-//! 2  read    they are read again, batch by batch, into a writer
+//! 2  read    they are read again, batch by batch, into a writer; what is little was kept from the first time
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
@@ -278,10 +278,10 @@ async fn at_once(
     };
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
     let mut beside = Beside::default();
-    for (file, shift) in files.iter().zip(&layout.shifts) {
+    for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
         let before = writer.vertices();
         let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
-        let reader = open(file, recipe).map_err(in_file)?;
+        let reader = layout.reader(input, file, recipe).map_err(in_file)?;
         beside.take_records(reader.header());
         for piece in reader {
             let piece = piece.map_err(|error| in_file(error.into()))?;

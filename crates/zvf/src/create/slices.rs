@@ -68,6 +68,11 @@ impl Slicer {
         }
     }
 
+    /// Whether what there is so far is more than one slice.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
     /// Bytes of all pieces so far.
     pub(super) const fn total(&self) -> u64 {
         self.total
