@@ -64,6 +64,7 @@ pub(crate) fn collapsed(
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(mesh.middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
     let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
+    mesh.let_go_of_edges();
     let error = mesh.error(&before, &faces, stop) + rounding(&at, &floats(&positions), axes);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let mut made = merged(batch, &clusters, positions, rules, true)?;
@@ -75,6 +76,14 @@ pub(crate) fn collapsed(
 
 /// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
 type Priced = (u64, u32, u32, u32, u32);
+
+/// What is known around an edge: memory that is used again.
+#[derive(Default)]
+struct Scratch {
+    near: [Vec<u32>; 2], // neighbours of either end
+    common: Vec<u32>,
+    over: [Vec<[u32; 2]>; 2],
+}
 
 /// A mesh while edges collapse.
 struct Mesh {
@@ -146,7 +155,7 @@ impl Mesh {
     }
 
     fn prepare(&mut self) {
-        let mut edges: HashMap<(u32, u32), (u32, [f64; 3])> = HashMap::new();
+        let mut edges: Vec<(u32, u32, u32)> = Vec::with_capacity(self.faces.len() * 3);
         for (number, [a, b, c]) in (0_u32..).zip(self.faces.clone()) {
             let normal = self.normal([a, b, c]);
             let area = dot(normal, normal).sqrt() / 2.0;
@@ -162,23 +171,25 @@ impl Mesh {
                 }
             }
             for (from, to) in [(a, b), (b, c), (c, a)] {
-                let (count, _) = edges.entry((from.min(to), from.max(to))).or_insert((0, normal));
-                *count = count.saturating_add(1);
+                edges.push((from.min(to), from.max(to), number));
             }
         }
-        let mut edges: Vec<_> = edges.into_iter().collect();
-        edges.sort_unstable_by_key(|(edge, _)| *edge); // the same for the same mesh
-        for ((a, b), (count, normal)) in &edges {
-            if *count == 2 {
+        edges.sort_unstable(); // the same for the same mesh
+        let same =
+            |one: &(u32, u32, u32), other: &(u32, u32, u32)| (one.0, one.1) == (other.0, other.1);
+        for around in edges.chunk_by(same) {
+            let (count, Some((a, b, first))) = (around.len(), around.first()) else { continue };
+            if count == 2 {
                 continue;
             }
             let along = minus(self.point(*b), self.point(*a));
-            let wall = unit(cross(along, *normal));
+            let face = self.faces.get(usize_from_u32(*first)).copied().unwrap_or([*a, *b, *a]);
+            let wall = unit(cross(along, self.normal(face)));
             let wall =
                 wall.map(|wall| Quadric::plane(wall, self.point(*a), WALL * dot(along, along)));
             for vertex in [*a, *b] {
                 mark(&mut self.border, vertex);
-                if *count > 2 {
+                if count > 2 {
                     mark(&mut self.fixed, vertex);
                 }
                 if let (Some(to), Some(wall)) =
@@ -188,7 +199,8 @@ impl Mesh {
                 }
             }
         }
-        for ((a, b), _) in edges {
+        edges.dedup_by(|other, one| same(one, other));
+        for (a, b, _) in edges {
             self.offer(a, b);
         }
     }
@@ -227,12 +239,13 @@ impl Mesh {
         })
     }
 
-    fn neighbours(&self, vertex: u32) -> Vec<u32> {
+    /// Puts the neighbours of a vertex to `all`, ascending.
+    fn neighbours(&self, vertex: u32, all: &mut Vec<u32>) {
+        all.clear();
         let corners = self.faces_of(vertex).flat_map(|(_, face)| face);
-        let mut all: Vec<u32> = corners.filter(|other| *other != vertex).collect();
+        all.extend(corners.filter(|other| *other != vertex));
         all.sort_unstable();
         all.dedup();
-        all
     }
 
     /// Where the edge would collapse to, and at what cost.
@@ -251,16 +264,17 @@ impl Mesh {
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
             dot(off, off) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
         });
-        let candidates: Vec<[f64; 3]> = match (onto(a), onto(b)) {
+        let candidates = match (onto(a), onto(b)) {
             _ if held(a) && held(b) => return None,
-            _ if held(a) => vec![from],
-            _ if held(b) => vec![to],
-            (true, false) => vec![from],
-            (false, true) => vec![to],
-            _ => [from, to, center].into_iter().chain(free).collect(),
+            _ if held(a) => [Some(from), None, None, None],
+            _ if held(b) => [Some(to), None, None, None],
+            (true, false) => [Some(from), None, None, None],
+            (false, true) => [Some(to), None, None, None],
+            _ => [Some(from), Some(to), Some(center), free],
         };
+        let candidates = candidates.into_iter().flatten();
         let cost = |at: [f64; 3]| both.at(at) + EVEN * length * length;
-        candidates.into_iter().map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
+        candidates.map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
     /// Notes an edge.
@@ -277,6 +291,7 @@ impl Mesh {
 
     fn reduce(&mut self, target: usize, stop: &Stop) {
         let mut left = self.faces.len();
+        let mut scratch = Scratch::default();
         while left > target && !stop.is_set() {
             let Some(Reverse((_, a, b, first, second))) = self.heap.pop() else { break };
             let is = |vertex, stamp| self.stamps.get(usize_from_u32(vertex)) == Some(&stamp);
@@ -284,17 +299,17 @@ impl Mesh {
                 continue;
             }
             let Some((_, at)) = self.cheapest_position(a, b) else { continue };
-            if self.may_collapse(a, b, at) {
-                left = left.saturating_sub(self.collapse(a, b, at));
+            if self.may_collapse(a, b, at, &mut scratch) {
+                left = left.saturating_sub(self.collapse(a, b, at, &mut scratch));
             }
         }
     }
 
-    fn may_collapse(&self, a: u32, b: u32, at: [f64; 3]) -> bool {
-        let shared: Vec<[u32; 3]> =
-            self.faces_of(a).map(|(_, face)| face).filter(|face| face.contains(&b)).collect();
+    fn may_collapse(&self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> bool {
+        let Scratch { near: [near_a, near_b], common, over: [over_a, over_b] } = scratch;
+        let shared = self.faces_of(a).filter(|(_, face)| face.contains(&b)).count();
         let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
-        let sound = match shared.len() {
+        let sound = match shared {
             2 => !on_border,
             1 => on_border,
             _ => false,
@@ -302,35 +317,39 @@ impl Mesh {
         if !sound {
             return false;
         }
-        let (near_a, near_b) = (self.neighbours(a), self.neighbours(b));
-        let common: Vec<u32> =
-            near_a.iter().filter(|v| near_b.binary_search(v).is_ok()).copied().collect();
-        if common.len() != shared.len() {
+        self.neighbours(a, near_a);
+        self.neighbours(b, near_b);
+        common.clear();
+        common.extend(near_a.iter().filter(|v| near_b.binary_search(v).is_ok()));
+        if common.len() != shared {
             return false;
         }
         // Faces that would come to lie on each other.
-        let across = |vertex: u32| -> Vec<[u32; 2]> {
-            let others = self.faces_of(vertex).filter(|(_, face)| !shared.contains(face));
-            let sides = others.map(|(_, face)| {
-                let mut side: Vec<u32> = face.into_iter().filter(|v| *v != vertex).collect();
-                side.sort_unstable();
-                [side.first().copied().unwrap_or(NONE), side.last().copied().unwrap_or(NONE)]
-            });
-            sides.collect()
-        };
-        let (over_a, over_b) = (across(a), across(b));
+        self.across(a, b, over_a);
+        self.across(b, a, over_b);
         if over_a.iter().any(|side| over_b.contains(side)) || over_a.is_empty() && over_b.is_empty()
         {
             return false;
         }
         // A lone triangle on a border would vanish with it.
-        let lonely = |vertex| Self::is(&self.border, vertex) && shared.len() == 1;
+        let lonely = |vertex| Self::is(&self.border, vertex) && shared == 1;
         if lonely(a)
             && common.iter().any(|v| self.is_border_edge(a, *v) && self.is_border_edge(b, *v))
         {
             return false;
         }
         self.keeps_turned(a, b, at) && self.keeps_turned(b, a, at)
+    }
+
+    /// Puts the sides across from a vertex to `sides`, of its faces without `other`: the lower end first.
+    fn across(&self, vertex: u32, other: u32, sides: &mut Vec<[u32; 2]>) {
+        let side = |face: [u32; 3]| {
+            let ends = || face.into_iter().filter(|corner| *corner != vertex);
+            [ends().min().unwrap_or(NONE), ends().max().unwrap_or(NONE)]
+        };
+        sides.clear();
+        let faces = self.faces_of(vertex).map(|(_, face)| face);
+        sides.extend(faces.filter(|face| !face.contains(&other)).map(side));
     }
 
     fn is_border_edge(&self, a: u32, b: u32) -> bool {
@@ -352,10 +371,15 @@ impl Mesh {
     }
 
     /// Puts both ends to `at`, and tells how many faces went.
-    fn collapse(&mut self, a: u32, b: u32, at: [f64; 3]) -> usize {
-        let moved: Vec<(u32, [u32; 3])> = self.faces_of(b).collect();
+    fn collapse(&mut self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> usize {
+        let moved = self.around.get_mut(usize_from_u32(b)).map(std::mem::take).unwrap_or_default();
         let mut gone = 0_usize;
-        for (number, face) in moved {
+        for number in moved {
+            let dead = self.alive.get(usize_from_u32(number)) != Some(&true);
+            let Some(face) = self.faces.get(usize_from_u32(number)).copied().filter(|_| !dead)
+            else {
+                continue;
+            };
             if face.contains(&a) {
                 gone = gone.saturating_add(1);
                 if let Some(alive) = self.alive.get_mut(usize_from_u32(number)) {
@@ -370,9 +394,8 @@ impl Mesh {
                 around.push(number);
             }
         }
-        let there: Vec<u32> = self.faces_of(a).map(|(number, _)| number).collect();
         if let Some(around) = self.around.get_mut(usize_from_u32(a)) {
-            *around = there;
+            around.retain(|number| self.alive.get(usize_from_u32(*number)) == Some(&true));
         }
         let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
         if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
@@ -394,10 +417,19 @@ impl Mesh {
                 *stamp = stamp.wrapping_add(1);
             }
         }
-        for other in self.neighbours(a) {
-            self.offer(a, other);
+        let [near, _] = &mut scratch.near;
+        self.neighbours(a, near);
+        for other in near {
+            self.offer(a, *other);
         }
         gone
+    }
+
+    /// Frees what only collapsing needs.
+    fn let_go_of_edges(&mut self) {
+        self.heap = BinaryHeap::new();
+        self.around = Vec::new();
+        self.quadrics = Vec::new();
     }
 
     /// The faces that are there, between the vertices that are.

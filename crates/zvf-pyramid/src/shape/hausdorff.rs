@@ -17,11 +17,12 @@ use super::surface::Surface;
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
-pub(super) fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
+pub(super) fn refine_bound(surface: &Surface, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = Look { surface, most: 0.0, floor, room: WORK, open: vec![first] };
+    let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(piece) = look.open.pop() {
-        look.at(&piece);
+        look.at(&piece, &mut near, [&mut left, &mut rest]);
     }
     (look.most, look.floor)
 }
@@ -36,22 +37,23 @@ struct Piece {
 
 #[derive(Debug)]
 struct Look<'a> {
-    surface: &'a Surface<'a>,
+    surface: &'a Surface,
     most: f64,
     floor: f64,
     room: u64, // how many pairs of a face and a triangle may still be looked at
     open: Vec<Piece>,
 }
 
-impl Look<'_> {
-    fn at(&mut self, piece: &Piece) {
+impl<'a> Look<'a> {
+    /// Looks at a part; `near`, and `left` and `rest` of faces, are memory that is used again.
+    fn at(&mut self, piece: &Piece, near: &mut Vec<&'a Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= HALVED {
             self.most = self.most.max(self.surface.bound_from_any_triangle(face));
             return;
         }
         let limit = self.floor * BOUND_RATIO_SQ;
-        let near = self.surface.triangles_near(&bounds(face.corners()), limit.sqrt());
+        self.surface.plates_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
             self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));
@@ -61,8 +63,13 @@ impl Look<'_> {
             self.halve(piece, crowd);
             return;
         }
-        let plates: Vec<Plate> = near.into_iter().map(Plate::new).collect();
-        for face in self.cut(face, &plates, limit) {
+        // All of it may be near enough to one triangle: then nothing has to be cut.
+        if let Some(off) = near_one(face, near, limit) {
+            self.most = self.most.max(off);
+            return;
+        }
+        self.cut(face, near, limit, left, rest);
+        for face in left.drain(..) {
             let farther = |most: f64, at: &[f64; 3]| most.max(self.surface.distance_sq(*at));
             self.floor = face.corners().iter().fold(self.floor, farther);
             let left = Piece { face, ..*piece };
@@ -80,35 +87,47 @@ impl Look<'_> {
         self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
     }
 
-    /// What is left of a face when all is taken away that is not farther than `limit`.
-    fn cut(&mut self, face: &Face, plates: &[Plate], limit: f64) -> Vec<Face> {
-        let (mut left, mut rest) = (vec![*face], Vec::new());
+    /// Puts to `left` what is left of a face when all is taken away that is not farther than `limit`.
+    fn cut(
+        &mut self,
+        face: &Face,
+        plates: &[&Plate],
+        limit: f64,
+        left: &mut Vec<Face>,
+        rest: &mut Vec<Face>,
+    ) {
+        left.clear();
+        left.push(*face);
         for plate in plates {
             let mut at = 0;
             for _ in 0..left.len() {
                 let Some(face) = left.get(at) else { break };
-                if let Some(off) = over(face, plate, limit, &mut rest) {
+                if let Some(off) = over(face, plate, limit, rest) {
                     self.most = self.most.max(off);
                     left.swap_remove(at);
-                    left.append(&mut rest);
+                    left.append(rest);
                 } else {
                     at = at.saturating_add(1);
                 }
             }
             self.room = self.room.saturating_sub(to_u64(left.len()).saturating_add(1));
-            if self.room == 0 {
+            if self.room == 0 || left.is_empty() {
                 break;
             }
         }
         // What lies over none may be near to one.
         left.retain(|face| {
-            let mut offs = plates.iter().map(|plate| plate.farthest(face, limit));
-            let near = offs.find(|off| *off <= limit);
+            let near = near_one(face, plates, limit);
             self.most = near.map_or(self.most, |off| self.most.max(off));
             near.is_none()
         });
-        left
     }
+}
+
+/// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
+/// triangle is largest at a corner.
+fn near_one(face: &Face, plates: &[&Plate], limit: f64) -> Option<f64> {
+    plates.iter().map(|plate| plate.farthest(face, limit)).find(|off| *off <= limit)
 }
 
 /// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing

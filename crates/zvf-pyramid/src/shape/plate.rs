@@ -24,6 +24,11 @@ impl Plate {
         Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
+    /// The box around it.
+    pub(super) fn bounds(&self) -> [[f64; 3]; 2] {
+        bounds(&self.corners)
+    }
+
     /// How far a point is from it, squared.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;

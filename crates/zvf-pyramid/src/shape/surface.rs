@@ -45,10 +45,10 @@ pub(super) fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle], stop:
     most.sqrt()
 }
 
-/// Triangles by where they lie.
+/// Triangles by where they lie, each ready to be measured to.
 #[derive(Debug)]
-pub(super) struct Surface<'a> {
-    triangles: &'a [Triangle],
+pub(super) struct Surface {
+    plates: Vec<Plate>,
     side: f64,     // of a cell
     cells_in: f64, // a length of one
     // Triangles of the cells that share a number, one number after the other.
@@ -57,8 +57,8 @@ pub(super) struct Surface<'a> {
     large: Vec<u32>, // those of many cells
 }
 
-impl<'a> Surface<'a> {
-    fn new(triangles: &'a [Triangle]) -> Self {
+impl Surface {
+    fn new(triangles: &[Triangle]) -> Self {
         let size = |triangle: &Triangle| {
             let [low, high] = bounds(triangle);
             low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max)
@@ -68,7 +68,7 @@ impl<'a> Surface<'a> {
         let side = if mean > 0.0 && mean.is_finite() { mean * WIDE } else { 1.0 };
         let numbers = triangles.len().next_power_of_two();
         let mut surface = Self {
-            triangles,
+            plates: triangles.par_iter().map(Plate::new).collect(),
             side,
             cells_in: side.recip(),
             starts: Vec::new(),
@@ -82,8 +82,8 @@ impl<'a> Surface<'a> {
 
     /// Counts the triangles of each number, and puts them one number after the other.
     fn sort_in(&mut self) {
-        for (at, triangle) in (0_u32..).zip(self.triangles) {
-            let span = self.span(&bounds(triangle), 0.0);
+        for (at, plate) in (0_u32..).zip(&self.plates) {
+            let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 self.large.push(at);
                 continue;
@@ -101,8 +101,8 @@ impl<'a> Surface<'a> {
             *start = before;
         }
         self.cells.resize(usize_from_u32(before), 0);
-        for (at, triangle) in (0_u32..).zip(self.triangles) {
-            let span = self.span(&bounds(triangle), 0.0);
+        for (at, plate) in (0_u32..).zip(&self.plates) {
+            let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 continue;
             }
@@ -144,34 +144,51 @@ impl<'a> Surface<'a> {
         ]
     }
 
-    /// All triangles that may be so near to a box, hardly one twice.
-    pub(super) fn triangles_near(&self, around: &[[f64; 3]; 2], off: f64) -> Vec<&Triangle> {
-        let span = self.span(around, off);
-        let [low, high] = *around;
+    /// Calls `visit` with all triangles that may be so near to a box, hardly one twice.
+    fn visit_near<'s>(
+        &'s self,
+        [low, high]: &[[f64; 3]; 2],
+        off: f64,
+        mut visit: impl FnMut(&'s Plate),
+    ) {
+        let span = self.span(&[*low, *high], off);
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
             let above = own_low.iter().zip(high).all(|(own, high)| *own <= high + off);
             above && own_high.iter().zip(low).all(|(own, low)| *own >= low - off)
         };
-        if count(&span) > to_u64(self.triangles.len()) {
-            return self.triangles.iter().filter(|one| meets(&bounds(*one))).collect();
+        let some = |at: &u32| self.plates.get(usize_from_u32(*at));
+        if count(&span) > to_u64(self.plates.len()) {
+            self.plates.iter().filter(|one| meets(&one.bounds())).for_each(visit);
+            return;
         }
-        let large = self.large.iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
-        let mut near: Vec<&Triangle> = large.filter(|one| meets(&bounds(*one))).collect();
-        let [first, _] = span;
+        let large = self.large.iter().filter_map(some);
+        large.filter(|one| meets(&one.bounds())).for_each(&mut visit);
+        let [first, last] = span;
+        let alone = first == last;
         for_each_cell(&span, |cell| {
-            let own =
-                self.cell(cell).iter().filter_map(|at| self.triangles.get(usize_from_u32(*at)));
-            near.extend(own.filter(|one| {
-                let own = bounds(*one);
+            for one in self.cell(cell).iter().filter_map(some) {
+                let own = one.bounds();
                 // Of all its cells that are asked, the lowest one tells of it.
-                meets(&own) && {
+                let is_lowest = || {
                     let [lowest, _] = self.span(&own, 0.0);
-                    let told = lowest.iter().zip(first).map(|(own, first)| (*own).max(first));
-                    told.eq(cell)
+                    lowest.iter().zip(first).map(|(own, first)| (*own).max(first)).eq(cell)
+                };
+                if meets(&own) && (alone || is_lowest()) {
+                    visit(one);
                 }
-            }));
+            }
         });
-        near
+    }
+
+    /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
+    pub(super) fn plates_near<'s>(
+        &'s self,
+        around: &[[f64; 3]; 2],
+        off: f64,
+        near: &mut Vec<&'s Plate>,
+    ) {
+        near.clear();
+        self.visit_near(around, off, |plate| near.push(plate));
     }
 
     /// What is as good as nothing, squared.
@@ -183,11 +200,10 @@ impl<'a> Surface<'a> {
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let mut off = self.side / 2.0;
         loop {
-            let near = self.triangles_near(&[point, point], off);
-            let nearest = near
-                .iter()
-                .map(|one| Plate::new(one).distance_sq(point))
-                .fold(f64::INFINITY, f64::min);
+            let mut nearest = f64::INFINITY;
+            self.visit_near(&[point, point], off, |plate| {
+                nearest = nearest.min(plate.distance_sq(point));
+            });
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
             }
@@ -201,11 +217,12 @@ impl<'a> Surface<'a> {
         let bounds = bounds(face.corners());
         let mut off = self.side;
         loop {
-            let near = self.triangles_near(&bounds, off);
-            if !near.is_empty() || !off.is_finite() {
-                let least =
-                    |least: f64, one: &&Triangle| least.min(Plate::new(one).farthest(face, least));
-                return near.iter().fold(f64::INFINITY, least);
+            let (mut least, mut any) = (f64::INFINITY, false);
+            self.visit_near(&bounds, off, |plate| {
+                (least, any) = (least.min(plate.farthest(face, least)), true);
+            });
+            if any || !off.is_finite() {
+                return least;
             }
             off *= 2.0;
         }
