@@ -199,10 +199,18 @@ impl Store {
         let top = Key::root();
         let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
-        let (root, level, node) = futures_util::join!(
+        // Whoever reads the level needs that too; asked for now it takes no round of its own. A fault shows then.
+        let fragments = first.child(FRAGMENTS)?;
+        let ahead = async {
+            if source.is_remote() {
+                drop(docs.node(&source, &fragments).await);
+            }
+        };
+        let (root, level, node, ()) = futures_util::join!(
             docs.node(&source, &top),
             docs.node(&source, &first),
             docs.node(&source, &vertices),
+            ahead,
         );
         let (root, family) = root_of(root?)?;
         // A fault of the level shows when the level is asked for; one that may pass is one of opening.
@@ -594,6 +602,7 @@ const OPENINGS: u32 = 5;
 const DOCUMENT_BATCH: usize = 256;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
+const FRAGMENTS: &str = "vertex_fragments";
 
 const fn shareable<T: Clone + Send + Sync + 'static>() {}
 const _: () = {

@@ -8,6 +8,7 @@
 //!
 //! Each arrow is one batch of reads for all chunks of the wave.
 
+use futures_util::join;
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
@@ -111,7 +112,8 @@ impl Context {
     /// The chunks at `places` with the rows of them that can matter.
     pub(crate) async fn runs_of(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
-        let found = self.warm.level.fragments(&keys).await;
+        let level = &self.warm.level;
+        let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
         let mut indexes = Vec::with_capacity(keys.len());
         for (key, fragments) in keys.into_iter().zip(found) {
             if let Some(fragments) = self.sift(fragments)? {

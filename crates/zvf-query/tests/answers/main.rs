@@ -11,5 +11,6 @@ mod missing;
 mod modes;
 mod naive;
 mod overlap;
+mod rounds;
 mod streams;
 mod views;

@@ -212,6 +212,30 @@ impl Cells {
         }
     }
 
+    /// Learns where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
+    /// round less. What goes wrong shows when they are read.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_format::key::ChunkKey;
+    ///
+    /// let vertices = store.level(0).await?.required_cells("vertices").await?;
+    /// let before = store.io_stats();
+    /// vertices.locate(&[ChunkKey::parse("-1.0")?]).await;
+    /// assert_eq!(store.io_stats(), before); // a folder of this machine
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[boxed]
+    pub async fn locate(&self, keys: &[ChunkKey]) {
+        if let Layout::Native(native) = &self.core.layout {
+            native.locate(&self.shared, keys).await;
+        }
+    }
+
     /// The payload of one chunk; `None` when it is absent.
     ///
     /// # Errors

@@ -285,6 +285,19 @@ impl Native {
         Ok(Some(Wanted { key: *key, slot, listed: false }))
     }
 
+    /// Learns where the chunks `keys` lie, where that takes requests of its own.
+    pub(crate) async fn locate(&self, shared: &Shared, keys: &[ChunkKey]) {
+        let Body::Zarr(Ok(array)) = &self.body else { return };
+        if array.shards.is_none() || !shared.source.is_remote() {
+            return;
+        }
+        let wanted: Vec<Wanted> =
+            keys.iter().filter_map(|key| self.wanted(key).ok().flatten()).collect();
+        let indexes = self.indexes(wanted.iter());
+        // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
+        drop(array.places(&shared.source, &self.split(&indexes)).await);
+    }
+
     /// As [`wanted`](Self::wanted), without trust in presence.
     pub(crate) fn tried(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
         let inside = self.path(key)?.is_some();

@@ -1,0 +1,50 @@
+//! How often a question waits for a network, one answer after the other.
+//!
+//! Every request takes as long as all others on a clock that stands still otherwise, so that the time on it is the
+//! number of rounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault_store::{Fault, FaultStore};
+use object_store::path::Path;
+use tokio::time::Instant;
+use zvf_model::Bounds;
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
+const ROUND: Duration = Duration::from_millis(20);
+
+async fn behind_a_network(id: &str) -> Arc<FaultStore> {
+    let faults = FaultStore::new();
+    for (path, bytes) in archives::files(id) {
+        faults.insert(&path, &bytes).await;
+    }
+    faults.always(Some(Fault::Delay(ROUND)));
+    Arc::new(faults)
+}
+
+/// The rounds that opening and a box take, and the same box again.
+async fn rounds(id: &str) -> [u128; 2] {
+    let faults = behind_a_network(id).await;
+    let begun = Instant::now();
+    let store = Store::from_object_store(faults, &Path::default(), OpenOptions::default()).await;
+    let reader = Reader::new(store.unwrap());
+    let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap()).uncached();
+    let first = reader.run(&query).await.unwrap();
+    let once = begun.elapsed();
+    let second = reader.run(&query).await.unwrap();
+    assert!(!first.batch.is_empty(), "{id}");
+    assert_eq!(first.batch.positions(), second.batch.positions(), "{id}");
+    [once, begun.elapsed() - once].map(|time| time.as_millis() / ROUND.as_millis())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_box_takes_few_rounds() {
+    for (id, expected) in [
+        ("pc3_basic", [3, 1]),   // documents; fragments; vertices
+        ("pc3_sharded", [4, 1]), // documents; indexes of shards; fragments; vertices
+    ] {
+        assert_eq!(rounds(id).await, expected, "{id}");
+    }
+}
