@@ -83,6 +83,25 @@ impl<'a> Manifest<'a> {
         Ok(Self { count, blocks, sid_ndim })
     }
 
+    /// The view of a `blob` that [`parse`](Self::parse) took before with the same S: nothing is checked again. Of any
+    /// other blob it shows the blocks before the first that is none.
+    ///
+    /// ```
+    /// use zvf_format::manifest::Manifest;
+    ///
+    /// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+    /// let checked = Manifest::parse(blob, 1)?;
+    /// assert!(Manifest::parsed_before(blob, 1).blocks().eq(checked.blocks()));
+    /// assert_eq!(Manifest::parsed_before(&blob[..9], 1).blocks().count(), 0);
+    /// # Ok::<(), zvf_format::FormatError>(())
+    /// ```
+    #[must_use]
+    pub fn parsed_before(blob: &'a [u8], sid_ndim: u64) -> Self {
+        let mut cur = Cursor::new(PART, blob);
+        let count = cur.one::<U32>("B").map_or(0, |count| count.get());
+        Self { count, blocks: cur.rest(), sid_ndim }
+    }
+
     /// How many coordinates a chunk has.
     #[must_use]
     pub const fn sid_ndim(&self) -> u64 {

@@ -124,7 +124,11 @@ impl<'a> Iterator for Blocks<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        block(&mut self.cur, self.sid_ndim).ok() // it parsed before
+        let block = block(&mut self.cur, self.sid_ndim).ok(); // it parsed before
+        if block.is_none() {
+            self.left = 0;
+        }
+        block
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

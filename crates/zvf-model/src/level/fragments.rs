@@ -51,7 +51,7 @@ impl ChunkFragments {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<FragmentIndex<'_>, ModelError> {
-        FragmentIndex::parse(&self.blob).map_err(|error| self.place(error.into()))
+        FragmentIndex::parsed_before(&self.blob).map_err(|error| self.place(error.into()))
     }
 
     /// The chunk they are of.

@@ -5,6 +5,7 @@
 
 use async_recursion::async_recursion as boxed;
 use zvf_format::key::ChunkKey;
+use zvf_format::manifest::BlockFragments;
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_store::KeyTable;
@@ -240,26 +241,20 @@ fn runs<'a>(
 ) -> Result<(Vec<FragmentVisit>, Vec<usize>), ModelError> {
     let view = manifest.view()?;
     let place = |block: Option<&u32>| places.number(*block?);
-    let (mut last, mut checked) = (None, blocks.clone());
-    let counts = view.check(|chunk| {
-        last = Some(chunk);
-        let there = place(checked.next()).and_then(|place| chunks.get(place));
-        Some(there.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
-    });
-    counts.map_err(|error| {
-        match last.and_then(|chunk| chunk_key(chunk.iter().map(|c| c.get()))) {
-            Some(chunk) => ModelError::from(error).in_chunk(&chunk),
-            None => error.into(),
-        }
-    })?;
-    let len = view.len().unwrap_or(u64::MAX);
-    *left = left.checked_sub(len).ok_or_else(|| {
-        let (what, expected) = ("fragments of all objects", Expected::AtMost(MAX_RUNS.into()));
-        ModelError::refused(Class::LimitExceeded, what, expected, len)
-    })?;
+    let all = blocks.clone();
     let (mut runs, mut gaps) = (Vec::new(), Vec::new());
     for block in view.blocks() {
-        match place(blocks.next()) {
+        let chunk = place(blocks.next());
+        let there = chunk.and_then(|chunk| chunks.get(chunk));
+        if there.is_some_and(|there| !has_all(there, &block.fragments)) {
+            return Err(outside(manifest, all, places, chunks));
+        }
+        let len = block.fragments.len();
+        *left = left.checked_sub(len).ok_or_else(|| {
+            let (what, expected) = ("fragments of all objects", Expected::AtMost(MAX_RUNS.into()));
+            ModelError::refused(Class::LimitExceeded, what, expected, len)
+        })?;
+        match chunk {
             Some(chunk) => {
                 runs.extend(
                     block.fragments.iter().map(|fragment| FragmentVisit { chunk, fragment }),
@@ -270,6 +265,41 @@ fn runs<'a>(
         }
     }
     Ok((runs, gaps))
+}
+
+/// Whether a chunk has these fragments.
+fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
+    match fragments {
+        BlockFragments::Single(fragment) => *fragment < chunk.len(),
+        BlockFragments::Range { start, count } => start.saturating_add(*count) <= chunk.len(),
+        BlockFragments::Explicit(_) => fragments.iter().all(|fragment| fragment < chunk.len()),
+    }
+}
+
+/// Where a manifest names a fragment that its chunk does not have.
+fn outside<'a>(
+    manifest: &ObjectManifest,
+    mut blocks: impl Iterator<Item = &'a u32>,
+    places: &Places,
+    chunks: &[ChunkFragments],
+) -> ModelError {
+    let mut last = None;
+    let checked = manifest.view().and_then(|view| {
+        let checked = view.check(|chunk| {
+            last = chunk_key(chunk.iter().map(|c| c.get()));
+            let there = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
+            Some(there.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
+        });
+        Ok(checked?)
+    });
+    let error = checked.err().unwrap_or_else(|| {
+        let expected = Expected::Rule("fragments that the chunk has");
+        ModelError::refused(Class::OutOfBounds, "fragment", expected, "one past the end")
+    });
+    match last {
+        Some(chunk) => error.in_chunk(&chunk),
+        None => error,
+    }
 }
 
 /// No chunk of a table.

@@ -34,7 +34,7 @@ impl ObjectManifest {
     /// When it is not a manifest.
     pub fn new(row: u64, rank: u64, blob: Bytes) -> Result<Self, ModelError> {
         let manifest = Self { row, rank, blob };
-        manifest.view()?;
+        Manifest::parse(manifest.blob(), rank)?;
         Ok(manifest)
     }
 
@@ -50,7 +50,7 @@ impl ObjectManifest {
     ///
     /// Never: the blob was checked. A caller need not know that.
     pub fn view(&self) -> Result<Manifest<'_>, ModelError> {
-        Ok(Manifest::parse(self.blob(), self.rank)?)
+        Ok(Manifest::parsed_before(self.blob(), self.rank))
     }
 
     /// The blob, as new writers store it.
