@@ -116,6 +116,11 @@ impl Key {
         Ok(Self(Arc::from(path)))
     }
 
+    /// Whether both are one and the same piece of memory: seen at once, unlike that they are equal.
+    pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The segments, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|segment| !segment.is_empty())

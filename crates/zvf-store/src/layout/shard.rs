@@ -95,13 +95,21 @@ impl Shards {
 
     /// The shard that chunk `index` lies in, and its place there.
     pub(crate) fn locate(&self, index: &[u64]) -> (Vec<u64>, usize) {
+        let mut shard = Vec::with_capacity(index.len());
+        let inner = self.locate_into(index, &mut shard);
+        (shard, inner)
+    }
+
+    /// The same, with the shard put to `shard`.
+    pub(crate) fn locate_into(&self, index: &[u64], shard: &mut Vec<u64>) -> usize {
         let mut inner = 0_u64;
-        let shard = index.iter().zip(&self.per).map(|(&index, &per)| {
+        shard.clear();
+        shard.extend(index.iter().zip(&self.per).map(|(&index, &per)| {
             let within = index.checked_rem(per).unwrap_or(0);
             inner = inner.saturating_mul(per).saturating_add(within); // below `cells`
             index.checked_div(per).unwrap_or(0)
-        });
-        (shard.collect(), saturating_usize(inner))
+        }));
+        saturating_usize(inner)
     }
 
     /// The chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it

@@ -98,13 +98,25 @@ impl ZarrArray {
             let whole = |index: &[u64]| Ok(Some(Place { key: self.object(index)?, span: None }));
             return wanted.iter().map(|index| whole(index.as_ref())).collect();
         };
-        let located: Vec<_> = wanted.iter().map(|index| shards.locate(index.as_ref())).collect();
-        let mut objects: Vec<&[u64]> = located.iter().map(|(shard, _)| &**shard).collect();
-        objects.sort_unstable();
-        objects.dedup();
+        // Neighbours lie in one shard, as a rule.
+        let mut objects: Vec<Vec<u64>> = Vec::new();
+        let mut numbers: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut located: Vec<(usize, usize)> = Vec::with_capacity(wanted.len());
+        let (mut shard, mut last) = (Vec::new(), None);
+        for index in wanted {
+            let inner = shards.locate_into(index.as_ref(), &mut shard);
+            let number = match last.filter(|last| objects.get(*last) == Some(&shard)) {
+                Some(last) => last,
+                None => *numbers.entry(shard.clone()).or_insert_with(|| {
+                    objects.push(shard.clone());
+                    objects.len() - 1
+                }),
+            };
+            located.push((number, inner));
+            last = Some(number);
+        }
         let indexes = join_all(objects.iter().map(|shard| self.spans(source, shards, shard))).await;
-        let indexes: HashMap<_, _> = objects.into_iter().zip(indexes).collect();
-        let place = |(shard, inner): &(Vec<u64>, usize)| match indexes.get(&**shard) {
+        let place = |(shard, inner): &(usize, usize)| match indexes.get(*shard) {
             None | Some(Ok((_, None))) => Ok(None),
             Some(Err(error)) => Err(error.clone()),
             Some(Ok((key, Some(spans)))) => Ok(spans

@@ -46,12 +46,16 @@ pub(super) struct Read {
 pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
     let mut known: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
+    let mut last = usize::MAX;
     for (i, get) in gets.iter().enumerate() {
-        let at = *known.entry(&get.key).or_insert(objects.len());
+        // Many in a row are of one object.
+        let again = objects.get(last).is_some_and(|(key, _)| key.is_clone_of(&get.key));
+        let at = if again { last } else { *known.entry(&get.key).or_insert(objects.len()) };
         match objects.get_mut(at) {
             Some((_, members)) => members.push(i),
             None => objects.push((get.key.clone(), vec![i])),
         }
+        last = at;
     }
     let pieces = |(key, members)| Object { key, pieces: pieces(gets, members, gap) };
     objects.into_iter().map(pieces).collect()
