@@ -101,7 +101,7 @@ impl Key {
     ) -> Result<Self, StoreError> {
         let mut path = String::with_capacity(self.0.len() + 2 + numbers.len() * ROOM_OF_A_NUMBER);
         path.push_str(&self.0);
-        for prefix in prefix {
+        if let Some(prefix) = prefix {
             path.push_str(if path.is_empty() { "" } else { "/" });
             path.push_str(prefix);
         }

@@ -69,7 +69,11 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = rows_of(&chunks);
         let caching = self.caching(asked.saturating_mul(self.row_bytes()));
-        let most = self.wave_bytes(super::Purpose::Collect).min(MAX_BYTES_READ_AT_ONCE);
+        let at_once = match self.warm.level.store().is_remote() {
+            true => MAX_BYTES_READ_AT_ONCE,
+            false => MAX_BYTES_READ_FROM_FILES_AT_ONCE,
+        };
+        let most = self.wave_bytes(super::Purpose::Collect).min(at_once);
         let groups: Vec<&[Chunk]> = in_memory(&chunks, self.row_bytes(), most).collect();
         if groups.is_empty() {
             return self.empty();
@@ -386,3 +390,5 @@ fn positions_stride(positions: &[Held]) -> usize {
 const WORTH_A_THREAD: usize = 1 << 20;
 /// What is read before it is gathered: the memory of it then serves what is read next.
 const MAX_BYTES_READ_AT_ONCE: u64 = 16 << 20;
+/// The same of files, where more requests are no more waiting: what was read is copied while it is near the processor.
+const MAX_BYTES_READ_FROM_FILES_AT_ONCE: u64 = 4 << 20;

@@ -321,7 +321,7 @@ impl Cells {
             Layout::Native(native) => {
                 let wanted: Vec<_> = keys.iter().map(|key| native.tried(key)).collect();
                 let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
-                let payloads = native.read(&self.shared, &there).await;
+                let payloads = native.read(&self.shared, &there, Caching::Once).await;
                 merged(wanted, payloads)
             }
             Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
@@ -367,7 +367,7 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
         if native.is_resident() {
-            let payloads = native.read(&self.shared, &there).await;
+            let payloads = native.read(&self.shared, &there, Caching::Once).await;
             return merged(wanted, payloads);
         }
         let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
@@ -375,7 +375,7 @@ impl Cells {
         let fetch = |missing: Vec<usize>| async move {
             let missing: Vec<&Wanted> =
                 missing.into_iter().filter_map(|i| there.get(i).copied()).collect();
-            native.read(&self.shared, &missing).await
+            native.read(&self.shared, &missing, caching).await
         };
         let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;
         merged(wanted, payloads)

@@ -560,7 +560,8 @@ impl DenseArray {
             // The shape says how much each chunk holds, and the caller asks for few enough of them.
             let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
             let caps = Caps { batch: u64::MAX, ..caps };
-            let chunks = chunked.array.chunks(&self.shared.source, &wanted, caps).await;
+            let chunks =
+                chunked.array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
             chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
         };
         self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await

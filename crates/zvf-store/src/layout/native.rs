@@ -31,7 +31,7 @@ use crate::codec::Partial;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::shared::Shared;
+use crate::shared::{Caching, Shared};
 
 /// One chunk array.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Native {
         for key in keys {
             indexes.push(ChunkPath::from_key(key, &self.origin)?.index().to_vec());
         }
-        let stored = self.array()?.stored(&shared.source, &indexes).await;
+        let stored = self.array()?.stored(&shared.source, &indexes, Caching::Once).await;
         stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
     }
 
@@ -309,6 +309,7 @@ impl Native {
         &self,
         shared: &Shared,
         wanted: &[&Wanted],
+        caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
             return packed.read(wanted.iter().map(|wanted| wanted.key.components())).await;
@@ -320,7 +321,7 @@ impl Native {
             Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
         };
         let caps = shared.caps(shared.chunk_cap());
-        let chunks = array.chunks(&shared.source, &indexes, caps).await;
+        let chunks = array.chunks(&shared.source, &indexes, caps, caching).await;
         let payload = |(wanted, chunk): (&&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {

@@ -222,7 +222,7 @@ impl Rows {
             let wanted: Vec<Vec<u64>> =
                 missing.iter().filter_map(|&i| Some(vec![*touched_now.get(i)?])).collect();
             let caps = self.shared.caps(self.shared.chunk_cap());
-            let chunks = array.chunks(&self.shared.source, &wanted, caps).await;
+            let chunks = array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => {

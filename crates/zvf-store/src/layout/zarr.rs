@@ -20,6 +20,7 @@ use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many};
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::shared::Caching;
 use crate::source::{Get, Got, Source, Version};
 
 /// Where the chunks of one array are and how they are encoded.
@@ -146,16 +147,18 @@ impl ZarrArray {
         self.key.below(&name_chunk(self.names, index))
     }
 
-    /// What is stored of each of the chunks `wanted`, as it is stored.
+    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is let go of soon.
     pub(crate) async fn stored(
         &self,
         source: &Source,
         wanted: &[impl AsRef<[u64]>],
+        caching: Caching,
     ) -> Vec<Result<Stored, StoreError>> {
         let places = self.places(source, wanted).await;
         let gets: Vec<Get> = places
             .iter()
             .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.get_all()))
+            .map(|get| get.with_caching(caching))
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut answer = |place: Place| match answers.next() {
@@ -176,8 +179,9 @@ impl ZarrArray {
         source: &Source,
         wanted: &[impl AsRef<[u64]>],
         caps: Caps,
+        caching: Caching,
     ) -> Vec<Result<Stored, StoreError>> {
-        let stored = self.stored(source, wanted).await;
+        let stored = self.stored(source, wanted, caching).await;
         if self.chain.is_empty()
             && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= caps.chunk)
         {

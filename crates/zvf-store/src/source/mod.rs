@@ -34,6 +34,7 @@ use crate::budget::Budget;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
+use crate::shared::Caching;
 
 /// The backend of one handle; cheap to clone.
 #[derive(Clone, Debug)]
@@ -245,22 +246,29 @@ pub(crate) struct Get {
     pub(crate) range: ByteRange,
     /// When given, any other version of the object is answered with `FileChanged`.
     pub(crate) version: Option<Version>,
+    /// Whether the bytes are let go of soon, so that their memory is worth being used again.
+    pub(crate) passing: bool,
 }
 
 impl Get {
     /// The whole object.
     pub(crate) fn all(key: Key) -> Self {
-        Self { key, range: ByteRange::All, version: None }
+        Self { key, range: ByteRange::All, version: None, passing: false }
     }
 
     /// Exactly `len` bytes from `start`.
     pub(crate) fn at(key: Key, start: u64, len: u64) -> Self {
-        Self { key, range: ByteRange::At { start, len }, version: None }
+        Self { key, range: ByteRange::At { start, len }, version: None, passing: false }
     }
 
     /// The last `len` bytes, or all when there are fewer.
     pub(crate) fn last(key: Key, len: u64) -> Self {
-        Self { key, range: ByteRange::Last(len), version: None }
+        Self { key, range: ByteRange::Last(len), version: None, passing: false }
+    }
+
+    /// The same, of which nothing is kept where `caching` says so.
+    pub(crate) fn with_caching(self, caching: Caching) -> Self {
+        Self { passing: caching == Caching::Once, ..self }
     }
 
     /// The same, of `version` and no other.

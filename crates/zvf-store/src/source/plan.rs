@@ -23,6 +23,8 @@ use crate::key::Key;
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
+    /// Whether all of it is let go of soon.
+    pub(super) passing: bool,
 }
 
 /// One read, and the gets that it serves.
@@ -57,8 +59,11 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
         }
         last = at;
     }
-    let pieces = |(key, members)| Object { key, pieces: pieces(gets, members, gap) };
-    objects.into_iter().map(pieces).collect()
+    let object = |(key, members): (Key, Vec<usize>)| {
+        let passing = members.iter().all(|i| gets.get(*i).is_some_and(|get| get.passing));
+        Object { key, pieces: pieces(gets, members, gap), passing }
+    };
+    objects.into_iter().map(object).collect()
 }
 
 /// The reads that serve `members`, all of one object.

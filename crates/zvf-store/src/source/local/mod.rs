@@ -58,8 +58,12 @@ struct Shared {
     threads: usize,
     #[cfg(all(unix, feature = "map"))]
     maps: Option<maps::Maps>,
+    /// For files of which nothing is kept.
     #[cfg(unix)]
     spares: Option<Arc<spares::BufferPool>>,
+    /// For cells that pass.
+    #[cfg(unix)]
+    passing: Arc<spares::BufferPool>,
     folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
@@ -128,6 +132,8 @@ impl Local {
             maps: self.0.maps.as_ref().map(maps::Maps::none_yet),
             #[cfg(unix)]
             spares: self.0.spares.clone(),
+            #[cfg(unix)]
+            passing: Arc::clone(&self.0.passing),
             ..fresh
         })))
     }
@@ -318,6 +324,8 @@ impl Shared {
             maps: None,
             #[cfg(unix)]
             spares: None,
+            #[cfg(unix)]
+            passing: Arc::default(),
             folder,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
@@ -353,7 +361,7 @@ impl Shared {
         {
             return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
         }
-        let outcome = |range| match self.piece(&file, range, room) {
+        let outcome = |range| match self.piece(&file, range, object.passing, room) {
             Ok(read) => Ok(Ok(Some(read))),
             Err(Fault::Error(error)) => Ok(Err(error)),
             Err(no_room @ Fault::NoRoom(_)) => Err(no_room),
@@ -362,7 +370,13 @@ impl Shared {
     }
 
     /// The part of `range` that the file has.
-    fn piece(&self, file: &File, range: ByteRange, room: Option<&Room>) -> Result<Read, Fault> {
+    fn piece(
+        &self,
+        file: &File,
+        range: ByteRange,
+        passing: bool,
+        room: Option<&Room>,
+    ) -> Result<Read, Fault> {
         let size = file.size();
         let (start, len) = part(range, size);
         let _held = match room {
@@ -372,7 +386,8 @@ impl Shared {
                 held => held,
             },
         };
-        let bytes = self.bytes(file, start, len).map_err(|e| StoreError::io(Op::Read, e))?;
+        let bytes =
+            self.bytes(file, start, len, passing).map_err(|e| StoreError::io(Op::Read, e))?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
@@ -390,11 +405,13 @@ impl Shared {
     }
 
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
-    fn bytes(&self, file: &File, start: u64, len: u64) -> io::Result<Bytes> {
+    fn bytes(&self, file: &File, start: u64, len: u64, passing: bool) -> io::Result<Bytes> {
+        #[cfg(not(unix))]
+        let _ = passing;
         #[cfg(unix)]
-        if let Some(mut spare) =
-            self.spares.as_ref().and_then(|spares| spares.take(saturating_usize(len)))
-        {
+        let spares = if passing { Some(&self.passing) } else { self.spares.as_ref() };
+        #[cfg(unix)]
+        if let Some(mut spare) = spares.and_then(|spares| spares.take(saturating_usize(len))) {
             let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
             return Ok(spare.into_bytes(read));
         }

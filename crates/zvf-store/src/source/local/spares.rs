@@ -1,8 +1,7 @@
 //! Memory that was read into before, for the next reads of about the same size: fresh memory costs the system
 //! as much as filling it.
 //!
-//! Only for files whose bytes are let go of soon, not for cells, which caches keep: what is kept here counts
-//! as nobody's.
+//! Only for bytes that are let go of soon, not for cells that caches keep: what is kept here counts as nobody's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,7 +78,7 @@ impl Drop for Spare {
 /// Smaller reads are of memory that the allocator keeps.
 const SMALLEST: usize = 16 << 10;
 /// Larger ones are seldom many.
-const LARGEST: usize = 4 << 20;
+const LARGEST: usize = 8 << 20;
 /// Reads of nearly the same size shall fit the same buffers.
 const ROUNDED: usize = 4 << 10;
 /// What is kept for one file at most.

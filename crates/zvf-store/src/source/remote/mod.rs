@@ -102,9 +102,10 @@ impl Remote {
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
         let objects = plan(gets, MERGE_GAP);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
-        let pieces = objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces })| {
-            pieces.into_iter().map(move |piece| (at, key.clone(), piece))
-        });
+        let pieces =
+            objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces, .. })| {
+                pieces.into_iter().map(move |piece| (at, key.clone(), piece))
+            });
         let batch = Arc::new(Batch::begin());
         let fetches = pieces.map(|(at, key, piece)| {
             let (shared, batch) = (Arc::clone(&self.0), Arc::clone(&batch));
