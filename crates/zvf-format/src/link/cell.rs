@@ -80,8 +80,10 @@ impl<'a> LinkCell<'a> {
         // The rows are the end of the blob.
         let at = num::to_u64(blob.len()).saturating_sub(num::to_u64(rows.len()));
         let cell = Self { shape, ragged, rows, at };
-        for (at, row) in cell.rows() {
-            shape.read(row).map_err(|error| error.shifted(at))?;
+        if cell.may_be_wrong() {
+            for (at, row) in cell.rows() {
+                shape.read(row).map_err(|error| error.shifted(at))?;
+            }
         }
         Ok(cell)
     }
@@ -131,6 +133,37 @@ impl<'a> LinkCell<'a> {
     pub fn records(&self) -> impl Iterator<Item = LinkRecord> + use<'a> {
         let shape = self.shape;
         self.rows().filter_map(move |(_, row)| shape.read(row).ok()) // `parse` read them all
+    }
+
+    /// Adds the rows of all records to `to`, as many for each as there are endpoints; `false`, and nothing added, where
+    /// permutations tell in which order they were given.
+    #[cfg(feature = "alloc")]
+    pub fn add_plain_rows(&self, to: &mut Vec<u64>) -> bool {
+        if self.shape.has_perm() {
+            return false;
+        }
+        // `parse` found no negative one.
+        match self.shape.element().size() {
+            1 => to.extend(self.rows.iter().map(|row| u64::from(*row))),
+            2 => to.extend(items(self.rows).map(|row| u64::from(u16::from_le_bytes(*row)))),
+            4 => to.extend(items(self.rows).map(|row| u64::from(u32::from_le_bytes(*row)))),
+            _ => to.extend(items(self.rows).map(|row| u64::from_le_bytes(*row))),
+        }
+        true
+    }
+
+    /// Whether a row may be wrong: it has a permutation, or some number is negative.
+    fn may_be_wrong(&self) -> bool {
+        use super::row::LinkInteger::{I8, I16, I32, I64, U8, U16, U32, U64};
+        let negative = |last: u8| last >= 0x80;
+        self.shape.has_perm()
+            || match self.shape.element() {
+                U8 | U16 | U32 | U64 => false,
+                I8 => self.rows.iter().any(|row| negative(*row)),
+                I16 => items::<2>(self.rows).any(|[_, last]| negative(*last)),
+                I32 => items::<4>(self.rows).any(|[.., last]| negative(*last)),
+                I64 => items::<8>(self.rows).any(|[.., last]| negative(*last)),
+            }
     }
 
     /// Record `i`, or `None` past the end.
@@ -183,6 +216,11 @@ impl<'a> LinkCell<'a> {
         let size = usize::from(self.shape.size());
         (self.at..).step_by(size).zip(self.rows.chunks_exact(size))
     }
+}
+
+/// Numbers of so many bytes.
+fn items<const N: usize>(rows: &[u8]) -> impl Iterator<Item = &[u8; N]> {
+    rows.as_chunks::<N>().0.iter()
 }
 
 /// Encodes records: the inverse of [`LinkCell::parse`]. A flat body is the groups one after the other.

@@ -1,7 +1,7 @@
 //! Records of one cell: which rows of which chunks each of them joins.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::link::LinkRecord;
+use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::to_u64;
 
 /// The records of one cell, endpoints as they were given to the writer.
@@ -49,8 +49,16 @@ impl LinkRecords {
         }
     }
 
+    /// Adds all records of a cell.
+    pub(super) fn push_cell(&mut self, cell: &LinkCell<'_>) {
+        self.reserve(cell.len());
+        if self.places.is_some() || !cell.add_plain_rows(&mut self.rows) {
+            cell.records().for_each(|record| self.push(&record));
+        }
+    }
+
     /// Adds a stored record.
-    pub(super) fn push(&mut self, record: &LinkRecord) {
+    fn push(&mut self, record: &LinkRecord) {
         let identity = record.in_input_order().enumerate().all(|(i, (place, _))| i == place);
         if identity && self.places.is_none() {
             self.rows.extend_from_slice(record.rows());

@@ -243,8 +243,7 @@ impl LinkSegment {
         for part in parts.unwrap_or_default() {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
-            records.reserve(cell.len());
-            cell.records().for_each(|record| records.push(&record));
+            records.push_cell(&cell);
         }
         Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
     }
@@ -337,8 +336,7 @@ impl LinkSegment {
     ) -> Result<LinkRecords, FormatError> {
         let mut records = self.no_records(chunks);
         let cell = LinkCell::parse(payload, body, shape)?;
-        records.reserve(cell.len());
-        cell.records().for_each(|record| records.push(&record));
+        records.push_cell(&cell);
         Ok(records)
     }
 
