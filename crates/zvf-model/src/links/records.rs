@@ -58,7 +58,7 @@ impl LinkRecords {
     }
 
     /// Adds a stored record.
-    fn push(&mut self, record: &LinkRecord) {
+    pub(super) fn push(&mut self, record: &LinkRecord) {
         let identity = record.in_input_order().enumerate().all(|(i, (place, _))| i == place);
         if identity && self.places.is_none() {
             self.rows.extend_from_slice(record.rows());

@@ -82,7 +82,8 @@ impl Surface {
 
     /// Counts the triangles of each number, and puts them one number after the other.
     fn sort_in(&mut self) {
-        for (at, plate) in (0_u32..).zip(&self.plates) {
+        let plates = std::mem::take(&mut self.plates);
+        for (at, plate) in (0_u32..).zip(&plates) {
             let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 self.large.push(at);
@@ -101,7 +102,7 @@ impl Surface {
             *start = before;
         }
         self.cells.resize(usize_from_u32(before), 0);
-        for (at, plate) in (0_u32..).zip(&self.plates) {
+        for (at, plate) in (0_u32..).zip(&plates) {
             let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 continue;
@@ -115,6 +116,7 @@ impl Surface {
                 *next = next.saturating_add(1);
             });
         }
+        self.plates = plates;
     }
 
     /// The number of a cell, which others may have too.
