@@ -103,7 +103,12 @@ impl<W: Write + Seek> NpyWriter<W> {
             }
         }
         let texts: Vec<Option<usize>> = batch.fields().iter().map(text_length).collect();
-        for row in 0..batch.len() {
+        let only_positions = batch.fields().is_empty() && !has_objects(batch);
+        if only_positions {
+            self.out.write_all(batch.positions().bytes())?;
+        }
+        let rows = if only_positions { 0 } else { batch.len() };
+        for row in 0..rows {
             self.out.write_all(batch.positions().row(row))?;
             for (field, texts) in batch.fields().iter().zip(&texts) {
                 match texts {
