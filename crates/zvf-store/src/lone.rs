@@ -24,6 +24,7 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Shards, ZarrArray, fill_item};
 use crate::options::OpenOptions;
+use crate::shared::Caching;
 use crate::source::Source;
 
 /// An open Zarr array; cheap to clone.
@@ -128,7 +129,7 @@ impl LoneArray {
     #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let Inner { source, array, chunk_bytes, .. } = &*self.0;
-        let read = array.chunks(source, wanted, Caps::exactly(*chunk_bytes)).await;
+        let read = array.chunks(source, wanted, Caps::exactly(*chunk_bytes), Caching::Keep).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
                 let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));

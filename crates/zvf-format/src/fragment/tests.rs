@@ -393,11 +393,29 @@ proptest! {
     fn round_trip(fragments in any_fragments()) {
         let blob = build(&fragments);
         agrees(&blob);
+        let checked = FragmentIndex::parse(&blob).unwrap();
+        let again = FragmentIndex::parsed_before(&blob).unwrap();
+        prop_assert!(again.iter().eq(checked.iter()) && again.len() == checked.len());
         let mut again = FragmentIndexBuilder::new();
         for fragment in &FragmentIndex::parse_strict(&blob).unwrap() {
             again.fragment(fragment).unwrap();
         }
         prop_assert_eq!(again.encode(), blob);
+    }
+
+    /// Who says that a blob was parsed before, and is wrong, gets nonsense and nothing worse.
+    #[test]
+    fn what_was_not_parsed_before_is_no_danger(fragments in any_fragments(), at: prop::sample::Index, bytes: [u8; 9]) {
+        let mut blob = build(&fragments);
+        let at = at.index(blob.len());
+        blob.iter_mut().skip(at).zip(bytes).for_each(|(to, byte)| *to = byte);
+        if let Ok(index) = FragmentIndex::parsed_before(&blob) {
+            let (_, _, _) = (index.extent(), index.rows_total(), index.tiles(9));
+            prop_assert!(index.check_rows(9).is_ok() || index.extent() > 9);
+            let there = index.iter().map(|fragment| fragment.rows().take(9).count());
+            prop_assert!(there.count() as u64 <= index.len());
+            let _ = (0..9).filter_map(|f| index.get(f)).count();
+        }
     }
 
     /// The blob knows its own length.

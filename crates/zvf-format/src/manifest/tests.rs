@@ -250,6 +250,15 @@ proptest! {
         });
         prop_assert_eq!(found.collect::<Vec<_>>(), &expected[..]);
         prop_assert_eq!(manifest.len(), Some(expected.len() as u64));
+        prop_assert!(Manifest::parsed_before(&blob, sid_ndim).blocks().eq(manifest.blocks()));
+    }
+
+    /// Who says that a blob was parsed before, and is wrong, gets nonsense and nothing worse.
+    #[test]
+    fn what_was_not_parsed_before_is_no_danger(blob: Vec<u8>, s in 0..20_u64) {
+        let manifest = Manifest::parsed_before(&blob, s);
+        prop_assert!(manifest.blocks().count() <= blob.len());
+        let _ = (manifest.len(), manifest.references().take(9).count());
     }
 
     /// The blob knows its own length.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use zvf_convert::read::{Header, Piece, Reader};
 use zvf_model::{Column, Kind};
@@ -68,8 +69,17 @@ pub struct Layout {
 /// All that one file holds.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
+    stamp: Option<Stamp>,
     header: Header,
     pieces: Vec<Piece>,
+}
+
+/// How long a file is and when it was changed: nothing for what is no file.
+type Stamp = (u64, SystemTime);
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
+    Some((about.len(), about.modified().ok()?))
 }
 
 impl Layout {
@@ -150,7 +160,8 @@ impl Layout {
             }
             let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
             if let Some(kept) = &mut kept {
-                kept.push(Kept { header: reader.header().clone(), pieces: Vec::new() });
+                let (header, pieces) = (reader.header().clone(), Vec::new());
+                kept.push(Kept { stamp: stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
                 let piece = piece.map_err(|error| in_file(file, error.into()))?;
@@ -211,15 +222,17 @@ impl Layout {
         Ok(layout)
     }
 
-    /// What `file`, the one at `input` of those that were looked through, holds: from memory, or from its start.
+    /// What `file`, the one at `input` of those that were looked through, holds: from memory while it is what it was,
+    /// or from its start.
     pub(super) fn reader(
         &self,
         input: usize,
         file: &Path,
         recipe: &Recipe,
     ) -> Result<Reader, Error> {
-        match self.kept.as_ref().and_then(|kept| kept.get(input)) {
-            Some(Kept { header, pieces }) => {
+        let kept = self.kept.as_ref().and_then(|kept| kept.get(input));
+        match kept.filter(|kept| kept.stamp.is_some() && kept.stamp == stamp(file)) {
+            Some(Kept { header, pieces, .. }) => {
                 Ok(Reader::from_pieces(header.clone(), pieces.clone()))
             }
             None => open(file, recipe),

@@ -304,6 +304,12 @@ proptest! {
             let blob = encode(&slices(&groups), body, shape).unwrap();
             let cell = LinkCell::parse_strict(&blob, body, shape).unwrap();
             prop_assert!(cell.records().eq(groups.concat()));
+            let (mut plain, mut rows) = (vec![7], vec![7]);
+            if cell.add_plain_rows(&mut plain) {
+                cell.records().for_each(|record| rows.extend_from_slice(record.rows()));
+            }
+            prop_assert_eq!((plain, shape.has_perm()), (rows.clone(), shape.has_perm()));
+            prop_assert!(!shape.has_perm() || rows == [7]);
         }
     }
 
