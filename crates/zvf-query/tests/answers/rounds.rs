@@ -10,7 +10,7 @@ use fault_store::{Fault, FaultStore};
 use object_store::path::Path;
 use tokio::time::Instant;
 use zvf_model::Bounds;
-use zvf_query::{Query, Reader};
+use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 const ROUND: Duration = Duration::from_millis(20);
@@ -24,19 +24,23 @@ async fn behind_a_network(id: &str) -> Arc<FaultStore> {
     Arc::new(faults)
 }
 
-/// The rounds that opening and a box take, and the same box again.
-async fn rounds(id: &str) -> [u128; 2] {
+/// The rounds that opening and a box take, and the same box again; and what was asked for.
+async fn rounds(id: &str) -> ([u128; 2], Vec<String>) {
     let faults = behind_a_network(id).await;
     let begun = Instant::now();
-    let store = Store::from_object_store(faults, &Path::default(), OpenOptions::default()).await;
+    let store =
+        Store::from_object_store(faults.clone(), &Path::default(), OpenOptions::default()).await;
     let reader = Reader::new(store.unwrap());
-    let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap()).uncached();
+    let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap());
+    let query = query.columns(Columns::None).uncached();
     let first = reader.run(&query).await.unwrap();
     let once = begun.elapsed();
     let second = reader.run(&query).await.unwrap();
     assert!(!first.batch.is_empty(), "{id}");
     assert_eq!(first.batch.positions(), second.batch.positions(), "{id}");
-    [once, begun.elapsed() - once].map(|time| time.as_millis() / ROUND.as_millis())
+    let times = [once, begun.elapsed() - once];
+    let asked = faults.asked().into_iter().map(|one| one.path).collect();
+    (times.map(|time| time.as_millis() / ROUND.as_millis()), asked)
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,6 +49,7 @@ async fn a_box_takes_few_rounds() {
         ("pc3_basic", [3, 1]),   // documents; fragments; vertices
         ("pc3_sharded", [4, 1]), // documents; indexes of shards; fragments; vertices
     ] {
-        assert_eq!(rounds(id).await, expected, "{id}");
+        let (found, asked) = rounds(id).await;
+        assert_eq!(found, expected, "{id}: {asked:#?}");
     }
 }

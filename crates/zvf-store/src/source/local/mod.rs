@@ -314,6 +314,9 @@ impl Shared {
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
+        // What rests in the pool is beside the budget: it is little of that.
+        #[cfg(unix)]
+        let passing = Arc::new(spares::BufferPool::new(budget.max_bytes() / 16));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
             path,
@@ -325,7 +328,7 @@ impl Shared {
             #[cfg(unix)]
             spares: None,
             #[cfg(unix)]
-            passing: Arc::default(),
+            passing,
             folder,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),

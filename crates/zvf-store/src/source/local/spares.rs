@@ -6,10 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use zvf_format::num::saturating_usize;
 
 /// Buffers at rest.
-#[derive(Debug, Default)]
-pub(super) struct BufferPool(Mutex<Kept>);
+#[derive(Debug)]
+pub(super) struct BufferPool {
+    max_bytes: usize, // of all of them
+    kept: Mutex<Kept>,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -23,13 +27,24 @@ pub(super) struct Spare {
     home: Arc<BufferPool>,
 }
 
+impl Default for BufferPool {
+    fn default() -> Self {
+        Self::new(u64::MAX)
+    }
+}
+
 impl BufferPool {
+    /// A pool that keeps no more than `max_bytes`, and no more than is useful.
+    pub(super) fn new(max_bytes: u64) -> Self {
+        Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), kept: Mutex::default() }
+    }
+
     /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not worth it.
     pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
-        if !(SMALLEST..=LARGEST).contains(&wanted) {
+        if !(SMALLEST..=LARGEST.min(self.max_bytes)).contains(&wanted) {
             return None;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
             |buffer: &Vec<u8>| (wanted..=wanted.saturating_add(wanted / 4)).contains(&buffer.len());
         let bytes = match kept.buffers.iter().rposition(fits) {
@@ -66,9 +81,9 @@ impl AsRef<[u8]> for Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut kept = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.home.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let more = kept.bytes.saturating_add(bytes.len());
-        if more <= MAX_SPARE_BYTES {
+        if more <= self.home.max_bytes {
             kept.bytes = more;
             kept.buffers.push(bytes);
         }
@@ -108,11 +123,19 @@ mod tests {
     }
 
     #[test]
+    fn a_small_pool_leaves_large_reads_alone() {
+        let small = Arc::new(BufferPool::new(100_000));
+        assert!(small.take(100_001).is_none());
+        drop([60_000, 60_000].map(|len| small.take(len).unwrap()));
+        assert_eq!(small.kept.lock().unwrap().buffers.len(), 1);
+    }
+
+    #[test]
     fn no_more_is_kept_than_allowed() {
         let spares = Arc::new(BufferPool::default());
         let many: Vec<Spare> = (0..6).map(|_| spares.take(LARGEST).unwrap()).collect();
         drop(many);
-        let kept = spares.0.lock().unwrap();
+        let kept = spares.kept.lock().unwrap();
         assert_eq!((kept.buffers.len(), kept.bytes), (MAX_SPARE_BYTES / LARGEST, MAX_SPARE_BYTES));
     }
 }
