@@ -112,7 +112,7 @@ async fn a_document_that_is_replaced_is_noticed() {
 
 #[tokio::test]
 async fn a_fault_while_the_structure_is_looked_at_is_one_of_opening() {
-    // The first level is not level 0, so that a fourth document tells what the vertices are.
+    // The first level is not level 0, so that a fifth document tells what the vertices are.
     let renamed = |path: &str| match path.strip_prefix("0/") {
         Some(rest) => format!("1/{rest}"),
         None => path.to_owned(),
@@ -136,7 +136,7 @@ async fn a_fault_while_the_structure_is_looked_at_is_one_of_opening() {
     assert_eq!(open().await.unwrap().level_numbers(), [1]);
     assert_eq!(backend.asked().last().unwrap().path, "1/vertices/zarr.json");
     backend.forget();
-    backend.plan(3, Fault::Status(403));
+    backend.plan(4, Fault::Status(403));
     assert_eq!(open().await.unwrap_err().class(), Class::PermissionDenied);
 }
 
