@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import copy
 import html
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,17 @@ def open(source: Any, *, storage_options: Any = None, memory: int | None = None)
     """
     address, own = address_of(source)
     return Dataset(address, [*own, *storage_pairs(storage_options)], memory)
+
+
+class Info(dict[str, Any]):
+    """What a store is and holds, by name; a notebook shows it as a table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy as a plain dictionary."""
+        return copy.deepcopy(dict(self))
+
+    def _repr_html_(self) -> str:
+        return _table((key, value) for key, value in self.items() if not isinstance(value, (dict, list)))
 
 
 class Dataset:
@@ -89,11 +102,11 @@ class Dataset:
         """Open the store again: what was changed since is seen."""
         self._open()
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
         if self._summary is None:
             self._summary = json.loads(self._native.summary().wait())
-        return dict(self._summary)
+        return Info(self._summary)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -256,7 +269,6 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         info = self.info()
-        cell = lambda text: f"<td>{html.escape(str(text))}</td>"
         rows = [
             ("kinds", ", ".join(info["kinds"])),
             ("format", info["version"]),
@@ -266,7 +278,6 @@ class Dataset:
         for entry in info["levels"]:
             names = ", ".join(a["name"] for a in entry.get("attributes", []) if a["scope"] == "vertex")
             rows.append((f"level {entry['level']}", f"{entry['vertices']} vertices; {names}"))
-        table = "".join(f"<tr><th>{html.escape(k)}</th>{cell(v)}</tr>" for k, v in rows)
         picture = ""
         if 0 < len(self) <= 2_000_000:
             try:
@@ -274,7 +285,7 @@ class Dataset:
                 picture = f'<img width="160" height="120" src="data:image/png;base64,{png}"/>'
             except Exception:  # a picture is a courtesy: the table is the answer
                 picture = ""
-        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture}<table>{table}</table></div>"
+        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture}{_table(rows)}</div>"
 
 
 class Level:
@@ -387,21 +398,30 @@ class Query:
         """What would be read, as text."""
         return self.plan()["text"]
 
-    def batches(self) -> Iterator[Answer]:
-        """The answer batch by batch, in bounded memory; leaving the loop ends the reading."""
+    def batches(self, rows: int | None = None) -> Iterator[Answer]:
+        """The answer batch by batch, in bounded memory; leaving the loop ends the reading.
+
+        Args:
+            rows: at most so many vertices a batch. Parts stay whole: a longer one is a batch of its own; edges and
+                faces stay with their vertices.
+        """
+        limit = _batch_rows(rows)
         stream = self.dataset._native.batches(self._query())
         try:
             while (batch := stream.next().wait()) is not None:
-                yield Answer(batch)
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
         finally:
             stream.close()
 
-    async def abatches(self) -> AsyncIterator[Answer]:
+    async def abatches(self, rows: int | None = None) -> AsyncIterator[Answer]:
         """As :meth:`batches`, in asyncio."""
+        limit = _batch_rows(rows)
         stream = self.dataset._native.batches(self._query())
         try:
             while (batch := await awaited(stream.next())) is not None:
-                yield Answer(batch)
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
         finally:
             stream.close()
 
@@ -472,6 +492,20 @@ _WORDS = (
     "uncached",
     "places",
 )
+
+
+def _table(rows: Iterable[tuple[str, Any]]) -> str:
+    """Rows of a name and a value as HTML."""
+    lines = (f"<tr><th>{html.escape(k)}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _batch_rows(rows: int | None) -> int | None:
+    if rows is None:
+        return None
+    if int(rows) < 1:
+        raise ValueError(f"rows: expected at least 1, found {rows}")
+    return min(int(rows), sys.maxsize)
 
 
 def _corner(value: Any) -> list[float]:

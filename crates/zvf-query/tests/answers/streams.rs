@@ -99,7 +99,14 @@ fn collecting_in_parts_changes_nothing() {
         for query in queries {
             let said = format!("{kind} {query:?}");
             let answers = [&parts, &whole].map(|made| made.run(&query).unwrap());
+            let counted = [&parts, &whole].map(|made| made.wait(made.reader.count(&query)).unwrap());
             let [parts, whole] = &answers;
+            for counts in counted {
+                let elements = elements(&whole.batch).len() as u64;
+                assert_eq!(counts.vertices, whole.batch.len() as u64, "{said}");
+                assert_eq!(counts.elements, Some(elements), "{said}");
+                assert_eq!(counts.truncated, whole.truncated, "{said}");
+            }
             if query.region().is_some() && said.contains("Clip") {
                 // The vertices of cuts are numbered wave by wave.
                 assert_eq!(parts.batch.len(), whole.batch.len(), "{said}");
