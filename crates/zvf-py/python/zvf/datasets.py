@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from . import _zvf
 from ._jobs import address_of, awaited, command, reporter, storage_pairs
 from .answers import Answer
 from .errors import RangeError
+
+if TYPE_CHECKING:
+    from .viewing import View
 
 
 def max_vertices(count: int) -> tuple[str, float]:
@@ -212,6 +215,12 @@ class Dataset:
     def render(self, width: int = 480, height: int = 360, **words: Any) -> bytes:
         """A picture, as PNG: see :meth:`Query.render`."""
         return Query(self, {}).render(width, height, **words)
+
+    def view(self, height: int = 480) -> View:
+        """The viewer of the store, which a notebook shows in the cell: see :class:`zvf.View`."""
+        from .viewing import View
+
+        return View(self.address, self._storage, height)
 
     def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
         """Build coarser levels into the store; words are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
@@ -584,13 +593,14 @@ class Edit:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.operations: list[dict[str, Any]] = []
+        self._next_id: int | None = None
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
         self.operations.append({"op": op, **{k: _json(v) for k, v in words.items() if v is not None}})
 
     def move(self, *, object: int, vertex: int, to: Any) -> None:
-        """Move a vertex, the so-manieth of an object."""
+        """Move the vertex with the number ``vertex`` of an object."""
         self.apply("vertex.move", vertices={"object": int(object), "index": int(vertex)}, to=to)
 
     def remove(self, *, object: int | None = None, vertex: int | None = None) -> None:
@@ -615,8 +625,11 @@ class Edit:
         values: Mapping[str, Any] | None = None,
         object: int | None = None,
         **words: Any,
-    ) -> None:
-        """Add an object with these vertices; further words are fields of ``object.add``."""
+    ) -> int:
+        """Add an object with these vertices and return its id; further words are fields of ``object.add``.
+
+        Without ``object`` it gets the next id of the store, which no object has had.
+        """
         columns = {k: np.asarray(v) for k, v in (attributes or {}).items()}
         self.apply(
             "object.add",
@@ -626,6 +639,22 @@ class Edit:
             values=dict(values) if values else None,
             **words,
         )
+        if object is None:
+            object = self._ask_next_id() if self._next_id is None else self._next_id
+            self.operations[-1]["id"] = object
+            self._next_id = object + 1
+        elif self._next_id is not None:
+            self._next_id = max(self._next_id, int(object) + 1)
+        return int(object)
+
+    def _ask_next_id(self) -> int:
+        """The id that the store gives to the object that was added last."""
+        try:
+            said = self._run("--dry-run")
+        except BaseException:
+            self.operations.pop()  # it is refused: the transaction goes on without it
+            raise
+        return int(said["commits"][-1]["objects"]["added"][-1])
 
     def __enter__(self) -> Edit:
         return self
@@ -636,17 +665,23 @@ class Edit:
 
     def commit(self) -> Any:
         """Commit what was said so far."""
+        said = self._run()
+        self.operations = []
+        self._next_id = None
+        self.dataset.refresh()
+        return said
+
+    def _run(self, *options: str) -> Any:
+        """What the command says to the operations so far."""
         import tempfile
 
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as script:
             script.writelines(json.dumps(op) + "\n" for op in self.operations)
         try:
-            said, _ = command("edit", self.dataset.address, "--script", script.name, storage=self.dataset._storage)
+            args = ["edit", self.dataset.address, "--script", script.name, *options]
+            return command(*args, storage=self.dataset._storage)[0]
         finally:
             os.unlink(script.name)
-        self.operations = []
-        self.dataset.refresh()
-        return said
 
 
 def _given(object: int | None) -> int:
