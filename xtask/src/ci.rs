@@ -7,8 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, api, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
-    tidy, torture,
+    Command, api, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python,
+    test, tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {

@@ -21,7 +21,8 @@ use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
-    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId, RowAttribute, header_names,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
+    RowAttribute, header_names,
 };
 use zvf_query::{Numbered, NumberedPart, Query, QueryError, Reader};
 use zvf_store::Store;
@@ -179,7 +180,10 @@ impl Export {
                     self.stage = Stage::Numbered(None, others);
                     if !elements.is_empty() {
                         let rows = numbers_column(&elements)?;
-                        return Ok(Some(Piece::Elements { rows, fields: elements.fields().to_vec() }));
+                        return Ok(Some(Piece::Elements {
+                            rows,
+                            fields: elements.fields().to_vec(),
+                        }));
                     }
                 }
                 Stage::Objects(start) if start < self.objects.len() => {
@@ -224,7 +228,8 @@ impl Export {
         if counts.truncated {
             self.notes.push(CUT_OFF.to_owned());
         }
-        let unknown: Vec<String> = counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
+        let unknown: Vec<String> =
+            counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
         if !unknown.is_empty() {
             self.notes.push(format!("there are no objects {}", unknown.join(", ")));
         }
@@ -273,8 +278,9 @@ async fn begin_numbered(
 fn numbers_column(elements: &Elements) -> Result<Column, Error> {
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
-        let row = i64::try_from(*row)
-            .map_err(|_large| Error::bad_request("the answer", "fewer than 2^63 vertices", "more"))?;
+        let row = i64::try_from(*row).map_err(|_large| {
+            Error::bad_request("the answer", "fewer than 2^63 vertices", "more")
+        })?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
     let width = u32::try_from(elements.width())

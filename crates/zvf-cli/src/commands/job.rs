@@ -100,7 +100,8 @@ impl Job {
         } else {
             target::check_overwrite(path, self.overwrite)?;
             let mut file = Out::File(NewFile::create(path, session.interrupt())?);
-            let written = self.copy(session, format, sources, Target::file(&mut file), &options).await?;
+            let written =
+                self.copy(session, format, sources, Target::file(&mut file), &options).await?;
             self.check_strict(format, &texts(&written.0.losses))?;
             file.finish()?;
             written
@@ -259,7 +260,11 @@ impl From<Export> for Source {
 
 impl From<Reader> for Source {
     fn from(reader: Reader) -> Self {
-        Self { header: reader.header().clone(), pieces: Pieces::Files(Box::new(reader)), bytes: None }
+        Self {
+            header: reader.header().clone(),
+            pieces: Pieces::Files(Box::new(reader)),
+            bytes: None,
+        }
     }
 }
 

@@ -43,10 +43,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 }
 
 /// Counts where there are edges or faces.
-async fn count_linked(
-    contexts: &[Context],
-    limit: Option<u64>,
-) -> Result<Counts, QueryError> {
+async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut all: Option<Counts> = None;
     for context in contexts {
         if context.warm.level.chunks().await.is_err() {
