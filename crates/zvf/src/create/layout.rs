@@ -77,7 +77,7 @@ pub(super) struct Kept {
 /// How long a file is and when it was changed: nothing for what is no file.
 type Stamp = (u64, SystemTime);
 
-fn stamp(file: &Path) -> Option<Stamp> {
+fn read_stamp(file: &Path) -> Option<Stamp> {
     let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
     Some((about.len(), about.modified().ok()?))
 }
@@ -161,7 +161,7 @@ impl Layout {
             let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
             if let Some(kept) = &mut kept {
                 let (header, pieces) = (reader.header().clone(), Vec::new());
-                kept.push(Kept { stamp: stamp(file), header, pieces });
+                kept.push(Kept { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
                 let piece = piece.map_err(|error| in_file(file, error.into()))?;
@@ -172,7 +172,7 @@ impl Layout {
                 }
                 match &piece {
                     Piece::Vertices(batch) => {
-                        let odd = extend(&mut low, &mut high, batch.positions());
+                        let odd = extend_box(&mut low, &mut high, batch.positions());
                         if let Some((row, x)) = odd {
                             let before = before.last().copied().unwrap_or(0);
                             let row = vertices + to_u64(row) - before;
@@ -231,7 +231,7 @@ impl Layout {
         recipe: &Recipe,
     ) -> Result<Reader, Error> {
         let kept = self.kept.as_ref().and_then(|kept| kept.get(input));
-        match kept.filter(|kept| kept.stamp.is_some() && kept.stamp == stamp(file)) {
+        match kept.filter(|kept| kept.stamp.is_some() && kept.stamp == read_stamp(file)) {
             Some(Kept { header, pieces, .. }) => {
                 Ok(Reader::from_pieces(header.clone(), pieces.clone()))
             }
@@ -271,22 +271,22 @@ impl Layout {
 }
 
 /// Makes a box hold `positions`; the first coordinate that is not finite, and its row.
-fn extend(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
+fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
     // Of rows of one length, columns of the box need no look at the type of each number.
     if let Some(rows) = positions.as_slice::<f32>() {
-        return extend_by(low, high, rows.iter().map(|x| f64::from(*x)));
+        return extend_box_by(low, high, rows.iter().map(|x| f64::from(*x)));
     }
     if let Some(rows) = positions.as_slice::<f64>() {
-        return extend_by(low, high, rows.iter().copied());
+        return extend_box_by(low, high, rows.iter().copied());
     }
     let axes = low.len();
     let all = (0..positions.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
     let numbers = all.map(|(row, axis)| positions.float(row, axis).unwrap_or(f64::NAN));
-    extend_by(low, high, numbers)
+    extend_box_by(low, high, numbers)
 }
 
 /// The same by all coordinates of all rows.
-fn extend_by(
+fn extend_box_by(
     low: &mut [f64],
     high: &mut [f64],
     mut numbers: impl Iterator<Item = f64>,
