@@ -14,6 +14,7 @@ pub(super) struct Plate {
     normal: [f64; 3],
     size: f64,             // of the normal, squared
     inward: [[f64; 3]; 3], // across each side
+    bounds: [[f64; 3]; 2],
 }
 
 impl Plate {
@@ -21,12 +22,13 @@ impl Plate {
         let [a, b, c] = *corners;
         let normal = cross(minus(b, a), minus(c, a));
         let inward = [minus(b, a), minus(c, b), minus(a, c)].map(|along| cross(normal, along));
-        Self { corners: *corners, normal, size: dot(normal, normal), inward }
+        let bounds = bounds(corners);
+        Self { corners: *corners, normal, size: dot(normal, normal), inward, bounds }
     }
 
     /// The box around it.
-    pub(super) fn bounds(&self) -> [[f64; 3]; 2] {
-        bounds(&self.corners)
+    pub(super) const fn bounds(&self) -> &[[f64; 3]; 2] {
+        &self.bounds
     }
 
     /// How far a point is from it, squared.
