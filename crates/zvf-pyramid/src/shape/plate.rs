@@ -14,7 +14,6 @@ pub(super) struct Plate {
     normal: [f64; 3],
     size: f64,             // of the normal, squared
     inward: [[f64; 3]; 3], // across each side
-    bounds: [[f64; 3]; 2],
 }
 
 impl Plate {
@@ -22,13 +21,12 @@ impl Plate {
         let [a, b, c] = *corners;
         let normal = cross(minus(b, a), minus(c, a));
         let inward = [minus(b, a), minus(c, b), minus(a, c)].map(|along| cross(normal, along));
-        let bounds = bounds(corners);
-        Self { corners: *corners, normal, size: dot(normal, normal), inward, bounds }
+        Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
     /// The box around it.
-    pub(super) const fn bounds(&self) -> &[[f64; 3]; 2] {
-        &self.bounds
+    pub(super) fn bounds(&self) -> [[f64; 3]; 2] {
+        bounds(&self.corners)
     }
 
     /// How far a point is from it, squared.

@@ -84,7 +84,7 @@ impl Surface {
     fn sort_in(&mut self) {
         let plates = std::mem::take(&mut self.plates);
         for (at, plate) in (0_u32..).zip(&plates) {
-            let span = self.span(plate.bounds(), 0.0);
+            let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 self.large.push(at);
                 continue;
@@ -103,7 +103,7 @@ impl Surface {
         }
         self.cells.resize(usize_from_u32(before), 0);
         for (at, plate) in (0_u32..).zip(&plates) {
-            let span = self.span(plate.bounds(), 0.0);
+            let span = self.span(&plate.bounds(), 0.0);
             if count(&span) > MANY {
                 continue;
             }
@@ -154,17 +154,17 @@ impl Surface {
         mut visit: impl FnMut(&'s Plate),
     ) {
         let span = self.span(&[*low, *high], off);
-        let ([a, b, c], [d, e, f]) = (low.map(|x| x - off), high.map(|x| x + off));
-        let meets = |[[x, y, z], [u, v, w]]: &[[f64; 3]; 2]| {
-            (*x <= d) & (*y <= e) & (*z <= f) & (*u >= a) & (*v >= b) & (*w >= c)
+        let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
+            let above = own_low.iter().zip(high).all(|(own, high)| *own <= high + off);
+            above && own_high.iter().zip(low).all(|(own, low)| *own >= low - off)
         };
         let some = |at: &u32| self.plates.get(usize_from_u32(*at));
         if count(&span) > to_u64(self.plates.len()) {
-            self.plates.iter().filter(|one| meets(one.bounds())).for_each(visit);
+            self.plates.iter().filter(|one| meets(&one.bounds())).for_each(visit);
             return;
         }
         let large = self.large.iter().filter_map(some);
-        large.filter(|one| meets(one.bounds())).for_each(&mut visit);
+        large.filter(|one| meets(&one.bounds())).for_each(&mut visit);
         let [first, last] = span;
         let alone = first == last;
         for_each_cell(&span, |cell| {
@@ -172,10 +172,10 @@ impl Surface {
                 let own = one.bounds();
                 // Of all its cells that are asked, the lowest one tells of it.
                 let is_lowest = || {
-                    let [lowest, _] = self.span(own, 0.0);
+                    let [lowest, _] = self.span(&own, 0.0);
                     lowest.iter().zip(first).map(|(own, first)| (*own).max(first)).eq(cell)
                 };
-                if meets(own) && (alone || is_lowest()) {
+                if meets(&own) && (alone || is_lowest()) {
                     visit(one);
                 }
             }
