@@ -314,9 +314,11 @@ impl Shared {
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
-        // What rests in the pool is beside the budget: it is little of that.
+        // What rests in the pool is beside the budget: it is little of that, and nothing of a small one.
         #[cfg(unix)]
-        let passing = Arc::new(spares::BufferPool::new(budget.max_bytes() / 16));
+        let spare = if budget.max_bytes() < SMALL_BUDGET { 0 } else { budget.max_bytes() / 16 };
+        #[cfg(unix)]
+        let passing = Arc::new(spares::BufferPool::new(spare));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
             path,
@@ -517,6 +519,9 @@ fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
 const MERGE_GAP: u64 = 4 << 10;
 /// A thread is worth its start from so many files on.
 const SPLIT: usize = 64;
+/// Who has less memory than that has none to spare.
+#[cfg(unix)]
+const SMALL_BUDGET: u64 = 32 << 20;
 /// More threads do not make one disk faster.
 const MAX_THREADS: usize = 8;
 
