@@ -27,6 +27,26 @@ pub(crate) fn ask_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().take_while(|arg| arg != "--").any(|arg| arg == "--json")
 }
 
+/// Puts a space before negative positions of `zvf edit add`, such as `-1,2`, which would be taken for options: the
+/// parser knows negative numbers, and no lists of them.
+pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let mut words = args.iter().skip(1).filter(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
+    if words.next().is_none_or(|word| word != "edit")
+        || words.next().is_none_or(|word| word != "add")
+    {
+        return args;
+    }
+    for arg in &mut args {
+        let text = arg.to_str().unwrap_or_default();
+        let is_number = |part: &str| part.parse::<f64>().is_ok();
+        if text.starts_with('-') && text.contains(',') && text.split(',').all(is_number) {
+            *arg = format!(" {text}").into();
+        }
+    }
+    args
+}
+
 /// What is wrong, in one line: without the usage, but with the command whose help has it.
 pub(crate) fn summarize(rendered: &str) -> String {
     let mut words = String::new();
@@ -84,6 +104,17 @@ mod tests {
         ] {
             assert_eq!(summarize(rendered), line);
         }
+    }
+
+    #[test]
+    fn negative_positions_are_shielded_in_edit_add_only() {
+        let shield = |words: &str| {
+            let args = shield_positions(words.split(' ').map(OsString::from));
+            args.join("|".as_ref()).into_string().unwrap()
+        };
+        assert_eq!(shield("zvf edit add s -1,2 3,-4 --at 1"), "zvf|edit|add|s| -1,2|3,-4|--at|1");
+        assert_eq!(shield("zvf -q edit add s -.5,-2e3 -x,1"), "zvf|-q|edit|add|s| -.5,-2e3|-x,1");
+        assert_eq!(shield("zvf edit move s --by -1,2"), "zvf|edit|move|s|--by|-1,2");
     }
 
     #[test]

@@ -61,10 +61,11 @@ impl Stop {
 ///
 /// When the program would end with an exit code above 1.
 pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Reply, Failure> {
-    let cli = Cli::try_parse_from(args).map_err(|error| Failure {
-        class: Class::InvalidArgument,
-        message: crate::arguments::summarize(&error.render().to_string()),
-    })?;
+    let cli =
+        Cli::try_parse_from(crate::arguments::shield_positions(args)).map_err(|error| Failure {
+            class: Class::InvalidArgument,
+            message: crate::arguments::summarize(&error.render().to_string()),
+        })?;
     // Tables ask a terminal for its width; here is none.
     let mut output = Cursor::new(Vec::new());
     match cli.run_in(&stop.0, &mut output) {
@@ -80,7 +81,7 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
 
 /// Runs the program: parses `args`, listens to signals, prints, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = crate::arguments::shield_positions(args);
     match Cli::try_parse_from(&args) {
         Ok(cli) => {
             let json = cli.is_json();

@@ -355,7 +355,8 @@ pub(crate) fn record(
     let txid = new_txid();
     let epoch = journal.begin_writing()?;
     let _first = journal.lock_for_first()?;
-    let keys = journal.stage(&txid, changes, before)?;
+    let staging = journal.lock_for_staging()?;
+    let staged = journal.stage(&txid, changes, before)?;
     epoch.map_or(Ok(()), Epoch::check).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
@@ -368,8 +369,8 @@ pub(crate) fn record(
     body["message"] = json!(options.message);
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
-    body["keys"] = json!(keys);
-    match journal.append(head, &body) {
+    body["keys"] = json!(staged.keys);
+    match journal.append(head, &body, &staged) {
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
@@ -384,7 +385,8 @@ pub(crate) fn record(
             Fate::Lost => return Ok(None),
         },
     }
-    let late = match journal.settle() {
+    drop(staging); // the record says from now on that they are needed
+    let late = match journal.apply_own(head, staged) {
         Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),

@@ -74,7 +74,8 @@ pub(crate) struct Add {
     /// The store.
     store: String,
     /// Positions.
-    #[arg(required = true, value_name = "X,Y,..", allow_hyphen_values = true)]
+    // Hyphens are not allowed here: the options that follow would be taken for positions (`arguments::shield_positions`).
+    #[arg(required = true, value_name = "X,Y,..")]
     positions: Vec<String>,
     /// The object that gets them; a new one without this, where there are objects.
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
