@@ -51,6 +51,16 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
     Ok(list)
 }
 
+/// The number of the last commit, none for a store without a journal.
+///
+/// # Errors
+///
+/// When the journal cannot be listed.
+pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
+    let head = Journal::open(&store.into())?.head()?;
+    Ok((head > 0).then_some(head))
+}
+
 /// One commit with all that its record says, but for the places of its bytes.
 ///
 /// # Errors

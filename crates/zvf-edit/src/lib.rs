@@ -25,6 +25,7 @@
 mod append;
 mod arrays;
 mod attach;
+mod audit;
 mod collect;
 mod columns;
 mod dense;
@@ -64,11 +65,12 @@ mod vertices;
 mod widths;
 
 pub use attach::{Join, attach};
+pub use audit::{JournalFinding, check_journal};
 pub use collect::{Collect, gc, parse_duration, vacuum};
 pub use diff::{Side, diff};
 pub use error::{EditError, Result};
 pub use history::{
-    Undo, check_head, failure, has_objects, hold_for_reading, log, settle, show, undo,
+    Undo, check_head, failure, has_objects, head, hold_for_reading, log, settle, show, undo,
 };
 pub use journal::Guard;
 pub use place::Place;
