@@ -1,5 +1,7 @@
 //! Scripts on stores of every kind, and what is left of them.
 
+mod levels;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
