@@ -339,6 +339,7 @@ impl Pyramid {
             chunk_scales: self
                 .chunk_scale
                 .map_or_else(Vec::new, |scale| vec![scale; self.reference.len()]),
+            kept: Vec::new(),
             seed: self.seed.into(),
             depth: self.depth,
             storage: match self.links {
