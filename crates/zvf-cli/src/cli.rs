@@ -276,7 +276,7 @@ impl Cli {
         let work = async {
             let outcome = work.await?;
             #[cfg(feature = "edit")]
-            session.check_watched()?;
+            session.check_watched().await?;
             Ok(outcome)
         };
         let done = runtime.block_on(interrupt.or_stopped(work));

@@ -1,11 +1,13 @@
 //! One run of the command: how stores are opened, and what is said on standard error meanwhile.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use serde_json::json;
+#[cfg(feature = "edit")]
+use zvf::format::Class;
 use zvf::inspect::advise;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
@@ -70,7 +72,7 @@ impl Session {
 
     /// Opens a store; a packed one of this machine is mapped when nobody can write to it.
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
-        self.hold(address)?;
+        self.hold(address).await?;
         let options = self.common.options(timeouts);
         let opened = async {
             #[cfg(all(unix, feature = "local"))]
@@ -92,10 +94,10 @@ impl Session {
 
     /// Waits until what was committed to a store of this machine is in its place, and keeps it as it is.
     #[cfg(feature = "edit")]
-    fn hold(&self, address: &str) -> anyhow::Result<()> {
-        let place = self.place(address)?;
+    async fn hold(&self, address: &str) -> anyhow::Result<()> {
+        let Some(place) = self.place_of_journal(address)? else { return Ok(()) };
         if place.folder().is_some() {
-            let guard = zvf::edit::hold_for_reading(place)?;
+            let guard = run_blocking(move || zvf::edit::hold_for_reading(place)).await?;
             self.held.lock().unwrap_or_else(PoisonError::into_inner).extend(guard);
         }
         Ok(())
@@ -116,7 +118,7 @@ impl Session {
     /// The number of the last commit to a store; none without a journal.
     #[cfg(feature = "edit")]
     pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
-        let place = self.place(address)?;
+        let Some(place) = self.place_of_journal(address)? else { return Ok(None) };
         if place.folder().is_some() {
             return Ok(zvf::edit::head(place)?);
         }
@@ -132,16 +134,36 @@ impl Session {
         Ok(None)
     }
 
+    /// The same of a store that is only read: nothing where nobody can write through this address, as over plain HTTP.
+    #[cfg(feature = "edit")]
+    fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
+        match zvf::edit::Place::open(address, &self.options(Timeouts::Batch)) {
+            Ok(place) => Ok(Some(place)),
+            // Opening the store says what cannot be read either.
+            Err(error) if error.class == Class::Unsupported => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at
     /// the end nobody must have committed.
     #[cfg(feature = "edit")]
     async fn watch(&self, address: &str, store: Store) -> anyhow::Result<Store> {
-        let place = self.place(address)?;
         let root: serde_json::Value = serde_json::from_slice(&store.root_json())?;
-        if place.folder().is_some() || root["attributes"]["zvf"]["journal"].is_null() {
+        if root["attributes"]["zvf"]["journal"].is_null() {
             return Ok(store);
         }
-        let (head, was_behind) = zvf::edit::settle(&place)?;
+        let Some(place) = self.place_of_journal(address)? else {
+            self.print_notice(
+                "the journal of this store cannot be read over plain HTTP: commits that are not yet applied are missing",
+            );
+            return Ok(store);
+        };
+        if place.folder().is_some() {
+            return Ok(store);
+        }
+        let settled = place.clone();
+        let (head, was_behind) = run_blocking(move || zvf::edit::settle(&settled)).await?;
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).push((place, head));
         match was_behind {
             true => Ok(zvf::open_store(address, self.options(Timeouts::Batch)).await?),
@@ -151,15 +173,18 @@ impl Session {
 
     /// Whether nobody committed to a store behind a URL while it was read.
     #[cfg(feature = "edit")]
-    pub(crate) fn check_watched(&self) -> anyhow::Result<()> {
-        for (place, head) in &*self.watched.lock().unwrap_or_else(PoisonError::into_inner) {
-            zvf::edit::check_head(place, *head)?;
+    pub(crate) async fn check_watched(&self) -> anyhow::Result<()> {
+        let watched =
+            std::mem::take(&mut *self.watched.lock().unwrap_or_else(PoisonError::into_inner));
+        for (place, head) in watched {
+            run_blocking(move || zvf::edit::check_head(&place, head)).await?;
         }
         Ok(())
     }
 
     #[cfg(not(feature = "edit"))]
-    fn hold(&self, _address: &str) -> anyhow::Result<()> {
+    #[expect(clippy::unused_async, reason = "the other one waits")]
+    async fn hold(&self, _address: &str) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -175,7 +200,7 @@ impl Session {
     /// Opens a store for checking it: what is wrong with it is not said in words yet.
     pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
         // What cannot be held is for the check to tell.
-        let _ = self.hold(address);
+        let _ = self.hold(address).await;
         Store::open(address, self.common.options(Timeouts::Batch)).await
     }
 
@@ -234,15 +259,27 @@ impl Session {
         let mut err = io::stderr().lock();
         let mut told = BTreeSet::new();
         for notice in notices {
-            if !told.insert(notice.clone()) {
-                continue;
-            }
-            match self.common.json {
-                true => writeln!(err, "{}", json!({"type": "warning", "message": notice}))?,
-                false => writeln!(err, "zvf: note: {notice}")?,
+            if told.insert(notice.clone()) {
+                self.write_notice(&mut err, &notice)?;
             }
         }
         Ok(())
+    }
+
+    fn write_notice(&self, err: &mut dyn io::Write, notice: &str) -> io::Result<()> {
+        match self.common.json {
+            true => writeln!(err, "{}", json!({"type": "warning", "message": notice})),
+            false => writeln!(err, "zvf: note: {notice}"),
+        }
+    }
+
+    /// Says one notice at once.
+    #[cfg(feature = "edit")]
+    fn print_notice(&self, notice: &str) {
+        if !self.common.quiet {
+            // Nobody reads it when standard error is closed.
+            drop(self.write_notice(&mut io::stderr().lock(), notice));
+        }
     }
 
     /// Says the notices of `store`; those that differ only in the array are one.
@@ -253,6 +290,14 @@ impl Session {
     ) -> io::Result<()> {
         self.print_notices(out, sentences(&store.notices()))
     }
+}
+
+/// Does work that waits on a thread of its own, so that Ctrl-C is heard meanwhile.
+#[cfg(feature = "edit")]
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> zvf::edit::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    Ok(tokio::task::spawn_blocking(work).await??)
 }
 
 /// Notices in words.

@@ -16,6 +16,12 @@
 //!
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types of other formats and libraries are many: what is not named is refused or kept as it is"
+)]
+#![expect(clippy::big_endian_bytes, reason = "TCK, FreeSurfer and VTK store numbers in this order")]
+
 #[cfg(feature = "arrow")]
 mod arrow;
 mod draco;

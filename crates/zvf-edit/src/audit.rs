@@ -110,7 +110,8 @@ impl Audit<'_> {
         }
         let ids = record.body["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
         self.next_id = ids.fold(self.next_id, |next, id| next.max(id.saturating_add(1))); // the last id has none above
-        if record.body["operations"][0]["op"] == "renumber" {
+        // Only numbering all objects anew writes everything and cannot be taken back.
+        if record.body["report"]["irreversible"] == true && record.body["written"][0] == "*" {
             self.next_id = 0;
         }
         for Entry { key, new, .. } in record.entries() {

@@ -75,7 +75,9 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
             format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0)),
         )
     })?;
+    let operations = record.operations()?;
     let mut body = record.body;
+    body["operations"] = operations;
     let keys: Vec<Json> = body["keys"].as_array().into_iter().flatten().map(|entry| {
         json!({"key": entry["key"], "before": entry["old"]["len"], "after": entry["new"]["len"]})
     }).collect();
@@ -190,8 +192,8 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     if own.dry_run {
         return Ok(report(&journal, head, true, &[text], &[], None));
     }
-    let body = json!({"operations": [], "ids": [], "read": [], "written": sum.written});
-    match record(&journal, &changes, &before, text, body, head + 1, &own)? {
+    let body = json!({"ids": [], "read": [], "written": sum.written});
+    match record(&journal, &changes, &before, text, (body, &[]), head + 1, &own)? {
         Some((done, late)) => Ok(report(
             &journal,
             head + 1,

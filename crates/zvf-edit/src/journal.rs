@@ -188,11 +188,11 @@ impl Journal {
 
     /// Applies what is committed and not applied; the head. Waits for whoever reads.
     pub(crate) fn settle(&self) -> Result<u64> {
-        self.settle_with(0, None)
+        self.settle_with(None)
     }
 
-    /// The same, where the files of record `own` are written already.
-    fn settle_with(&self, own: u64, mut staged: Option<Staged>) -> Result<u64> {
+    /// The same, where the files of one record are written already.
+    fn settle_with(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
         if head > 0 && pending.len() as u64 != head {
             self.check_mark()?;
@@ -205,9 +205,13 @@ impl Journal {
         };
         let (head, pending) = self.log_and_pending()?;
         for seq in pending {
+            if let Some((record, staged)) = own.take_if(|(record, _)| record.seq == seq) {
+                self.apply(&record, head, Some(staged))?;
+                continue;
+            }
             let record = self.record(seq)?;
             let record = record.ok_or_else(|| EditError::new(Class::NotFound, log_key(seq)))?;
-            self.apply(&record, head, staged.take_if(|_| seq == own))?;
+            self.apply(&record, head, None)?;
         }
         Ok(head)
     }
@@ -495,8 +499,13 @@ impl Journal {
 
     /// Creates the record `seq`; false when there is one. In a folder everything that the commit needs is synced at once,
     /// then the record gets its name.
-    pub(crate) fn append(&self, seq: u64, body: &Json, staged: &Staged) -> Result<bool> {
-        let (key, text) = (log_key(seq), Record::encode(body)?);
+    pub(crate) fn append(
+        &self,
+        seq: u64,
+        (body, operations): (&Json, &[Json]),
+        staged: &Staged,
+    ) -> Result<bool> {
+        let (key, text) = (log_key(seq), Record::encode(body, operations)?);
         let Some(side) = self.side.folder() else { return self.side.create(&key, &text) };
         let record = side.prepare(&key, text)?;
         let names = staged.names.iter().map(String::as_str).chain([key.as_str()]);
@@ -512,8 +521,8 @@ impl Journal {
     }
 
     /// Applies the record `seq`, whose files were prepared.
-    pub(crate) fn apply_own(&self, seq: u64, staged: Staged) -> Result<u64> {
-        self.settle_with(seq, Some(staged))
+    pub(crate) fn apply_own(&self, record: Record, staged: Staged) -> Result<u64> {
+        self.settle_with(Some((record, staged)))
     }
 
     /// The checksum of a record, for the next to name.

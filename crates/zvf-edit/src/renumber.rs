@@ -56,9 +56,9 @@ pub(crate) fn commit_renumbered(own: &Arc<Journal>, dry_run: bool) -> Result<Com
     }
     let options =
         CommitOptions { message: Some("renumber".to_owned()), ..CommitOptions::default() };
-    let body =
-        json!({"operations": [{"op": "renumber"}], "ids": [], "read": ["*"], "written": ["*"]});
-    match record(own, &changes, &before, text, body, head, &options)? {
+    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
+    let operations = [json!({"op": "renumber"})];
+    match record(own, &changes, &before, text, (body, &operations), head, &options)? {
         Some((report, late)) => Ok(Committed {
             report: Some(report),
             notices: late.into_iter().collect(),

@@ -92,8 +92,9 @@ impl Rewrite {
         if options.dry_run {
             return Ok(report(&self.journal, head, true, &[text], &[], None));
         }
-        let body =
-            json!({"operations": [{"op": operation}], "ids": [], "read": ["*"], "written": ["*"]});
+        let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
+        let operations = [json!({ "op": operation })];
+        let body = (body, operations.as_slice());
         match record(&self.journal, &changes, &before, text, body, head + 1, options)? {
             Some((done, late)) => {
                 let notices: Vec<Json> = late.into_iter().collect();

@@ -14,6 +14,7 @@ use crate::error::{EditError, Result};
 use crate::fields;
 use crate::journal::{Journal, new_txid};
 use crate::place::Place;
+use crate::record::Record;
 use crate::transaction::{CommitOptions, Named, Plan, Refresh, Transaction};
 
 /// A store that is edited by a script.
@@ -321,7 +322,8 @@ fn write(
     if journal.has_record(head)? {
         return Ok(None);
     }
-    let body = json!({"operations": transaction.operations, "ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let body = json!({"ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let body = (body, transaction.operations.as_slice());
     let Some((report, late)) =
         record(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
     else {
@@ -348,7 +350,7 @@ pub(crate) fn record(
     changes: &crate::journal::Changes,
     before: &HashMap<String, Option<bytes::Bytes>>,
     mut report: Json,
-    mut body: Json,
+    (mut body, operations): (Json, &[Json]),
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
@@ -370,7 +372,7 @@ pub(crate) fn record(
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
     body["keys"] = json!(staged.keys);
-    match journal.append(head, &body, &staged) {
+    match journal.append(head, (&body, operations), &staged) {
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
@@ -386,7 +388,7 @@ pub(crate) fn record(
         },
     }
     drop(staging); // the record says from now on that they are needed
-    let late = match journal.apply_own(head, staged) {
+    let late = match journal.apply_own(Record::new(head, body), staged) {
         Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),

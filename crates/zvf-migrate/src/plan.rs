@@ -3,6 +3,7 @@
 //! Found by listing names and reading documents; no payload is read. A store that cannot be listed cannot
 //! be migrated: what nobody names would be lost without a word.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
 use zvf_format::key::Delta;
@@ -99,6 +100,7 @@ impl Plan {
     ///
     /// [`Class::Unsupported`] for a store of 0.9 or later and for one that cannot be listed; otherwise when
     /// a document cannot be read.
+    #[boxed]
     pub async fn build(store: &Store) -> Result<Self, ModelError> {
         let version = store.version().to_string();
         if store.family() == LayoutFamily::C {

@@ -6,6 +6,7 @@
 //! links_<name>         rows of numbers of vertices, in the order in which they were given to the writer
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{GeometryIndex, Vertices};
@@ -41,6 +42,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the index of them, or the documents of their arrays, cannot be used.
+    #[boxed]
     pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>, ModelError> {
         let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
         let index = GeometryIndex::parse(group.attributes).map_err(|error| {
@@ -81,6 +83,7 @@ impl ExtraGeometry {
     /// # Errors
     ///
     /// As [`LevelReader::chunks`].
+    #[boxed]
     pub async fn chunks(&self) -> Result<std::sync::Arc<KeyTable>, ModelError> {
         Ok(self.vertices.presence().await?)
     }
@@ -88,6 +91,7 @@ impl ExtraGeometry {
     /// All rows of the chunks `keys`, in their order.
     ///
     /// Each answer has its own fault: a chunk that is absent, or no whole number of rows.
+    #[boxed]
     pub async fn positions(
         &self,
         keys: &[ChunkKey],
@@ -107,6 +111,7 @@ impl ExtraGeometry {
     /// # Errors
     ///
     /// When they cannot be read.
+    #[boxed]
     pub async fn links(&self) -> Result<Option<Column>, ModelError> {
         let Some(links) = &self.links else { return Ok(None) };
         let place = |error: ModelError| error.in_array(links.path());

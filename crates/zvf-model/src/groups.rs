@@ -9,6 +9,7 @@
 //!
 //! A range may claim any number of ids, so it is handed out as a range and never written out.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::num::{i64s_from_le, to_u64};
@@ -95,6 +96,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When their document does not say what is needed to read them.
+    #[boxed]
     pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
         self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
     }
@@ -104,6 +106,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When its document does not say what is needed to read it.
+    #[boxed]
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
         let array = self.enclosing_node().dense(&format!("group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
@@ -114,6 +117,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn group_attribute_names(&self) -> Result<Listing, ModelError> {
         Ok(self.enclosing_node().children("group_attributes").await?)
     }
@@ -168,6 +172,7 @@ impl Groups {
     ///
     /// [`Class::OutOfBounds`] when there is no such group, [`Class::Misaligned`] when its row is no whole
     /// number of ids; otherwise when the rows cannot be read.
+    #[boxed]
     pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, ModelError> {
         let place = |error: ModelError| error.in_array(self.rows.path());
         if let Some(past) = groups.iter().find(|group| **group >= self.len()) {

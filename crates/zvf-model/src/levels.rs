@@ -6,6 +6,7 @@
 //! refinement "add"          a level that holds only what the next coarser one does not
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Store};
@@ -59,6 +60,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// [`Class::InvalidArgument`] when `delta` is 0; otherwise when a level or its links cannot be opened.
+    #[boxed]
     pub async fn level_links(&self, delta: Delta) -> Result<Option<LevelLinks>, ModelError> {
         if delta == Delta::SAME {
             let expected = Expected::Rule("another level");
@@ -85,6 +87,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// [`Class::BadShape`] when the coarsest level says so too; otherwise when a level cannot be opened.
+    #[boxed]
     pub async fn chain(store: &Store, level: LevelId) -> Result<Vec<Self>, ModelError> {
         let mut chain = vec![Self::open(store, level).await?];
         let coarser = store.level_numbers().into_iter().filter(|number| *number > level.0);
@@ -126,6 +129,7 @@ impl LevelLinks {
     /// # Errors
     ///
     /// When links cannot be enumerated or read.
+    #[boxed]
     pub async fn of_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
         let mut wanted: Vec<&ChunkKey> = chunks.iter().collect();
         wanted.sort_unstable_by(|a, b| a.cmp_numeric(b));

@@ -9,6 +9,7 @@
 //! headers/<format>                   a group whose attributes are the header
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
@@ -70,6 +71,7 @@ impl Parametric {
     /// # Errors
     ///
     /// When their documents cannot be used.
+    #[boxed]
     pub async fn open(store: &Store) -> Result<Option<Self>, ModelError> {
         let Some(group) = store.group(GROUP).await? else { return Ok(None) };
         let types = ParametricTypes::parse(group.attributes)
@@ -90,6 +92,7 @@ impl Parametric {
     ///
     /// When they cannot be read, a type is no whole number, or `num_objects` or the number of names is
     /// another one than that of the rows.
+    #[boxed]
     pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let place = |error: ModelError| error.in_array(objects.path());
@@ -137,6 +140,7 @@ impl Parametric {
     /// # Errors
     ///
     /// When their document cannot be used.
+    #[boxed]
     pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
         Groups::parametric(&self.store).await
     }
@@ -146,6 +150,7 @@ impl Parametric {
     /// # Errors
     ///
     /// When its document cannot be used.
+    #[boxed]
     pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
         let array = self.store.dense(&format!("{GROUP}/object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
@@ -156,6 +161,7 @@ impl Parametric {
     /// # Errors
     ///
     /// When its document cannot be used.
+    #[boxed]
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
         let array = self.store.dense(&format!("{GROUP}/group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
@@ -166,6 +172,7 @@ impl Parametric {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn attribute_names(&self) -> Result<[Listing; 2], ModelError> {
         let objects = self.store.children("parametric/object_attributes").await?;
         Ok([objects, self.store.children("parametric/group_attributes").await?])
@@ -208,6 +215,7 @@ impl Parametric {
 /// # Errors
 ///
 /// When the backend fails.
+#[boxed]
 pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
     Ok(store.children("headers").await?)
 }
@@ -217,6 +225,7 @@ pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
 /// # Errors
 ///
 /// When its document cannot be read.
+#[boxed]
 pub async fn header(store: &Store, format: &str) -> Result<Option<Object>, ModelError> {
     let group = store.group(&format!("headers/{format}")).await?;
     Ok(group.map(|group| group.attributes))

@@ -9,6 +9,7 @@
 //!
 //! An array may be shorter than what it describes: rows past its end were never written.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -133,6 +134,7 @@ impl RowAttribute {
     /// # Errors
     ///
     /// When the values cannot be read, or are more than the budget.
+    #[boxed]
     pub async fn range(&self, range: std::ops::Range<u64>) -> Result<RowValues, ModelError> {
         let stored = range.start.min(self.len())..range.end.min(self.len());
         let bytes = self.inner.array.rows(stored.clone()).await?;
@@ -147,6 +149,7 @@ impl RowAttribute {
     /// # Errors
     ///
     /// As [`range`](Self::range).
+    #[boxed]
     pub async fn rows(&self, rows: &[u64]) -> Result<RowValues, ModelError> {
         let present: Vec<Option<u64>> =
             rows.iter().map(|row| (*row < self.len()).then_some(*row)).collect();

@@ -15,6 +15,7 @@
 //!
 //! Not here: rows that no fragment names; they are not part of any skeleton.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
@@ -89,6 +90,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When fragments or links cannot be read, or a family is not of pairs.
+    #[boxed]
     pub async fn skeleton_edges(
         &self,
         chunks: &[ChunkKey],

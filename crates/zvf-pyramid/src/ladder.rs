@@ -6,6 +6,7 @@
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use std::fmt;
 
 use futures_util::StreamExt as _;
@@ -123,6 +124,7 @@ impl PyramidPlan {
     /// # Errors
     ///
     /// When a setting means nothing for this store, or level 0 cannot be read.
+    #[boxed]
     pub async fn plan(store: &Store, options: &Options) -> Result<Self, PyramidError> {
         let reader = Reader::new(store.clone());
         // What level 0 shows may be at several levels, where there is one kind.

@@ -6,6 +6,7 @@
 //!
 //! Not here: how such links are made (`zvf-pyramid`).
 
+use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
 
 use zvf_format::key::{ChunkKey, Delta};
@@ -36,6 +37,7 @@ impl Reader {
     /// # Errors
     ///
     /// When both are the same level, there is no level `from`, it has no such row, or links cannot be read.
+    #[boxed]
     pub async fn related(
         &self,
         from: LevelId,
@@ -50,6 +52,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`related`](Self::related).
+    #[boxed]
     pub async fn related_of_kind(
         &self,
         kind: Option<Kind>,
@@ -85,6 +88,7 @@ impl Reader {
     ///
     /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
     /// not there, or the object has more than 10^8 rows.
+    #[boxed]
     pub async fn rows_of(
         &self,
         level: LevelId,

@@ -3,6 +3,7 @@
 //! Clones share everything. The first question to a level opens it; documents, presence, fragment
 //! indexes, object indexes and owner maps stay, within the store's budget.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -47,6 +48,7 @@ impl Reader {
     /// # Errors
     ///
     /// When there is no such level, or it cannot be read.
+    #[boxed]
     pub async fn level(&self, level: LevelId) -> Result<LevelReader, QueryError> {
         Ok(self.warm(level, None).await?.level.clone())
     }
@@ -56,6 +58,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`level`](Self::level), and when the level holds no such kind.
+    #[boxed]
     pub async fn level_of_kind(
         &self,
         level: LevelId,
@@ -71,6 +74,7 @@ impl Reader {
     /// # Errors
     ///
     /// When the level or an index of objects cannot be read.
+    #[boxed]
     pub async fn kind_of(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>, QueryError> {
         let own = self.level(level).await?;
         let beside: Vec<Kind> = own.extra_kinds().collect();
@@ -91,6 +95,7 @@ impl Reader {
     /// # Errors
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
+    #[boxed]
     pub async fn plan(&self, query: &Query) -> Result<Plan, QueryError> {
         let mut contexts = run::contexts(self, query).await?.into_iter();
         let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
@@ -107,6 +112,7 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, something cannot be read, or the answer has more than
     /// 10^8 rows or 4 GiB.
+    #[boxed]
     pub async fn run(&self, query: &Query) -> Result<Answer, QueryError> {
         let (start, before) = (Instant::now(), self.store.io_stats());
         let contexts = run::contexts(self, query).await?;
@@ -136,6 +142,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`run`](Self::run); the cap on rows holds only for kinds with elements.
+    #[boxed]
     pub async fn count(&self, query: &Query) -> Result<Counts, QueryError> {
         let counts = run::count(self, query).await?;
         self.store.check_maps()?;
@@ -148,6 +155,7 @@ impl Reader {
     /// # Errors
     ///
     /// When there is no such level or kind, or something of it cannot be read.
+    #[boxed]
     pub async fn statistics(
         &self,
         level: LevelId,
@@ -161,6 +169,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`statistics`](Self::statistics).
+    #[boxed]
     pub async fn statistics_with_progress(
         &self,
         level: LevelId,

@@ -1,5 +1,6 @@
 //! From a question to its picture.
 
+use async_recursion::async_recursion as boxed;
 use futures_util::StreamExt as _;
 use zvf_format::num::{f64_from_u64, to_u64};
 use zvf_model::{Kind, LevelReader};
@@ -22,6 +23,7 @@ use crate::view::{Camera, View};
 ///
 /// When an option means nothing for this store, the query cannot be answered, or its attribute is not
 /// there.
+#[boxed]
 pub async fn render(
     reader: &Reader,
     query: &Query,

@@ -5,6 +5,7 @@
 //! backend    <prefix>              <prefix>.zvf/repair-N in the same bucket
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -92,6 +93,7 @@ impl Place {
     /// # Errors
     ///
     /// As [`apply_local_on`] and [`apply_remote`].
+    #[boxed]
     pub async fn apply(&self, plan: &Plan) -> Result<Option<String>, RepairError> {
         match &self.0 {
             Kind::Folder(path) => {

@@ -1,5 +1,6 @@
 //! A plan: which objects are replaced or made, by what, and what is left as it is.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use bytes::Bytes;
@@ -77,6 +78,7 @@ impl Plan {
 /// # Errors
 ///
 /// When the store cannot be fetched.
+#[boxed(?Send)]
 pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;

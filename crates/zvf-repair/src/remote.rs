@@ -10,6 +10,7 @@
 //! A request that broke off may have been carried out: the object is read, and what is there decides.
 //! Whatever breaks off in between leaves whole objects, old or new, and the old ones under `kept`.
 
+use async_recursion::async_recursion as boxed;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +44,7 @@ use crate::plan::{Change, Plan};
 /// [`RepairError::Changed`] when an object is not what the plan was made from, before anything is replaced
 /// where it was so from the start; [`RepairError::NoConditionalPut`] when the backend does not replace
 /// conditionally, before anything is replaced; [`RepairError::Backend`] when it fails.
+#[boxed]
 pub async fn apply_remote(
     store: &dyn ObjectStore,
     prefix: &Path,

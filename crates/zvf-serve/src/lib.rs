@@ -16,6 +16,12 @@
 //! idle, stalled writes) need the layer below anyway.
 //!
 //! Not here: TLS (put a reverse proxy in front), writing, the command line.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a class or a kind that has no answer of its own has the general one"
+)]
+#![expect(clippy::result_large_err, reason = "a refusal is a whole answer, made once a request")]
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -31,7 +31,7 @@ pub(crate) fn list(state: &State) -> String {
     page
 }
 
-/// The description of `/api` in the terms of OpenAPI 3.1.
+/// The description of `/api` in the terms of `OpenAPI` 3.1.
 pub(crate) fn openapi() -> Value {
     let text = |name: &str, about: &str| json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}});
     let store =

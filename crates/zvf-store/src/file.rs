@@ -9,6 +9,7 @@
 //!
 //! For containers that are one file: packs, tensors, frames. Not here: what is in them.
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -93,6 +94,7 @@ impl RangedFile {
     ///
     /// [`Class::NotFound`] when it is not there; otherwise when `address` is no path or URL of a file, or
     /// the backend fails.
+    #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
         match Place::parse(address)? {
             Place::Directory(path) => Self::open_path(&path, options).await,
@@ -139,6 +141,7 @@ impl RangedFile {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn from_object_store(
         store: Arc<dyn ObjectStore>,
         path: &Path,
@@ -202,6 +205,7 @@ impl RangedFile {
     ///
     /// Each answer has its own fault: `Truncated` past the end of the file, `FileChanged` when it is not
     /// the file that was opened, otherwise what the backend says.
+    #[boxed]
     pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes, StoreError>> {
         let (source, key, version, tail) = match &self.0 {
             Body::Source { source, key, version, tail, .. } => (source, key, version, tail),
@@ -247,6 +251,7 @@ impl RangedFile {
     /// # Errors
     ///
     /// As for each answer of [`read_many`](Self::read_many).
+    #[boxed]
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let answer = self.read_many(&[range]).await.pop();
         answer.unwrap_or_else(|| Err(past_the_end(0, 0)))

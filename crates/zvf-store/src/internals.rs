@@ -1,6 +1,7 @@
 //! What benches and the programs that break things look at; not an interface, and not part of any
 //! promise.
 
+use async_recursion::async_recursion as boxed;
 use std::path::Path;
 
 use crate::budget::Budget;
@@ -32,6 +33,7 @@ impl Reader {
     /// # Errors
     ///
     /// The first fault there is.
+    #[boxed]
     pub async fn read_all(&self, keys: &[Key]) -> Result<usize, StoreError> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
         let mut bytes = 0_usize;
@@ -48,6 +50,7 @@ impl Reader {
 ///
 /// As [`crate::Build::begin`].
 #[cfg(feature = "local")]
+#[boxed]
 pub async fn build_on(
     disk: Disk,
     path: &Path,
@@ -63,6 +66,7 @@ pub async fn build_on(
 ///
 /// As [`crate::Build::join`].
 #[cfg(feature = "local")]
+#[boxed]
 pub async fn join_on(
     disk: Disk,
     path: &Path,

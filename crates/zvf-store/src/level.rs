@@ -2,6 +2,7 @@
 //!
 //! Not here: what the arrays hold, and which of them belong together.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::{Class, Expected, Found};
@@ -89,6 +90,7 @@ impl LevelNode {
     ///
     /// When the document is not one of an array of chunks, or describes a layout that this layer does
     /// not know. A codec that is unknown shows when chunks are read.
+    #[boxed]
     pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
         node::cells(&self.shared, &self.below(name)?, self.key_rank()).await
     }
@@ -98,6 +100,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// As for `cells`, and [`Class::NotFound`] when there is no such array.
+    #[boxed]
     pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
         let cells = self.cells(name).await?;
         cells.map_or_else(
@@ -113,6 +116,7 @@ impl LevelNode {
     ///
     /// When the document is not one of an array of rows, or names a layout that this layer does not
     /// know.
+    #[boxed]
     pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
         node::rows(&self.shared, &self.below(name)?).await
     }
@@ -123,6 +127,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// When the document is not one of items of one size.
+    #[boxed]
     pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>, StoreError> {
         node::dense(&self.shared, &self.below(name)?).await
     }
@@ -133,6 +138,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// When the node is an array, or its document cannot be read.
+    #[boxed]
     pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
         node::group(&self.shared, &self.below(name)?).await
     }
@@ -145,6 +151,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
         node::children(&self.shared, &self.below(name)?).await
     }
@@ -154,6 +161,7 @@ impl LevelNode {
     /// # Errors
     ///
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
         Self::at(&self.shared, self.below(name)?, self.number).await
     }

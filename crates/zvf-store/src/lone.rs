@@ -9,6 +9,7 @@
 //!
 //! Not here: arrays of stores (`Store`), boxes of items (`zvf-tensor`).
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,6 +64,7 @@ impl LoneArray {
     /// `NotFound` when there is no document; when it is not one of an array of numbers, names a codec that
     /// is unknown, or a chunk is more than the budget; when it cannot
     /// be read.
+    #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
         let budget = Budget::new(options);
         let source = Source::open(address, &budget, options)?;
@@ -123,6 +125,7 @@ impl LoneArray {
     /// # Errors
     ///
     /// When one cannot be read, or does not decode to what the shape says.
+    #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let Inner { source, array, chunk_bytes, .. } = &*self.0;
         let read = array.chunks(source, wanted, Caps::exactly(*chunk_bytes)).await;

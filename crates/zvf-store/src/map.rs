@@ -23,6 +23,7 @@
 //! Headers and directories must be read into owned memory before they are checked: what was checked in
 //! a view may be something else when it is used.
 
+use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::ops::Deref;
@@ -222,6 +223,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn open_mapped_if_immutable(
         path: &Path,
         options: OpenOptions,

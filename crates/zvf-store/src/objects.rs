@@ -5,6 +5,7 @@
 //!
 //! Not here: stores and their cells; what objects mean.
 
+use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -66,6 +67,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be asked.
+    #[boxed]
     pub async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         self.remote.read(&Key::root().below(key)?).await
     }
@@ -75,6 +77,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be asked, or the object changes without a pause.
+    #[boxed]
     pub async fn read_versioned(
         &self,
         key: &str,
@@ -99,6 +102,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be asked.
+    #[boxed]
     pub async fn exists(&self, key: &str) -> Result<bool, StoreError> {
         Ok(self.remote.head(&Key::root().below(key)?).await?.is_some())
     }
@@ -108,6 +112,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be asked.
+    #[boxed]
     pub async fn about(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
         let meta = self.remote.head(&Key::root().below(key)?).await?;
         Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
@@ -118,6 +123,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be listed.
+    #[boxed]
     pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>, StoreError> {
         self.remote.list_all(&below(prefix)?).await
     }
@@ -127,6 +133,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend cannot be listed.
+    #[boxed]
     pub async fn children(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let children = self.remote.children(&below(prefix)?).await?;
         Ok(children.into_iter().map(|child| child.name).collect())
@@ -137,6 +144,7 @@ impl Objects {
     /// # Errors
     ///
     /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
+    #[boxed]
     pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
         match self.remote.create(&Key::root().below(key)?, bytes).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
@@ -150,6 +158,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend refuses.
+    #[boxed]
     pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
         self.remote.put(&Key::root().below(key)?, std::slice::from_ref(bytes)).await
     }
@@ -159,6 +168,7 @@ impl Objects {
     /// # Errors
     ///
     /// `FileChanged` or `Conflict` when it is another one; otherwise when the backend refuses.
+    #[boxed]
     pub async fn replace(
         &self,
         key: &str,
@@ -173,6 +183,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the backend refuses.
+    #[boxed]
     pub async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
         let keys: Result<Vec<Key>, StoreError> =
             keys.iter().map(|key| Key::root().below(key)).collect();
@@ -184,6 +195,7 @@ impl Objects {
     /// # Errors
     ///
     /// When the object cannot be put at all.
+    #[boxed]
     pub async fn probe(&self, key: &str) -> Result<bool, StoreError> {
         let (key, bytes) = (Key::root().below(key)?, Bytes::from_static(b"probe\n"));
         if self.remote.read(&key).await?.is_none() {

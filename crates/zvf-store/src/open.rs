@@ -12,6 +12,7 @@
 //!
 //! Not here: what the levels hold.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -66,6 +67,7 @@ impl Store {
     ///
     /// When there is no store, its root document cannot be used, its version is older than 0.6 or
     /// contradicts what is stored, it requires an unknown capability, or the backend fails.
+    #[boxed]
     pub async fn open(address: &str, options: OpenOptions) -> Result<Self, StoreError> {
         if Place::parse(address)?.is_pack() {
             let file = RangedFile::open(address, &options).await?;
@@ -89,6 +91,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`open`](Self::open), and when the file is no `.tet` file, or not one of a packed store.
+    #[boxed]
     pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self, StoreError> {
         let budget = Budget::new(&options);
         let pack = Pack::open(file, budget.max_bytes()).await?;
@@ -172,6 +175,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn from_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &Path,
@@ -306,6 +310,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    #[boxed]
     pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
         let root = Key::root();
         if !self.shared.source.can_list() {
@@ -324,6 +329,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    #[boxed]
     pub async fn level(&self, number: u32) -> Result<LevelNode, StoreError> {
         LevelNode::open(&self.shared, number).await
     }
@@ -334,6 +340,7 @@ impl Store {
     /// # Errors
     ///
     /// When the node is an array, or its document cannot be read.
+    #[boxed]
     pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
         node::group(&self.shared, &Key::root().below(path)?).await
     }
@@ -343,6 +350,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`LevelNode::rows`].
+    #[boxed]
     pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
         node::rows(&self.shared, &Key::root().below(path)?).await
     }
@@ -352,6 +360,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`LevelNode::dense`].
+    #[boxed]
     pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
         node::dense(&self.shared, &Key::root().below(path)?).await
     }
@@ -361,6 +370,7 @@ impl Store {
     /// # Errors
     ///
     /// When the document cannot be read.
+    #[boxed]
     pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
         self.shared.node(&key_of(path)?).await
     }
@@ -371,6 +381,7 @@ impl Store {
     ///
     /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
     /// objects; otherwise when it fails.
+    #[boxed]
     pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
         let key = key_of(path)?;
         if !self.shared.source.can_list() {
@@ -384,6 +395,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`LevelNode::cells`].
+    #[boxed]
     pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
         self.cells_at(&key_of(path)?).await
     }
@@ -394,6 +406,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`objects`](Self::objects), and when a document cannot be read.
+    #[boxed]
     pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>, StoreError> {
         let objects = self.objects("").await?;
         let mut documents = Vec::new();
@@ -420,6 +433,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`LevelNode::children`].
+    #[boxed]
     pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
         node::children(&self.shared, &key_of(path)?).await
     }
@@ -431,6 +445,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    #[boxed]
     pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
         let key = key_of(path)?;
         if !self.shared.source.can_list() {
@@ -494,6 +509,7 @@ impl Store {
     /// # Errors
     ///
     /// When a document cannot be read, or the store can no longer be opened.
+    #[boxed]
     pub async fn revalidate(&self) -> Result<Option<Self>, StoreError> {
         let mut left = OPENINGS;
         loop {

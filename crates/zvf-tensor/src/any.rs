@@ -10,6 +10,7 @@
 //!
 //! Not here: writing them in another form (`convert`).
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Partition};
 use zvf_format::num::{saturating_usize, to_u64};
@@ -54,6 +55,7 @@ impl AnyArray {
     /// # Errors
     ///
     /// When nothing is there, it is in no form that is known, a dataset has to be named, or it cannot be read.
+    #[boxed]
     pub async fn open(
         address: &str,
         dataset: Option<&str>,
@@ -204,6 +206,7 @@ impl AnyArray {
     ///
     /// When the box does not fit the array; `LimitExceeded` when it is more than `memory` allows; otherwise when
     /// a chunk is damaged or cannot be read.
+    #[boxed]
     pub async fn read(
         &self,
         start: &[u64],

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::wrong_length;
-use super::{Dataset, File, MAX_RANK, Row, Severity, TetFinding, TileGeometry};
+use super::{Dataset, File, MAX_RANK, Row, Severity, TetFinding, TetRule, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
 /// Where findings go; it may have heard enough.
@@ -45,12 +45,13 @@ impl<'a> File<'a> {
         first.map_or(Ok(()), Err)
     }
 
-    /// What only a strict reader refuses.
+    /// What only a strict reader refuses: also datasets without elements ([`F6`](super::TetRule::F6)), which
+    /// not every reader can query, but not payloads out of order ([`F4`](super::TetRule::F4)).
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
         let _ = self.check(&mut |finding| {
-            if finding.severity == Severity::Lint {
+            if finding.severity == Severity::Lint || finding.rule == TetRule::F6 {
                 lints.push(finding.error);
             }
             ControlFlow::Continue(())

@@ -14,6 +14,7 @@
 //!
 //! Only faults of the backend end it with an error; what is stored cannot.
 
+use async_recursion::async_recursion as boxed;
 use zvf_metadata::{Capability, GeometryType, Token};
 use zvf_store::{Store, StoreError};
 
@@ -53,6 +54,7 @@ use crate::{
 ///
 /// When something cannot be fetched: the backend fails or refuses. What is stored is never an error, but a
 /// finding.
+#[boxed(?Send)]
 pub async fn validate(
     store: &Store,
     options: &Options,

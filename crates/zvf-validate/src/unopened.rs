@@ -1,5 +1,6 @@
 //! Stores that do not open: the one thing that is known of them, as a finding.
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store, StoreError};
 
@@ -31,6 +32,7 @@ use crate::run::validate;
 /// # Errors
 ///
 /// As [`validate`], and when there is no such place.
+#[boxed(?Send)]
 pub async fn validate_at(
     address: &str,
     open: OpenOptions,

@@ -3,6 +3,7 @@
 //! Nothing can be seen of a store until [`Writer::finish`] has written all of it and then its root
 //! document. Whatever fails before leaves no store.
 
+use async_recursion::async_recursion as boxed;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -68,6 +69,7 @@ impl Writer {
     /// # Errors
     ///
     /// When there is a store already, or the place cannot be written to.
+    #[boxed]
     pub async fn create(
         address: &str,
         schema: Schema,
@@ -82,6 +84,7 @@ impl Writer {
     /// # Errors
     ///
     /// As [`Writer::create`].
+    #[boxed]
     pub async fn in_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -231,6 +234,7 @@ impl Writer {
     ///
     /// When an element names a vertex that never came, an object of a skeleton has several roots, an id is
     /// that of objects of two kinds, or the store cannot be written. Then there is no store.
+    #[boxed]
     pub async fn finish(self) -> Result<Report, WriteError> {
         let Self { build, kinds, shapes, headers, name, compat } = self;
         let outcome = kinds.finish(&build, 0, |_, _| {}, |_, _, _, _| Ok(())).await?;

@@ -11,6 +11,7 @@
 //!
 //! Not here: the formats (`zvf-convert`), and stores from files ([`crate::create`]).
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use serde_json::Value as Json;
@@ -65,6 +66,7 @@ impl Export {
     /// # Errors
     ///
     /// When the question cannot be answered, or what is said of objects and groups cannot be read.
+    #[boxed]
     pub async fn read(reader: &Reader, query: Query, kind: Option<Kind>) -> Result<Self, Error> {
         let query = kind.into_iter().fold(query, Query::of_kind);
         let answer = reader.run(&query.clone().with_owners()).await?;

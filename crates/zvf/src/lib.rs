@@ -64,6 +64,7 @@ pub mod leftovers;
 #[cfg(feature = "query")]
 mod near;
 
+use async_recursion::async_recursion as boxed;
 pub use error::Error;
 pub use zvf_b2nd as b2nd;
 #[cfg(feature = "edit")]
@@ -122,6 +123,7 @@ pub use zvf_write as write;
 ///
 /// When there is no store, it cannot be read by this build, or the backend fails.
 #[cfg(feature = "query")]
+#[boxed]
 pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
     Ok(Reader::new(open_store(address, options).await?))
 }
@@ -141,6 +143,7 @@ pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> 
 /// # Errors
 ///
 /// As [`open`].
+#[boxed]
 pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
     let opened = Store::open(address, options).await.map_err(Error::from);
     opened.map_err(|error| match (error.class(), error.key()) {

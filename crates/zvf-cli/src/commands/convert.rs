@@ -89,13 +89,13 @@ impl Convert {
                 Create::new(inputs, output, dry_run, *how).run(session, out).await
             }
             (To::Format(format), Some(store)) => {
-                self.from_store(session, &store, format, out).await
+                self.convert_store(session, &store, format, out).await
             }
             (To::Format(format), None) => {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
                 }
-                self.from_files(session, format, out).await
+                self.convert_files(session, format, out).await
             }
         }
     }
@@ -114,7 +114,7 @@ impl Convert {
     }
 
     /// Writes what a store answers.
-    async fn from_store(
+    async fn convert_store(
         &self,
         session: &Session,
         store: &str,
@@ -151,7 +151,7 @@ impl Convert {
     }
 
     /// Writes what files hold.
-    async fn from_files(
+    async fn convert_files(
         &self,
         session: &Session,
         format: Format,

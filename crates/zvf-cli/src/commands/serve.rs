@@ -177,6 +177,7 @@ impl LimitOptions {
 }
 
 /// A server that would be open to others is a wrong command line; a store that cannot be opened says why itself.
+#[expect(clippy::wildcard_enum_match_arm, reason = "others are said as they are")]
 fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
     match error {
         zvf_serve::ServeError::Open(address) => {

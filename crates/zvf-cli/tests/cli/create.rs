@@ -78,12 +78,14 @@ fn files_that_cannot_be_read() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
     let error = zvf(&["create", &at("none.csv"), &store]).refused(4);
     assert!(error.ends_with("cannot read: No such file or directory (os error 2)"), "{error}");
+    let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
+    assert!(error.contains("LAS"), "{error}");
     let other = at("notes.txt");
     fs::write(&other, "x\n").unwrap();
     let error = zvf(&["create", &other, &store]).refused(2);
     assert!(error.contains("cannot tell the format of "), "{error}");
     for args in [
-        &["--format", "las"][..],
+        &["--format", "docx"][..],
         &["--type", "x"],
         &["--type", "x=half"],
         &["--dtype", "int8"],

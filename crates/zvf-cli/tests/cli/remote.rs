@@ -104,7 +104,7 @@ fn an_interrupt_ends_with_130() {
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.unwrap();
-    let silent = listener.accept().unwrap(); // it is waiting for an answer now
+    let silent = accept(&listener, &mut child); // it is waiting for an answer now
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let mut said = String::new();
@@ -114,6 +114,38 @@ fn an_interrupt_ends_with_130() {
         (Some(130), "zvf: Cancelled, interrupted\n")
     );
     drop(silent);
+}
+
+/// The connection that `child` makes; fails where it ends without one.
+#[cfg(unix)]
+fn accept(listener: &TcpListener, child: &mut std::process::Child) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return stream,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let ended = child.try_wait().unwrap();
+                assert!(ended.is_none(), "it ended before it asked for anything: {ended:?}");
+                thread::sleep(std::time::Duration::from_millis(10));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_is_named() {
+    let store = store("pc3_basic");
+    let root = store.path.join("zarr.json");
+    let mut document: serde_json::Value =
+        serde_json::from_slice(&fs::read(&root).unwrap()).unwrap();
+    document["attributes"]["zvf"] = serde_json::json!({"journal": 1});
+    fs::write(&root, document.to_string()).unwrap();
+    let url = serve(store.path.clone());
+    let ran = zvf(&["info", &url]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let note = "zvf: note: the journal of this store cannot be read over plain HTTP";
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with(note)).count(), 1, "{}", ran.err);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! FlatGeobuf in the table of formats.
+//! `FlatGeobuf` in the table of formats.
 
 use super::{Capabilities, FEATURES, Spec};
 use crate::{read, write};

@@ -1,4 +1,4 @@
-//! FreeSurfer in the table of formats.
+//! `FreeSurfer` in the table of formats.
 
 use super::gifti::SURFACES;
 use super::{Attributes, Capabilities, GroupSupport, IdSupport, Spec, Start};

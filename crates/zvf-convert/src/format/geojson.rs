@@ -1,4 +1,4 @@
-//! GeoJSON in the table of formats.
+//! `GeoJSON` in the table of formats.
 
 use super::{FEATURES, Spec, never};
 use crate::{read, write};

@@ -1,4 +1,4 @@
-//! GraphML and lists of edges in the table of formats.
+//! `GraphML` and lists of edges in the table of formats.
 
 use zvf_model::Kind;
 

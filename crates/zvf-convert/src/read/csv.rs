@@ -359,7 +359,7 @@ struct Told {
     missing: Vec<String>, // what stands for missing values, beside nothing at all
 }
 
-//// How types are inferred from values.
+/// How types are inferred from values.
 struct Inference<'a> {
     text: &'a TextOptions,
     columns: usize,

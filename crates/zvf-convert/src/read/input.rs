@@ -120,7 +120,7 @@ impl Bytes {
             let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
             return Ok(Self { is_folder: true, ..none });
         }
-        let len = about.is_file().then(|| about.len());
+        let len = about.is_file().then_some(about.len());
         Ok(Self { len, ..Self::new(Box::new(file), Some(path.to_owned())) })
     }
 

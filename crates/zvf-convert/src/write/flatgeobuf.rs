@@ -1,4 +1,4 @@
-//! Features to FlatGeobuf, with a packed R-tree over their boxes in the order of a Hilbert curve.
+//! Features to `FlatGeobuf`, with a packed R-tree over their boxes in the order of a Hilbert curve.
 //!
 //! The tree needs all boxes before the first feature, so everything is kept until the file ends. Where that is more
 //! than memory allows, features are written as they come, without a tree and without a count, and it is said.

@@ -1,4 +1,4 @@
-//! FreeSurfer: surfaces, values and annotations, big-endian.
+//! `FreeSurfer`: surfaces, values and annotations, big-endian.
 //!
 //! ```text
 //! a file     the surface alone

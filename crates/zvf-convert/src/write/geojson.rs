@@ -1,4 +1,4 @@
-//! Features to GeoJSON: one collection, or a feature a line.
+//! Features to `GeoJSON`: one collection, or a feature a line.
 //!
 //! RFC 7946 has coordinates in degrees of WGS 84 only. Nothing is assumed: what says to be in another system is
 //! written with a `crs` member and listed as a loss, what says nothing is refused unless `geojson.crs` says so.

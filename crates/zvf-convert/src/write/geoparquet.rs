@@ -1,4 +1,4 @@
-//! Features to GeoParquet 1.1 and GeoArrow: WKB, and all else columns of their types.
+//! Features to GeoParquet 1.1 and `GeoArrow`: WKB, and all else columns of their types.
 //!
 //! Rows come in batches; a row group ends at 64 MiB. The system is written as PROJJSON where it is known so, else
 //! as unknown (null) and listed as a loss: nothing is made up.

@@ -1,4 +1,4 @@
-//! GraphML: nodes `n0`, `n1`, … with their positions and attributes as data, then edges.
+//! `GraphML`: nodes `n0`, `n1`, … with their positions and attributes as data, then edges.
 //!
 //! Types are `boolean`, `int`, `long`, `float`, `double` and `string`; other integers take the next larger one.
 //! Values of several numbers are attributes `NAME_0`, `NAME_1`, …. Control characters, which XML does not hold,

@@ -1,4 +1,4 @@
-//! What GIFTI and FreeSurfer share: hemispheres with vertices in the order of their files.
+//! What GIFTI and `FreeSurfer` share: hemispheres with vertices in the order of their files.
 
 use zvf_model::{Field, Kind, ObjectId, Value};
 

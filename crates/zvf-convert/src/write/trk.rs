@@ -138,7 +138,7 @@ impl TrkWriter<'_> {
             }
             for row in run.rows {
                 let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else { break };
-                let place = voxels.from_world(lengths.position(batch.positions(), row));
+                let place = voxels.place_from_world(lengths.position(batch.positions(), row));
                 for (x, far) in place.into_iter().zip(&mut self.far) {
                     bytes.extend_from_slice(&x.to_le_bytes());
                     *far = far.max(x);
@@ -240,7 +240,7 @@ impl Voxels {
 
     /// A place of the world in mm from the corner of the first voxel.
     #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-    fn from_world(&self, place: [f64; 3]) -> [f32; 3] {
+    fn place_from_world(&self, place: [f64; 3]) -> [f32; 3] {
         let shift = [0, 1, 2].map(|row| f64::from(self.matrix[row][3]));
         let away = [0, 1, 2].map(|axis| place[axis] - shift[axis]);
         [0, 1, 2].map(|axis| {

@@ -10,6 +10,7 @@
 //! fragment_attributes/<name>    a row for each fragment
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +73,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When its document does not say what is needed to read it.
+    #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
         self.column(Of::Vertices, "vertex_attributes", name, None).await
     }
@@ -82,6 +84,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// As [`attribute`](Self::attribute).
+    #[boxed]
     pub async fn attribute_near(
         &self,
         name: &str,
@@ -95,6 +98,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// As [`attribute`](Self::attribute).
+    #[boxed]
     pub async fn fragment_attribute(
         &self,
         name: &str,
@@ -236,6 +240,7 @@ impl AttributeReader {
     ///
     /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
     /// and no values, or codes that stand for nothing.
+    #[boxed]
     pub async fn values(
         &self,
         keys: &[ChunkKey],
@@ -249,6 +254,7 @@ impl AttributeReader {
 
     /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
     /// fragments may be written for some chunks only.
+    #[boxed]
     pub async fn values_where_written(
         &self,
         keys: &[ChunkKey],
@@ -267,6 +273,7 @@ impl AttributeReader {
     ///
     /// Each answer has its own fault: a range past the end, a chunk that has no values, or codes that
     /// stand for nothing.
+    #[boxed]
     pub async fn value_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],

@@ -9,6 +9,7 @@
 //! fragment, attributes of vertices are refused, and links between chunks are left out, of which the family says
 //! that it is not complete.
 
+use async_recursion::async_recursion as boxed;
 use zvf_draco::{Component, DracoError, Geometry, Limits};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
@@ -41,6 +42,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the first chunk cannot be read.
+    #[boxed]
     pub async fn keeps_order(&self) -> Result<bool, ModelError> {
         if !self.is_draco() {
             return Ok(true);
@@ -147,6 +149,7 @@ fn decode(
     Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others are faults of the stream")]
 fn from_draco(error: &DracoError) -> ModelError {
     let expected = match error.class {
         Class::Unsupported => Expected::Rule(

@@ -1,5 +1,6 @@
 //! The fragment indexes of chunks, checked once and kept.
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
@@ -139,6 +140,7 @@ impl LevelReader {
     ///
     /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
     /// which of its rows count.
+    #[boxed]
     pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments, ModelError>> {
         if matches!(self.keeps_order().await, Ok(false)) {
             return self.draco_fragments(keys).await;
@@ -164,6 +166,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When presence is recorded wrongly, or a fragment index cannot be read.
+    #[boxed]
     pub async fn fragments_without_vertices(&self) -> Result<Vec<ChunkFragments>, ModelError> {
         let (vertices, fragments) = (self.chunks().await, self.fragment_cells().presence().await);
         // Where nothing lists the chunks, none can be compared.
@@ -186,6 +189,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the chunks cannot be enumerated, or the first one cannot be read.
+    #[boxed]
     pub async fn tiles(&self) -> Result<bool, ModelError> {
         if !self.node().meta().fragments_tile {
             return Ok(false);

@@ -19,6 +19,7 @@ pub(crate) mod draco;
 mod fragments;
 mod rows;
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,6 +97,7 @@ impl LevelReader {
     ///
     /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
     /// say what is needed to read it.
+    #[boxed]
     pub async fn open(store: &Store, level: LevelId) -> Result<Self, ModelError> {
         Self::open_within(store, level, store.budget().max_bytes() / 4).await
     }
@@ -107,6 +109,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// As `open`.
+    #[boxed]
     pub async fn open_within(
         store: &Store,
         level: LevelId,
@@ -143,6 +146,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn of_kind(&self, kind: Kind) -> Result<Option<Self>, ModelError> {
         if self.inner.kinds.contains(&kind) {
             return Ok(Some(self.clone()));
@@ -282,6 +286,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When presence is recorded wrongly, or not at all and the backend cannot list.
+    #[boxed]
     pub async fn chunks(&self) -> Result<Arc<KeyTable>, ModelError> {
         Ok(self.inner.vertices.presence().await?)
     }
@@ -293,6 +298,7 @@ impl LevelReader {
     ///
     /// As [`chunks`](Self::chunks), also when a range that has to be tried has more than 4096 chunks; and
     /// when a chunk that is tried cannot be read.
+    #[boxed]
     pub async fn chunks_in(&self, range: &ChunkRange) -> Result<Arc<KeyTable>, ModelError> {
         let unknown = match self.chunks().await {
             Ok(chunks) => return Ok(chunks),
@@ -318,6 +324,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
         if !self.keeps_order().await? {
             return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
@@ -336,6 +343,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn fragment_attribute_names(&self) -> Result<Listing, ModelError> {
         Ok(self.inner.node.children("fragment_attributes").await?)
     }

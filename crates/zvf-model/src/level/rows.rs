@@ -1,5 +1,6 @@
 //! Rows of vertices: all of a chunk, or ranges of them.
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 
 use zvf_format::key::ChunkKey;
@@ -16,6 +17,7 @@ impl LevelReader {
     ///
     /// Each answer has its own fault: a chunk that is absent, or whose bytes are not a whole number of
     /// rows.
+    #[boxed]
     pub async fn positions(
         &self,
         keys: &[ChunkKey],
@@ -52,6 +54,7 @@ impl LevelReader {
     /// Ranges of rows of vertices: for each chunk one column a range.
     ///
     /// Each answer has its own fault, as for [`positions`](Self::positions); a range past the end is one.
+    #[boxed]
     pub async fn position_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
@@ -67,6 +70,7 @@ impl LevelReader {
     /// seen before, or the store can tell.
     ///
     /// Each answer has its own fault, as for [`positions`](Self::positions).
+    #[boxed]
     pub async fn row_counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
         let rows = match self.vertex_rows() {
             Ok(rows) => rows,

@@ -6,6 +6,7 @@
 //!            cross_chunk_link_attributes/<name>/<delta>/data         by the number of the stored row
 //! ```
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
@@ -63,6 +64,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn link_attribute_names(&self) -> Result<Listing, ModelError> {
         let mut listing = self.node().children("link_attributes").await?;
         let between = self.node().children("cross_chunk_link_attributes").await?;
@@ -79,6 +81,7 @@ impl LinkFamily {
     /// # Errors
     ///
     /// When its documents do not say what is needed to read it, or contradict each other.
+    #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>, ModelError> {
         let (mut parts, mut shape) = (Vec::with_capacity(self.segments().len()), None);
         for segment in self.segments() {
@@ -150,6 +153,7 @@ impl LinkAttribute {
     /// number; `None` where the segment has no values at all.
     ///
     /// Each answer has its own fault: values that cannot be read, or are not as many as the records.
+    #[boxed]
     pub async fn values(
         &self,
         segment: usize,

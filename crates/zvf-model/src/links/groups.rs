@@ -9,6 +9,7 @@
 //! Where the claim is true, the links of one fragment are a few byte ranges of the cell. It is held
 //! against the first chunk with links before it is relied on.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -23,6 +24,7 @@ impl LevelReader {
     /// The groups of link rows of the chunks `keys`; `None` where nothing is stored.
     ///
     /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
+    #[boxed]
     pub async fn link_fragments(
         &self,
         keys: &[ChunkKey],
@@ -40,6 +42,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When fragment indexes or links cannot be read.
+    #[boxed]
     pub async fn links_of_fragment(
         &self,
         chunk: &ChunkKey,

@@ -32,6 +32,7 @@ mod probe;
 mod records;
 mod segment;
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::key::Delta;
@@ -85,6 +86,7 @@ impl LevelReader {
     ///
     /// When the documents do not say what is needed to read them, a segment has a name that is none, or
     /// the layout is one that cannot be read, which is then named.
+    #[boxed]
     pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
         let cell = self.opened_links(delta);
         Ok(cell.get_or_try_init(|| open::family(self, delta)).await?.clone())

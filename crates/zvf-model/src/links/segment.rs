@@ -1,5 +1,6 @@
 //! A part of a link family: cells that are found and read in the same way.
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -130,6 +131,7 @@ impl LinkSegment {
     ///
     /// When presence is recorded wrongly, or not at all and the backend cannot list; in the flat form of
     /// 0.6 and 0.7, when the blob cannot be read or is none.
+    #[boxed]
     pub async fn cells(&self) -> Result<LinkCells, ModelError> {
         let known = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
@@ -165,6 +167,7 @@ impl LinkSegment {
     /// The records of the cells at `places` of [`cells`](Self::cells), in that order.
     ///
     /// Each answer has its own fault, which names the cell: what cannot be read, or holds no records.
+    #[boxed]
     pub async fn read(
         &self,
         places: &[usize],
@@ -214,6 +217,7 @@ impl LinkSegment {
     ///
     /// [`Class::Unsupported`] in other segments; [`Class::OutOfBounds`] past the end of the cell; otherwise
     /// as [`read`](Self::read).
+    #[boxed]
     pub async fn read_rows(
         &self,
         chunk: &ChunkKey,

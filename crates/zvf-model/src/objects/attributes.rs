@@ -1,5 +1,6 @@
 //! Which attributes objects have.
 
+use async_recursion::async_recursion as boxed;
 use zvf_store::Listing;
 
 use crate::{LevelReader, ModelError, RowAttribute};
@@ -10,6 +11,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When its document does not say what is needed to read it.
+    #[boxed]
     pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
         let array = self.node().dense(&format!("object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
@@ -20,6 +22,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn object_attribute_names(&self) -> Result<Listing, ModelError> {
         Ok(self.node().children("object_attributes").await?)
     }

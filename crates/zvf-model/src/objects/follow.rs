@@ -3,6 +3,7 @@
 //! A manifest may name chunks and fragments that do not exist; that shows only here, because only here
 //! both sides are at hand. What is handed out is known to be there.
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
@@ -79,6 +80,7 @@ impl LevelReader {
     /// names a fragment that the chunk does not have, both naming object and chunk;
     /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
     /// manifests or fragment indexes cannot be read.
+    #[boxed]
     pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<Followed, ModelError> {
         self.follow_there(index, rows, &|_| false).await
     }
@@ -89,6 +91,7 @@ impl LevelReader {
     /// # Errors
     ///
     /// As `follow`.
+    #[boxed]
     pub async fn follow_there(
         &self,
         index: &ObjectIndex,

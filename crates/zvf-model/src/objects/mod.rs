@@ -22,6 +22,7 @@ mod follow;
 mod ids;
 mod manifest;
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -92,6 +93,7 @@ impl LevelReader {
     ///
     /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer rows
     /// than it says.
+    #[boxed]
     pub async fn objects(&self) -> Result<Option<ObjectIndex>, ModelError> {
         let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
         Ok(opened.clone())
@@ -151,6 +153,7 @@ impl ObjectIndex {
     /// # Errors
     ///
     /// When there are not so many rows, or the ids cannot be read.
+    #[boxed]
     pub async fn ids(&self, range: Range<u64>) -> Result<Vec<ObjectId>, ModelError> {
         self.check_row(range.end, self.slots())?;
         match &self.inner.ids {
@@ -167,6 +170,7 @@ impl ObjectIndex {
     /// # Errors
     ///
     /// As [`ids`](Self::ids).
+    #[boxed]
     pub async fn ids_of(&self, rows: &[u64]) -> Result<Vec<ObjectId>, ModelError> {
         self.check_rows(rows)?;
         match &self.inner.ids {
@@ -186,6 +190,7 @@ impl ObjectIndex {
     /// # Errors
     ///
     /// [`Class::Duplicate`] when several rows claim one of them; otherwise when the ids cannot be read.
+    #[boxed]
     pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>, ModelError> {
         let found = match &self.inner.ids {
             Ids::Row => {
@@ -214,6 +219,7 @@ impl ObjectIndex {
     ///
     /// [`Class::LimitExceeded`] when the ids are more than memory may hold; otherwise when they cannot be
     /// read.
+    #[boxed]
     pub async fn duplicates(&self) -> Result<Vec<ObjectId>, ModelError> {
         if matches!(self.inner.ids, Ids::Row) {
             return Ok(Vec::new());
@@ -236,6 +242,7 @@ impl ObjectIndex {
     ///
     /// [`Class::OutOfBounds`] for a row that is not there; otherwise when a manifest cannot be read or is
     /// none, naming the object.
+    #[boxed]
     pub async fn manifests(&self, rows: &[u64]) -> Result<Vec<ObjectManifest>, ModelError> {
         self.check_rows(rows)?;
         let found = match &self.inner.form {

@@ -71,7 +71,7 @@ impl Told {
         inline(self.level.chunks()).unwrap().iter().collect()
     }
 
-    /// Whether the vertices are streams that nobody here decodes.
+    /// Whether the vertices are Draco streams in an order of their own, which the reference cannot read back.
     pub(crate) fn is_draco(&self) -> bool {
         self.name.starts_with("ms3_draco")
     }

@@ -18,6 +18,7 @@ mod random;
 mod read;
 mod write;
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::num::{
     f64_from_u64, saturating_floor_i64, saturating_i64, saturating_usize, to_u64,
@@ -108,6 +109,7 @@ impl Reference {
 ///
 /// When a setting means nothing, the store is not in a folder of this machine, is older than 0.9 or has
 /// chunks by an attribute, or cannot be read or written.
+#[boxed]
 pub async fn build_reference(
     address: &str,
     reference: &Reference,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use archives::{Unpacked, inline};
 use zvf_model::Bounds;
-use zvf_query::{Columns, Query, Reader};
+use zvf_query::{Columns, Mode, Query, Reader};
 
 fn reader(name: &str) -> Reader {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/draco");
@@ -37,6 +37,7 @@ fn a_box_gives_what_lies_in_it() {
             (0..3).map(|axis| all.positions().float(*row, axis).unwrap()).collect();
         cube.contains(&point)
     });
-    let answer = inline(reader.run(&Query::within(cube).columns(Columns::None))).unwrap();
+    let query = Query::within(cube).mode(Mode::Crop).columns(Columns::None);
+    let answer = inline(reader.run(&query)).unwrap();
     assert_eq!(answer.batch.len(), inside.count());
 }

@@ -12,6 +12,7 @@
 //!
 //! Not here: what a payload holds; shards ([`super::shards`]).
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -293,6 +294,7 @@ impl CellSink {
     /// # Errors
     ///
     /// When one of `keys` is no key of the array, or the place cannot be looked at.
+    #[boxed]
     pub async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
         let core = &self.0;
         if !core.build.is_shared() {

@@ -2,6 +2,7 @@
 //!
 //! Not here: which tasks there are and who does which (`zvf-write`).
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
@@ -60,6 +61,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`begin`](Self::begin); objects below a prefix are no fault.
+    #[boxed]
     pub async fn join(
         address: &str,
         work: &std::path::Path,
@@ -86,6 +88,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`join`](Self::join).
+    #[boxed]
     pub async fn join_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -107,6 +110,7 @@ impl Build {
     /// # Errors
     ///
     /// When the place cannot be looked at.
+    #[boxed]
     pub async fn is_published(&self) -> Result<bool, StoreError> {
         match &self.0.place {
             #[cfg(feature = "local")]
@@ -125,6 +129,7 @@ impl Build {
     /// # Errors
     ///
     /// The first write that failed.
+    #[boxed]
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.check()?;
         match &self.0.place {

@@ -5,6 +5,7 @@
 //!
 //! Only in a directory of this machine: object stores have neither second names nor such a step.
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, Root};
 
@@ -84,6 +85,7 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
     #[cfg(feature = "local")]
+    #[boxed]
     pub async fn hard_link_to(
         &self,
         path: &str,
@@ -104,6 +106,7 @@ impl Build {
     ///
     /// As [`lend`](Self::lend).
     #[cfg(feature = "local")]
+    #[boxed]
     pub async fn hard_link_from(
         &self,
         folder: &std::path::Path,
@@ -148,6 +151,7 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
     #[cfg(feature = "local")]
+    #[boxed]
     pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
@@ -173,6 +177,7 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; when a write failed; when it cannot be opened.
+    #[boxed]
     pub async fn preview(&self, root: &Root) -> Result<Store, StoreError> {
         self.groups_between().await?;
         self.check()?;

@@ -37,6 +37,7 @@ mod shards;
 mod upload;
 mod verbatim;
 
+use async_recursion::async_recursion as boxed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -180,6 +181,7 @@ impl Build {
     /// [`Class::AlreadyExists`] when something is there and is not to be replaced, on an object store
     /// anything below the prefix; [`Class::Unsupported`] to replace on an object store; otherwise when
     /// the place cannot be written.
+    #[boxed]
     pub async fn begin(address: &str, options: BuildOptions) -> Result<Self, StoreError> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
@@ -222,6 +224,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`begin`](Self::begin); [`Class::InvalidArgument`] outside a tokio runtime.
+    #[boxed]
     pub async fn in_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
@@ -330,6 +333,7 @@ impl Build {
     /// # Errors
     ///
     /// When `path` is no path or is taken, or the document cannot be written.
+    #[boxed]
     pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<(), StoreError> {
         let key = self.claim(path, State::Group)?;
         self.object_later(document(&key)?, vec![doc.print().into()]).await
@@ -340,6 +344,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`group`](Self::group), and when `text` is no document of a group.
+    #[boxed]
     pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<(), StoreError> {
         let key = self.claim(path, State::Group)?;
         GroupDoc::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))?;
@@ -414,6 +419,7 @@ impl Build {
     /// [`Class::AlreadyExists`] when there is a store of that name by now; [`Class::InvalidArgument`] when
     /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
     /// before. But for the third, nothing is visible.
+    #[boxed]
     pub async fn publish(self, root: &Root) -> Result<(), StoreError> {
         self.publish_text(root.print()).await
     }
@@ -423,6 +429,7 @@ impl Build {
     /// # Errors
     ///
     /// As [`publish`](Self::publish).
+    #[boxed]
     pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
         self.finished()?;
         self.groups_between().await?;
@@ -467,6 +474,7 @@ impl Build {
     /// # Errors
     ///
     /// When an object store does not let go of it.
+    #[boxed]
     pub async fn abandon(self) -> Result<(), StoreError> {
         match &self.0.place {
             #[cfg(feature = "local")]

@@ -13,6 +13,7 @@
 //!
 //! Not here: stores of versions before 0.9, whose arrays are others.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
@@ -266,6 +267,7 @@ impl Build {
     ///
     /// [`Class::Unsupported`] for a store that cannot be listed; otherwise when something cannot be read or
     /// written.
+    #[boxed]
     pub async fn copy(&self, store: &Store, path: &str) -> Result<u64, StoreError> {
         let keys: Vec<Key> = store.objects(path).await?.into_iter().map(|(key, _)| key).collect();
         for key in &keys {

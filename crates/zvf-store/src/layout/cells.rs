@@ -11,6 +11,7 @@
 //!
 //! Not here: what a payload holds.
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -183,6 +184,7 @@ impl Cells {
     ///
     /// When a recorded key is not one, or lies outside the grid of the array; [`Class::Unsupported`] when
     /// nothing is recorded and the backend cannot list.
+    #[boxed]
     pub async fn presence(&self) -> Result<Arc<KeyTable>, StoreError> {
         match &self.core.layout {
             Layout::Native(native) => native.presence(&self.shared).await,
@@ -195,6 +197,7 @@ impl Cells {
     /// Each answer has its own fault: [`Class::NotFound`] where the array records a chunk that is not
     /// there, [`Class::Unsupported`] where a codec is unknown, otherwise what went wrong reading or
     /// decoding it.
+    #[boxed]
     pub async fn read_many(
         &self,
         keys: &[ChunkKey],
@@ -214,6 +217,7 @@ impl Cells {
     /// # Errors
     ///
     /// As for each answer of [`read_many`](Self::read_many).
+    #[boxed]
     pub async fn read(
         &self,
         key: &ChunkKey,
@@ -227,6 +231,7 @@ impl Cells {
     ///
     /// Each answer has its own fault: [`Class::OutOfBounds`] where a range ends past the payload, otherwise
     /// as for [`read_many`](Self::read_many).
+    #[boxed]
     pub async fn read_parts(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
@@ -256,6 +261,7 @@ impl Cells {
     /// [`partial`](Self::partial) is [`Partial::Ranges`], otherwise by reading it.
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
+    #[boxed]
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
         if let Layout::Native(native) = &self.core.layout
             && native.partial() == Partial::Ranges
@@ -276,6 +282,7 @@ impl Cells {
     /// # Errors
     ///
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
+    #[boxed]
     pub async fn raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
         self.raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
     }
@@ -283,6 +290,7 @@ impl Cells {
     /// The payloads of many chunks as [`raw`](Self::raw) gives them, in the order of `keys`.
     ///
     /// Each answer has its own fault, as for `raw`.
+    #[boxed]
     pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
@@ -303,6 +311,7 @@ impl Cells {
     ///
     /// [`Class::Unsupported`] when the backend cannot list or a codec is unknown; otherwise when the
     /// backend fails or a shard cannot be read.
+    #[boxed]
     pub async fn listed(&self) -> Result<Arc<KeyTable>, StoreError> {
         match &self.core.layout {
             Layout::Native(native) => native.listed(&self.shared).await,

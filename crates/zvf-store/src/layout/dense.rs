@@ -12,6 +12,7 @@
 //!
 //! Not here: what a value means, and which of them say "absent".
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -232,6 +233,7 @@ impl DenseArray {
     /// # Errors
     ///
     /// As [`rows`](Self::rows).
+    #[boxed]
     pub async fn read_all(&self) -> Result<Bytes, StoreError> {
         self.rows(0..self.len()).await
     }
@@ -243,6 +245,7 @@ impl DenseArray {
     /// [`Class::OutOfBounds`] when there are fewer rows; [`Class::LimitExceeded`] when they are more than
     /// the budget; [`Class::Unsupported`] when a codec is unknown; otherwise when a chunk cannot be read
     /// or does not decode to what the shape says.
+    #[boxed]
     pub async fn rows(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let bytes = self.check(&range)?;
         let stored = self.stored_rows(&range, bytes).await?;
@@ -269,6 +272,7 @@ impl DenseArray {
     /// # Errors
     ///
     /// As [`rows`](Self::rows).
+    #[boxed]
     pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
         if places.is_empty() {
             return Ok(Bytes::new());
@@ -314,6 +318,7 @@ impl DenseArray {
     /// # Errors
     ///
     /// When the mask cannot be read, or does not have one byte for each row.
+    #[boxed]
     pub async fn present_mask(&self) -> Result<Option<Bytes>, StoreError> {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
         let bytes = flat(&self.shared, mask.clone()).await?;

@@ -15,6 +15,7 @@
 //!
 //! Not here: what a row is, and which of the rows count.
 
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -147,6 +148,7 @@ impl Rows {
     /// # Errors
     ///
     /// When the rows lie in the form of family A and cannot be read.
+    #[boxed]
     pub async fn count(&self) -> Result<u64, StoreError> {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
@@ -159,6 +161,7 @@ impl Rows {
     /// # Errors
     ///
     /// As [`rows`](Self::rows).
+    #[boxed]
     pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
         let end = range.end;
         if end > self.count().await? {
@@ -174,6 +177,7 @@ impl Rows {
     ///
     /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is unknown;
     /// otherwise when a chunk cannot be read or is not what the array's document says.
+    #[boxed]
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
         let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {

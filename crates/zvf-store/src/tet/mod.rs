@@ -16,6 +16,7 @@ mod copy;
 mod fetch;
 pub(crate) mod strip;
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -92,6 +93,7 @@ impl TetFile {
     /// # Errors
     ///
     /// When a rule from O1 to O9 of the format is broken, or the file cannot be read.
+    #[boxed]
     pub async fn open(file: RangedFile) -> Result<Self, StoreError> {
         let len = file.len();
         let mut need = Need { prefix: len.min(FIRST_PREFIX), tail: 0 };
@@ -208,6 +210,7 @@ impl TetFile {
     /// When the selection does not fit the dataset; [`LimitExceeded`](zvf_format::Class::LimitExceeded),
     /// before anything is read, when it is larger than `most`; otherwise when a chunk has no row, cannot be
     /// read, or does not decode to what its row says.
+    #[boxed]
     pub async fn read(
         &self,
         dataset: &TetDataset,
@@ -226,6 +229,7 @@ impl TetFile {
     /// # Errors
     ///
     /// As [`read`](Self::read).
+    #[boxed]
     pub async fn read_all(&self, dataset: &TetDataset, most: u64) -> Result<Bytes, StoreError> {
         if dataset.geometry()?.is_empty() {
             return Ok(Bytes::new());
@@ -240,6 +244,7 @@ impl TetFile {
     /// # Errors
     ///
     /// As [`read`](Self::read); `coords` are those of a chunk of the grid.
+    #[boxed]
     pub async fn read_chunk(
         &self,
         dataset: &TetDataset,

@@ -10,6 +10,7 @@
 //!
 //! Not here: coding of chunks (`write`).
 
+use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -81,6 +82,7 @@ impl BlockEdit {
     /// # Errors
     ///
     /// When it is not there, is no array, or cannot be read.
+    #[boxed]
     pub async fn open(path: &Path) -> Result<Self, TensorError> {
         let Some(address) = path.to_str() else {
             return Err(TensorError::request("path", "text", "bytes that are none"));
@@ -162,6 +164,7 @@ impl BlockEdit {
     ///
     /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
     /// written. The array is then what it was.
+    #[boxed]
     pub async fn commit(self, memory: &Memory) -> Result<Edited, TensorError> {
         let new = NewBlocks::with_settings_of(&self.array, &self.shape).await?;
         let mut file = BlockFile::create(&self.path, new, self.array.is_sparse(), true)?;

@@ -1,5 +1,6 @@
 //! An open frame: its geometry, where its chunks are, and what users put beside them.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -72,6 +73,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// When it is not there, is no frame of an array, or cannot be read.
+    #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
         match RangedFile::open(address, options).await {
             Ok(file) => Self::of_file(file).await,
@@ -91,6 +93,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn from_object_store(
         store: Arc<dyn ObjectStore>,
         path: &Path,
@@ -113,6 +116,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
         let container = Container::File(file.len());
         Self::begin(file, 0, container, None).await
@@ -123,6 +127,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
         let container = Container::Embedded(file.len().saturating_sub(start));
         Self::begin(file, start, container, None).await
@@ -318,6 +323,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// When the trailer cannot be read, or an entry does not decode to at most `most` bytes.
+    #[boxed]
     pub async fn user_metadata(&self, most: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
         let decoded = |(name, content): (Vec<u8>, Bytes)| {
             Ok((name, Chunk::parse(&content)?.decode_all(most)?))
@@ -355,6 +361,7 @@ impl BlockArray {
     ///
     /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded, when it is
     /// more than `memory` allows; otherwise when a chunk or a block of it is damaged or cannot be read.
+    #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues, TensorError> {
         let (start, stop, steps) = self.bounds(slice)?;
         let most = memory.limit(MemoryBudget::DEFAULT);

@@ -9,6 +9,7 @@
 //!
 //! Zone maps and secondary indexes of a file are never looked at when it is read: they can say anything.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -70,6 +71,7 @@ impl TensorFile {
     /// # Errors
     ///
     /// When it is not there, breaks a rule from O1 to O9 of the format, or cannot be read.
+    #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
         Self::of_file(RangedFile::open(address, options).await?).await
     }
@@ -79,6 +81,7 @@ impl TensorFile {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn from_object_store(
         store: Arc<dyn ObjectStore>,
         path: &Path,
@@ -115,6 +118,7 @@ impl TensorFile {
     /// # Errors
     ///
     /// As [`open`](Self::open).
+    #[boxed]
     pub async fn of_file(file: RangedFile) -> Result<Self, TensorError> {
         let tet = TetFile::open(file).await?;
         let metadata = {
@@ -222,6 +226,7 @@ impl<'f> Tensor<'f> {
     /// When the slice does not fit; [`Class::LimitExceeded`], before anything is decoded, when it or one chunk
     /// of it is more than `memory` allows; otherwise when a chunk has no row, cannot be read or does not
     /// decode to what its row says.
+    #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array, TensorError> {
         let axes = self.axes(slice)?;
         let most = memory.limit(self.file.memory_budget());

@@ -9,6 +9,7 @@
 //! Payloads are decoded a few at a time, and none is kept. There is no checksum in the format: a raw payload
 //! cannot be wrong.
 
+use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -72,6 +73,7 @@ impl TensorFile {
     /// # Errors
     ///
     /// When the file cannot be read; what is wrong with it is no error.
+    #[boxed]
     pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>, TensorError> {
         let mut faults = Vec::new();
         {

@@ -165,6 +165,8 @@ fn an_empty_extent_is_a_note() {
         ["F6: BadShape in tet directory, extent at byte 64: expected at least 1, found 0"]
     );
     assert!(File::parse(&bytes).unwrap().validate().is_ok());
+    assert_eq!(findings(&bytes)[0].severity, Severity::Note);
+    assert!(File::parse_strict(&bytes).is_err(), "not every reader can query it");
 }
 
 /// Rewrites the rows of a file.

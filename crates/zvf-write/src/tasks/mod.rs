@@ -43,6 +43,7 @@ mod folder;
 mod journal;
 mod plan;
 
+use async_recursion::async_recursion as boxed;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -239,6 +240,7 @@ impl Tasks {
     /// # Errors
     ///
     /// When a task that it needs is not done, it is one that reads input, or it fails.
+    #[boxed]
     pub async fn run(&self, task: Task) -> Result<bool, WriteError> {
         if task.stage == Stage::Route {
             return Err(refused(task, "a task that reads no input", "one that does"));
@@ -277,6 +279,7 @@ impl Tasks {
     ///
     /// When a task is not done, the records do not add up, or the store cannot be written. Then there is no
     /// store, and what is done stays done.
+    #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
         let _alone = folder::hold(&self.folder, true)?;
         let build = self.build().await?;

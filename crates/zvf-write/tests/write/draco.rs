@@ -11,6 +11,11 @@ use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::{DracoPositions, Schema, WriteOptions, Writer};
 
+/// Runs a build, whose claim on the prefix has a clock.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
 /// A wavy sheet of 30 x 30 vertices in chunks of 10, of two objects.
 fn sheet() -> Batch {
     let place = |n: usize| [(n % 30) as f32 * 0.97, (n / 30) as f32 * 0.97, (n % 7) as f32 * 0.3];
@@ -41,7 +46,7 @@ fn written(draco: Option<DracoPositions>) -> Reader {
         None => schema,
     };
     let options = WriteOptions::default();
-    let store = inline(async {
+    let store = run(async {
         let mut writer =
             Writer::in_object_store(memory.clone(), "store.zv", schema, options).await.unwrap();
         writer.push(&sheet()).unwrap();
@@ -89,7 +94,7 @@ fn what_streams_cannot_hold_is_refused() {
     let chunk = ChunkShape::new(&[10.0; 2]).unwrap();
     let schema = Schema::new(Kind::PointCloud, axes, chunk).unwrap();
     let schema = schema.with_draco(DracoPositions::default());
-    let error = inline(async {
+    let error = run(async {
         let mut writer =
             Writer::in_object_store(memory, "store.zv", schema, WriteOptions::default()).await?;
         let positions = Column::new(Dtype::FLOAT32, 2, vec![0; 16].into()).unwrap();

@@ -5,6 +5,7 @@
 //!
 //! Not here: what is written of one kind ([`Layout`]).
 
+use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -91,6 +92,7 @@ impl Layouts {
     /// # Errors
     ///
     /// As [`create`](super::create).
+    #[boxed]
     pub async fn create(
         &self,
         address: &str,

@@ -22,6 +22,7 @@ mod layout;
 mod layouts;
 mod slices;
 
+use async_recursion::async_recursion as boxed;
 use std::fs::{File, TryLockError};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -168,6 +169,7 @@ pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
 ///
 /// When the file cannot be read, is not what it was when it was looked at, there is a store already, or
 /// it cannot be written. Then there is no store.
+#[boxed]
 pub async fn create(
     file: &Path,
     address: &str,
@@ -183,6 +185,7 @@ pub async fn create(
 /// # Errors
 ///
 /// As [`create`].
+#[boxed]
 pub async fn create_all(
     files: &[PathBuf],
     address: &str,

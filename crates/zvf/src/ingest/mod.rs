@@ -16,6 +16,7 @@
 
 mod source;
 
+use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
 use zvf_convert::read::{Piece, Reader};
@@ -73,6 +74,7 @@ impl Planned {
     /// # Errors
     ///
     /// When a file cannot be read, there is a store already, or the folder holds another plan.
+    #[boxed]
     pub async fn make(
         files: &[PathBuf],
         address: &str,
@@ -220,6 +222,7 @@ impl Ingest {
     /// # Errors
     ///
     /// When a task that it needs is not done, a file is not what it was, or it fails.
+    #[boxed]
     pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
         if task.stage != TaskStage::Route {
             go(progress, Stage::Write, 0)?;
@@ -243,6 +246,7 @@ impl Ingest {
     /// # Errors
     ///
     /// As [`run`](Self::run) and [`finish`](Self::finish).
+    #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
         let mut done = 0_u64;
@@ -270,6 +274,7 @@ impl Ingest {
     /// # Errors
     ///
     /// When a task is not done or the records do not add up.
+    #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, Error> {
         let report = self.tasks.finish().await?;
         #[cfg(feature = "local")]

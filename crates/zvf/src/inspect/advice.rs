@@ -1,5 +1,6 @@
 //! Advice that takes a look at the store: which levels there are, which objects.
 
+use async_recursion::async_recursion as boxed;
 use zvf_format::Class;
 use zvf_store::Store;
 
@@ -8,6 +9,7 @@ use crate::Error;
 /// The same error, with advice that the layer it comes from could not give: which levels there are where
 /// one was asked for that is not, and which objects. It may read from `store`; where that fails, the
 /// error stays as it is.
+#[boxed]
 pub async fn advise(error: Error, store: &Store) -> Error {
     if let Some(hint) = absent_level(&error, store) {
         return error.or_hint(|| Some(hint));

@@ -4,6 +4,7 @@
 //! are told as one. Without a listing, the arrays that documents name are told, with the chunks they
 //! record; their bytes are unknown.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::{BTreeMap, HashSet};
 
 use futures_util::stream::{self, StreamExt as _};
@@ -65,6 +66,7 @@ impl Arrays {
     /// # Errors
     ///
     /// When the backend fails, or a document cannot be read.
+    #[boxed]
     pub async fn list(store: &Store) -> Result<Self, Error> {
         match store.objects("").await {
             Ok(objects) => {

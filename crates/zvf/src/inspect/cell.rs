@@ -1,5 +1,6 @@
 //! One chunk of one level, decoded: for those who want to see what is there.
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::fragment::Fragment;
@@ -94,6 +95,7 @@ impl CellView {
     /// # Errors
     ///
     /// When the level has no such chunk, or its vertices cannot be read.
+    #[boxed]
     pub async fn read(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
         let chunks = level.chunks().await?;
         if key.rank() != chunks.rank() || chunks.find(key).is_none() {

@@ -1,5 +1,6 @@
 //! Groups of objects: their names, sizes, members and attributes.
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_model::{LevelReader, Members};
@@ -31,6 +32,7 @@ impl GroupView {
     /// # Errors
     ///
     /// When there is no such group, or the groups cannot be read. A level without groups has none.
+    #[boxed]
     pub async fn read(
         level: &LevelReader,
         groups: Option<&[u64]>,

@@ -1,5 +1,6 @@
 //! One level in a few lines.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -118,6 +119,7 @@ impl LevelSummary {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn read(store: &Store, number: u32) -> Result<Self, Error> {
         let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
         match summary.look(store).await {

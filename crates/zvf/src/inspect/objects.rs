@@ -1,5 +1,6 @@
 //! Objects as their index has them: rows, ids, fragments, and where they are without reading vertices.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -39,6 +40,7 @@ impl ObjectView {
     /// # Errors
     ///
     /// When the level has no object index, or it cannot be read.
+    #[boxed]
     pub async fn of_rows(
         level: &LevelReader,
         rows: &[u64],
@@ -73,6 +75,7 @@ impl ObjectView {
     /// # Errors
     ///
     /// As [`of_rows`](Self::of_rows), and when there is no such object; the hint says which there are.
+    #[boxed]
     pub async fn of_ids(
         level: &LevelReader,
         ids: &[ObjectId],

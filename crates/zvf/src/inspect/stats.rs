@@ -77,10 +77,7 @@ impl AttributeStats {
 
 /// A value of a column of `dtype`, or what a code of it stands for.
 fn to_json(dtype: Dtype, value: Value) -> Json {
-    match value {
-        Value::Text(_) => json::value(value),
-        _ => json::stored(dtype, value),
-    }
+    if matches!(value, Value::Text(_)) { json::value(value) } else { json::stored(dtype, value) }
 }
 
 /// The order in which attributes are listed.

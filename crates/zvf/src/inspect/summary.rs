@@ -1,5 +1,6 @@
 //! A store in one page.
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 use serde_json::Value;
 use zvf_format::Class;
@@ -108,6 +109,7 @@ impl Summary {
     /// # Errors
     ///
     /// When the backend fails. A level that cannot be read is told in its [`LevelSummary::fault`].
+    #[boxed]
     pub async fn read(store: &Store) -> Result<Self, Error> {
         let root = store.root();
         let block = &root.zarr_vectors;
@@ -156,6 +158,7 @@ impl Summary {
     /// # Errors
     ///
     /// When the backend fails.
+    #[boxed]
     pub async fn with_stored(mut self, store: &Store) -> Result<Self, Error> {
         let objects = match store.objects("").await {
             Ok(objects) => objects,

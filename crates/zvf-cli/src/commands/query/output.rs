@@ -70,8 +70,21 @@ fn named(option: &str, path: &Path) -> Result<Format, Usage> {
         return Ok(Format::Csv);
     }
     let text = format!("the name {} of {option} stands for no output format", path.display());
-    let known = Format::extensions().join(", ");
+    let mut known = Format::extensions();
+    if option == "--output" {
+        known.extend(other_extensions());
+    }
+    let known = known.join(", ");
     Err(Usage::new(text).with_hint(format!("end it in one of {known}, or give --format")))
+}
+
+/// What the names of files end in that are written as `zvf convert` writes them.
+fn other_extensions() -> impl Iterator<Item = String> {
+    let written = zvf::convert::Format::ALL.iter().filter(|format| format.is_written());
+    let names = written.filter_map(|format| format.extensions().first());
+    names
+        .map(|name| format!(".{name}"))
+        .filter(|name| Format::from_extension(Path::new(&format!("a{name}"))).is_none())
 }
 
 #[cfg(test)]
@@ -103,12 +116,13 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_the_list() {
-        for name in ["x.las", "x.swc", "x.obj", "x"] {
+        for name in ["x.docx", "x.blend", "x"] {
             let error = choose((None, Some(name), None)).unwrap_err();
             let text = format!(
                 "InvalidArgument, the name {name} of --output stands for no output format; "
             );
             assert!(error.starts_with(&text) && error.contains(".npy, .csv, .jsonl"), "{error}");
+            assert!(error.contains(", .swc"), "{error}");
         }
         for (name, text) in [
             ("e.txt", "the name e.txt of --elements stands for no output format"),

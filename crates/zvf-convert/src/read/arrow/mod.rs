@@ -1,4 +1,4 @@
-//! Arrow and Parquet: tables of vertices, and features of GeoParquet and GeoArrow.
+//! Arrow and Parquet: tables of vertices, and features of GeoParquet and `GeoArrow`.
 //!
 //! ```text
 //! metadata `geo`, or a field of `geoarrow.*`   features: a geometry a row, all else attributes of objects

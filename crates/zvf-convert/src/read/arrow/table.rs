@@ -272,7 +272,7 @@ impl Table {
     ) -> Result<Vec<Option<ObjectId>>, ConvertError> {
         let Some(objects) = objects else { return Ok(vec![Some(ObjectId(0)); rows]) };
         let owner = |row: usize| match cell(objects, row) {
-            Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_| {
+            Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
                 let place = Place::Named("the objects".to_owned());
                 let expected = "a number below 2^63";
                 BadInput::new(Class::Overflow, self.format, place, expected, id.to_string()).into()

@@ -11,7 +11,7 @@
 //! Points are a point cloud, lines are polylines, of several lines in a feature each is a part; rings are
 //! closed polylines where they were asked for. A feature without a place is an object without vertices.
 //!
-//! Not here: how GeoJSON, Parquet or FlatGeobuf spell all that.
+//! Not here: how `GeoJSON`, Parquet or `FlatGeobuf` spell all that.
 
 mod columns;
 mod rows;

@@ -1,4 +1,4 @@
-//! Tables of FlatBuffers, every offset compared with the bytes that are there.
+//! Tables of `FlatBuffers`, every offset compared with the bytes that are there.
 //!
 //! ```text
 //! root       u32 to the first table
@@ -29,7 +29,7 @@ fn array<const N: usize>(buffer: &[u8], at: usize) -> Found<[u8; N]> {
 }
 
 fn u32_at(buffer: &[u8], at: usize) -> Found<usize> {
-    usize::try_from(u32::from_le_bytes(array(buffer, at)?)).map_err(|_| Stray(at))
+    usize::try_from(u32::from_le_bytes(array(buffer, at)?)).map_err(|_overflow| Stray(at))
 }
 
 fn u16_at(buffer: &[u8], at: usize) -> Found<usize> {
@@ -44,7 +44,7 @@ impl<'a> Table<'a> {
 
     fn at(buffer: &'a [u8], at: usize) -> Found<Self> {
         let back = i64::from(i32::from_le_bytes(array(buffer, at)?));
-        let place = i64::try_from(at).map_err(|_| Stray(at))?.checked_sub(back);
+        let place = i64::try_from(at).map_err(|_overflow| Stray(at))?.checked_sub(back);
         let fields = place.and_then(|place| usize::try_from(place).ok()).ok_or(Stray(at))?;
         let len = u16_at(buffer, fields)?;
         if len < 4 || fields.checked_add(len).is_none_or(|end| end > buffer.len()) {

@@ -1,4 +1,4 @@
-//! FlatGeobuf: features one after the other, with an R-tree over their boxes in front.
+//! `FlatGeobuf`: features one after the other, with an R-tree over their boxes in front.
 //!
 //! ```text
 //! 66 67 62 03 66 67 62 xx    magic, version 3

@@ -1,4 +1,4 @@
-//! JSON as GeoJSON needs it: values found in a stream, then taken apart where they lie.
+//! JSON as `GeoJSON` needs it: values found in a stream, then taken apart where they lie.
 //!
 //! Depth is bounded, nothing is built for numbers, and what is no JSON is refused: `NaN`, a comma too many, text
 //! that is not UTF-8.
@@ -196,15 +196,16 @@ impl<'a> Text<'a> {
             return Err(self.bad(Class::Truncated, "the end of a text", "the end of the value"));
         };
         let inner = rest.get(..end).unwrap_or_default();
-        let text = if plain {
-            Cow::Borrowed(inner)
-        } else {
-            let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
-            let text: Result<String, _> = serde_json::from_str(quoted);
-            Cow::Owned(
-                text.map_err(|_| self.bad(Class::Encoding, "a text", "an escape that is none"))?,
-            )
-        };
+        let text =
+            if plain {
+                Cow::Borrowed(inner)
+            } else {
+                let quoted = self.text.get(self.used - 1..self.used + end + 1).unwrap_or_default();
+                let text: Result<String, _> = serde_json::from_str(quoted);
+                Cow::Owned(text.map_err(|_escape| {
+                    self.bad(Class::Encoding, "a text", "an escape that is none")
+                })?)
+            };
         self.used += end + 1;
         Ok(text)
     }

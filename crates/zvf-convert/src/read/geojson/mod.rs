@@ -1,4 +1,4 @@
-//! GeoJSON: features with attributes, as one collection or one feature a line.
+//! `GeoJSON`: features with attributes, as one collection or one feature a line.
 //!
 //! ```text
 //! {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": …, "properties": {…}}, …]}

@@ -1,4 +1,4 @@
-//! GraphML: keys, nodes and edges in XML.
+//! `GraphML`: keys, nodes and edges in XML.
 //!
 //! ```text
 //! key     id, for (node, edge, graph, all), attr.name, attr.type, a default

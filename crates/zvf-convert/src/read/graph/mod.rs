@@ -1,4 +1,4 @@
-//! Graphs whose nodes have names: GraphML and lists of edges.
+//! Graphs whose nodes have names: `GraphML` and lists of edges.
 //!
 //! Nodes become vertices, their names the attribute `id` (whole numbers where all are, text otherwise); edges keep
 //! their order, loops and doubles. Positions are the node attributes `x`, `y`, `z`, or those that
@@ -194,7 +194,8 @@ impl Graph {
         let numbered =
             self.node_names.iter().enumerate().all(|(row, name)| *name == format!("n{row}"));
         // Names that only count nodes are not kept beside the ids that a writer put there.
-        if !fields.iter().any(|field| &*field.name == "node_id") && !(taken && numbered) {
+        let named = fields.iter().any(|field| &*field.name == "node_id") || (taken && numbered);
+        if !named {
             let name = if taken { "node_id" } else { "id" };
             fields.insert(0, name_field(name, &self.node_names)?);
         }

@@ -1,4 +1,4 @@
-//! Columns of a data frame of AnnData.
+//! Columns of a data frame of `AnnData`.
 //!
 //! ```text
 //! array                   numbers, truths

@@ -232,7 +232,7 @@ impl H5 {
         };
         *room = room.saturating_sub(bytes);
         usize::try_from(count)
-            .map_err(|_| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
+            .map_err(|_overflow| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
     }
 
     /// An attribute of a group that is text.

@@ -1,4 +1,4 @@
-//! h5ad: cells of AnnData with their places, an HDF5 file.
+//! h5ad: cells of `AnnData` with their places, an HDF5 file.
 //!
 //! ```text
 //! obsm/spatial          positions; or X_spatial, spatial_fov; any other one where it is named

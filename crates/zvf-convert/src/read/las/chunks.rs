@@ -40,7 +40,7 @@ pub(super) struct Compression {
 }
 
 impl Compression {
-    /// What the record of LASzip says.
+    /// What the record of `LASzip` says.
     pub(super) fn read(header: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
         let place = || Place::Named("VLR laszip encoded 22204".to_owned());
         let Some(record) = header.record("laszip encoded", 22204) else {

@@ -178,7 +178,7 @@ fn describe_all(
     Ok(with_units(header, unit))
 }
 
-/// The coordinate reference system: WKT, or the code among the keys of GeoTIFF.
+/// The coordinate reference system: WKT, or the code among the keys of `GeoTIFF`.
 fn find_crs(
     said: &LasHeader,
     source: &mut Source,

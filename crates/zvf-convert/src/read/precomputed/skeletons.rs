@@ -135,7 +135,7 @@ impl Shape {
             return Err(bad(Class::Truncated, name, expected, bytes.len().to_string()).into());
         }
         let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
-        let strides = self.attributes.iter().map(|a| u64::from(a.width) * u64::from(a.dtype.size));
+        let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
         let each = strides.clone().sum::<u64>() + 12;
         let wanted = u128::from(vertices) * u128::from(each) + u128::from(edges) * 8 + 8;
         if wanted != bytes.len() as u128 {

@@ -1,4 +1,4 @@
-//! FreeSurfer: surfaces, values, labels of all vertices and of some, all big-endian or text.
+//! `FreeSurfer`: surfaces, values, labels of all vertices and of some, all big-endian or text.
 //!
 //! ```text
 //! ff ff fe   note LF LF, i32 vertices, i32 faces, f32 positions, i32 faces; then tags of a volume
@@ -76,7 +76,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 
 /// Whether the counts of quadrangles fit the length.
 fn is_old_surface(bytes: &[u8]) -> bool {
-    let count = |at: usize| bytes.get(at..at + 3).map(|three| usize_of(three));
+    let count = |at: usize| bytes.get(at..at + 3).map(usize_of);
     match (count(3), count(6)) {
         (Some(vertices), Some(faces)) => bytes.len() == 9 + vertices * 6 + faces * 12,
         _ => false,
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
 
     /// `count` items of `size` bytes.
     fn items(&mut self, count: usize, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
-        let total = count.checked_mul(size).unwrap_or(usize::MAX);
+        let total = count.saturating_mul(size);
         self.take(total, what)
     }
 

@@ -292,8 +292,7 @@ impl Shape {
 
     fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>, ConvertError> {
         let mut values = Values::new(self.dtype, 1);
-        let mut count = 0;
-        for word in text.split_ascii_whitespace() {
+        for (count, word) in text.split_ascii_whitespace().enumerate() {
             let read = match self.dtype.kind {
                 DtypeKind::Float => values.push_text(word),
                 _ => {
@@ -308,7 +307,6 @@ impl Shape {
                 let found = format!("{shown:?}");
                 return Err(file.bad_in(Class::Encoding, place, expected, found));
             }
-            count += 1;
         }
         let bytes = values.take()?.bytes().to_vec();
         self.check_size(file, bytes.len())?;

@@ -1,4 +1,4 @@
-//! Surfaces of brains and values for their vertices: GIFTI and FreeSurfer.
+//! Surfaces of brains and values for their vertices: GIFTI and `FreeSurfer`.
 //!
 //! ```text
 //! a file     point sets with faces, or values for the vertices of another file, or both

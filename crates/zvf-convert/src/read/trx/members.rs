@@ -35,8 +35,8 @@ pub(super) struct ArrayMember {
 impl ArrayMember {
     /// Rows of it, where its bytes are a whole number of them.
     pub(super) fn rows(&self) -> Option<u64> {
-        let row = u64::from(self.width).checked_mul(self.dtype.size.into())?;
-        (row > 0 && self.size % row == 0).then(|| self.size / row)
+        let row = u64::from(self.width).checked_mul(self.dtype.size)?;
+        (row > 0 && self.size.is_multiple_of(row)).then(|| self.size / row)
     }
 
     /// The same without rows, where it has the one byte that stands for nothing in a folder.

@@ -268,7 +268,7 @@ impl<'a> Parser<'a> {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
             return Err(self.bad(Class::BadShape, expected, width.to_string()));
         }
-        let values = rows.checked_mul(width).unwrap_or(usize::MAX);
+        let values = rows.saturating_mul(width);
         let columns = u32::try_from(width).unwrap_or(1);
         if !self.is_binary {
             return column(*kept, columns, self.read_text(values, *kept)?);
@@ -279,7 +279,7 @@ impl<'a> Parser<'a> {
             return column(UINT8, columns, (0..values).map(bit).collect());
         }
         let size = usize::try_from(stored.size).unwrap_or(1);
-        let bytes = self.take(values.checked_mul(size).unwrap_or(usize::MAX))?;
+        let bytes = self.take(values.saturating_mul(size))?;
         if stored.size == kept.size {
             return column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
         }

@@ -158,7 +158,7 @@ impl<'a> Form<'a> {
             return Err(self.bad(array, Class::BadShape, expected, found));
         };
         let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
-        let size = rows.map(|rows| rows.checked_mul(stride).unwrap_or(usize::MAX));
+        let size = rows.map(|rows| rows.saturating_mul(stride));
         if array.element.get("format") == Some("ascii") {
             let bytes = self.read_text(array, *dtype)?;
             self.check_size(array, bytes.len(), size, stride)?;
@@ -176,7 +176,7 @@ impl<'a> Form<'a> {
         size: Option<usize>,
         stride: usize,
     ) -> Result<(), ConvertError> {
-        if size.is_none_or(|size| size == found) && found % stride.max(1) == 0 {
+        if size.is_none_or(|size| size == found) && found.is_multiple_of(stride.max(1)) {
             return Ok(());
         }
         let expected = match size {
@@ -255,7 +255,7 @@ impl<'a> Form<'a> {
             let found = format!("a count of {count}");
             return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
         }
-        let total = count.checked_add(self.count_bytes).unwrap_or(usize::MAX);
+        let total = count.saturating_add(self.count_bytes);
         let mut bytes = packed.take(total)?;
         Ok(bytes.split_off(self.count_bytes.min(bytes.len())))
     }

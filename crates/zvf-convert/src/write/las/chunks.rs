@@ -96,5 +96,5 @@ impl Chunks {
     }
 }
 
-/// Points of a chunk, as LASzip has them.
+/// Points of a chunk, as `LASzip` has them.
 const CHUNK_POINTS: u32 = 50_000;

@@ -34,21 +34,21 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::new(target, options, Form::Plain)
+    LasWriter::boxed(target, options, Form::Plain)
 }
 
 pub(crate) fn open_compressed<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::new(target, options, Form::Compressed)
+    LasWriter::boxed(target, options, Form::Compressed)
 }
 
 pub(crate) fn open_octree<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::new(target, options, Form::Octree)
+    LasWriter::boxed(target, options, Form::Octree)
 }
 
 /// What is written.
@@ -89,7 +89,7 @@ struct State {
 }
 
 impl<'a> LasWriter<'a> {
-    fn new(
+    fn boxed(
         target: Target<'a>,
         options: &WriteOptions,
         form: Form,
