@@ -110,7 +110,7 @@ mod tests {
     fn negative_positions_are_shielded_in_edit_add_only() {
         let shield = |words: &str| {
             let args = shield_positions(words.split(' ').map(OsString::from));
-            args.join("|".as_ref()).into_string().unwrap()
+            args.join(std::ffi::OsStr::new("|")).into_string().unwrap()
         };
         assert_eq!(shield("zvf edit add s -1,2 3,-4 --at 1"), "zvf|edit|add|s| -1,2|3,-4|--at|1");
         assert_eq!(shield("zvf -q edit add s -.5,-2e3 -x,1"), "zvf|-q|edit|add|s| -.5,-2e3|-x,1");

@@ -115,6 +115,17 @@ impl Session {
         Ok(zvf::edit::Place::open(address, &self.options(Timeouts::Batch))?)
     }
 
+    /// The same of a store that is only read: nothing where nobody can write through this address, as over plain HTTP.
+    #[cfg(feature = "edit")]
+    fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
+        match zvf::edit::Place::open(address, &self.options(Timeouts::Batch)) {
+            Ok(place) => Ok(Some(place)),
+            // Opening the store says what cannot be read either.
+            Err(error) if error.class == Class::Unsupported => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The number of the last commit to a store; none without a journal.
     #[cfg(feature = "edit")]
     pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
@@ -132,17 +143,6 @@ impl Session {
     #[cfg(not(feature = "edit"))]
     pub(crate) fn journal_head(&self, _address: &str) -> anyhow::Result<Option<u64>> {
         Ok(None)
-    }
-
-    /// The same of a store that is only read: nothing where nobody can write through this address, as over plain HTTP.
-    #[cfg(feature = "edit")]
-    fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
-        match zvf::edit::Place::open(address, &self.options(Timeouts::Batch)) {
-            Ok(place) => Ok(Some(place)),
-            // Opening the store says what cannot be read either.
-            Err(error) if error.class == Class::Unsupported => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at
