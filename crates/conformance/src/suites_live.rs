@@ -90,7 +90,7 @@ fn judged(suite: &str, name: &str, compared: Vec<Compared>, known: &Value) -> Re
                 && difference.contains(text("contains"))
         });
         match listed.and_then(|entry| entry["why"].as_str()) {
-            Some(why) => report.skip(&format!("differences of the suites that are theirs: {why}")),
+            Some(why) => report.skip(format!("differences of the suites that are theirs: {why}")),
             None => report.fail(fact, difference),
         }
     }

@@ -126,6 +126,6 @@ async fn facts(
         "vertices": answer.batch.len(),
         "objects": objects,
         "elements": elements.map(|elements| elements.len()),
-        "width": elements.filter(|elements| elements.len() > 0).map(zvf_model::Elements::width),
+        "width": elements.filter(|elements| !elements.is_empty()).map(zvf_model::Elements::width),
     }))
 }

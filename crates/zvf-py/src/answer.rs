@@ -78,7 +78,7 @@ impl Answer {
 
     fn offsets(&self) -> Buffer {
         let offsets = self.batch.parts().offsets();
-        Buffer::of_rows(offsets, vec![offsets.len()])
+        Buffer::from_rows(offsets, vec![offsets.len()])
     }
 
     fn part_ids(&self) -> Buffer {
@@ -93,7 +93,7 @@ impl Answer {
 
     fn elements(&self) -> Option<Buffer> {
         let elements = self.batch.elements()?;
-        Some(Buffer::of_rows(elements.rows(), vec![elements.len(), elements.width()]))
+        Some(Buffer::from_rows(elements.rows(), vec![elements.len(), elements.width()]))
     }
 
     fn element_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

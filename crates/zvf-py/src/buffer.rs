@@ -42,7 +42,8 @@ impl Buffer {
     }
 
     /// Numbers of rows, as the 64-bit integers that they are in memory.
-    pub(crate) fn of_rows(rows: &[usize], shape: Vec<usize>) -> Self {
+    #[expect(clippy::host_endian_bytes, reason = "NumPy reads memory in the order of this machine")]
+    pub(crate) fn from_rows(rows: &[usize], shape: Vec<usize>) -> Self {
         let bytes: Vec<u8> = if cfg!(target_pointer_width = "64") {
             rows.iter().flat_map(|row| row.to_ne_bytes()).collect()
         } else {

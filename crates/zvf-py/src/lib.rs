@@ -16,6 +16,12 @@
 //!
 //! Not here: anything that a Rust user would also need, and unsafe code.
 
+#![expect(
+    clippy::too_many_arguments,
+    clippy::type_complexity,
+    reason = "arguments by name and tuples are what Python gives and takes"
+)]
+
 mod answer;
 mod buffer;
 mod command;

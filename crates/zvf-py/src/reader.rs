@@ -143,7 +143,7 @@ impl Reader {
     /// The answer batch by batch.
     fn batches(&self, query: &Query) -> Batches {
         // The stream is made by the first job: it reads ahead on the runtime.
-        Batches(Arc::new(Mutex::new(Stage::Asked(self.0.clone(), query.0.clone()))))
+        Batches(Arc::new(Mutex::new(Stage::Asked(Box::new((self.0.clone(), query.0.clone()))))))
     }
 
     /// Chunk keys of a level, in numeric order.
@@ -237,7 +237,8 @@ impl Reader {
         let reader = self.0.clone();
         start(move |control| {
             let progress = &mut |done| control.advance(done);
-            text(&control.wait(AttributeStats::read(&reader, LevelId(level), None, progress))?)
+            let read = reader.statistics_with_progress(LevelId(level), None, progress);
+            text(&AttributeStats::list(&control.wait(read)?))
         })
     }
 
@@ -290,7 +291,7 @@ impl Reader {
 type Coming = Box<dyn Stream<Item = Result<Batch, zvf::QueryError>> + Send + Unpin>;
 
 enum Stage {
-    Asked(Native, zvf::Query),
+    Asked(Box<(Native, zvf::Query)>),
     Coming(Coming),
     Ended,
 }
@@ -306,7 +307,10 @@ impl Batches {
         start(move |control| {
             let mut stage = lock(&stage);
             let coming = match std::mem::replace(&mut *stage, Stage::Ended) {
-                Stage::Asked(reader, query) => Some(Box::new(reader.stream(query)) as Coming),
+                Stage::Asked(asked) => {
+                    let (reader, query) = *asked;
+                    Some(Box::new(reader.stream(query)) as Coming)
+                }
                 Stage::Coming(coming) => Some(coming),
                 Stage::Ended => None,
             };

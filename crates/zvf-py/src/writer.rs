@@ -93,7 +93,7 @@ impl Words {
             schema = schema.sharded(shard).map_err(failed)?;
         }
         if let Some(codecs) = &self.codecs {
-            schema = schema.with_codecs(of_json(py, codecs)?);
+            schema = schema.with_codecs(codecs_from_json(py, codecs)?);
         }
         schema = if self.explicit { schema.explicit() } else { schema };
         schema = if self.directed { schema.directed() } else { schema };
@@ -143,8 +143,8 @@ impl Words {
     }
 }
 
-/// CodecPipeline as a document has them: the name and configuration of each step.
-fn of_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
+/// The codecs of a document: the name and configuration of each step.
+fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
     let mut codecs = CodecPipeline::none();
     for step in steps {

@@ -87,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn gives_what_was_computed() {
-        assert_eq!(offload(|stop| Ok(stop.is_set())).await.unwrap(), false);
+        assert!(!offload(|stop| Ok(stop.is_set())).await.unwrap());
         let error = offload::<u8>(|_| Err(PyramidError::setting("size", "more than 0", 0)));
         assert_eq!(error.await.unwrap_err().to_string(), "size: expected more than 0, found 0");
     }

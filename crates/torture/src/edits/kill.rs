@@ -160,7 +160,7 @@ impl<'a> Arena<'a> {
     }
 
     fn head(&self) -> anyhow::Result<u64> {
-        let list = log(&self.place(), Some(1)).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let list = log(self.place(), Some(1)).map_err(|error| anyhow::anyhow!("{error}"))?;
         Ok(list.first().and_then(|entry| entry["head"].as_u64()).unwrap_or(0))
     }
 

@@ -162,7 +162,7 @@ async fn objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
 
 /// One of two archived stores, by turns.
 fn unpacked(ids: [&str; 2], g: u64) -> Unpacked {
-    Unpacked::new(ids[usize::from(g % 2 == 0)])
+    Unpacked::new(ids[usize::from(g.is_multiple_of(2))])
 }
 
 /// Writes as many points as the generation says.

@@ -11,6 +11,9 @@ use zvf_pyramid::{LevelReport, Options, PyramidEvent, PyramidNotice};
 
 use crate::made::{quick, store, walks, with_objects};
 
+/// What is done to saved progress, by its name.
+type Damage = (&'static str, fn(&str));
+
 /// Builds, and stops as a kill does after so many levels: nothing is put in order.
 pub(crate) async fn killed(address: &str, options: &Options, after: usize) {
     let mut made = 0;
@@ -165,7 +168,7 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
     let dirs = [archives::scratch(), archives::scratch()];
     let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
     build(&whole, &options).await;
-    let damages: [(&str, fn(&str)); 7] = [
+    let damages: [Damage; 7] = [
         ("vertices gone", |at| fs::remove_dir_all(aside(at).join("1/vertices")).unwrap()),
         ("one file gone", |at| fs::remove_file(&cells(at)[3]).unwrap()),
         ("all files gone", |at| fs::remove_dir_all(aside(at).join("1")).unwrap()),

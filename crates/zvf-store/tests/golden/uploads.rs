@@ -388,7 +388,7 @@ async fn what_does_not_fit_its_documents_is_not_published() {
         }
         let mut root = root();
         root.multiscales[0].datasets =
-            levels.iter().map(|name| Dataset::new(*name, vec![1.0; 2], vec![0.5; 2])).collect();
+            levels.iter().map(|name| Dataset::new(name, vec![1.0; 2], vec![0.5; 2])).collect();
         let published = build.publish(&root).await.map_err(|error| error.to_string());
         assert_eq!(published.as_ref().err().map(String::as_str), message);
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;

@@ -1,4 +1,4 @@
-//! Files of GeoPandas and pyarrow, good and broken; and tables of our own.
+//! Files of `GeoPandas` and pyarrow, good and broken; and tables of our own.
 
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};

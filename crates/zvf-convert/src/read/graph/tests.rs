@@ -1,4 +1,4 @@
-//! Tests of graphs read from GraphML and lists of edges.
+//! Tests of graphs read from `GraphML` and lists of edges.
 
 use serde_json::Value as Json;
 

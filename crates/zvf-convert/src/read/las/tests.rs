@@ -1,4 +1,4 @@
-//! Files of laspy and LASzip, good and broken.
+//! Files of laspy and `LASzip`, good and broken.
 
 use super::super::stock_files::{check_broken, check_good, expected, folder, hash, read_input};
 use crate::read::{ColumnRoles, Input, ReadOptions};
