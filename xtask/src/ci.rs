@@ -7,8 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, test, tidy,
-    torture,
+    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
+    tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -62,14 +62,10 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
 }
 
 const STEPS: [Step; 14] = [
-    Step { name: "test", run: |house| test::run(house, Args::default()) },
-    // What holds the library to account is tested too.
+    // The programs that hold the library to account are tested too. The Python package has a step of its own.
     Step {
-        name: "programs",
-        run: |house| {
-            let programs = ["-p", "hostile", "-p", "torture", "-p", "conformance", "-p", "bench"];
-            house.cargo(&["test", "--quiet"]).args(&programs).run()
-        },
+        name: "test",
+        run: |house| test::run(house, Args::from_words(&["--workspace", "--exclude", "zvf-py"])),
     },
     Step {
         name: "fmt",
@@ -87,6 +83,7 @@ const STEPS: [Step; 14] = [
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
     Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
+    Step { name: "python", run: |house| python::run(house, Args::default()) },
     Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step { name: "torture", run: torture::run_bounded },
 ];

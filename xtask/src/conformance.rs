@@ -10,7 +10,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
                                [--formats DIR]... [--faults] [--live] [--suites] [--live-arrays]
-                               [--remote]
+                               [--live-formats] [--remote]
 
 Without an option: the hostile corpus, the golden stores, the dense arrays and the files of other formats
 in testdata/, and a sample of the faults; this needs no network and takes seconds.
@@ -25,6 +25,9 @@ in testdata/, and a sample of the faults; this needs no network and takes second
                                 every store they write with what they read of it [--suite-stores N]
   --live-arrays                 install tetration, python-blosc2 and caterva, trade random dense arrays
                                 with them, both ways [--seed N] [--arrays N] [--format blocks|tet]
+  --live-formats                install nibabel, laspy, trx-python, trimesh, cloud-volume, pyarrow, vtk,
+                                networkx and anndata, trade random files with them, both ways
+                                [--seed N] [--files N]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]
@@ -35,9 +38,6 @@ Prints one line per failure, why anything was skipped, and closes with
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    // Optimised as tests are, and checked as they are.
-    house
-        .cargo(&["run", "--quiet", "--profile", "test", "-p", "conformance", "--"])
-        .forward(args)
-        .run()
+    let programs = house.build_programs()?;
+    house.program(programs.join("conformance")).forward(args).run()
 }

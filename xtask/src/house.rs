@@ -52,6 +52,15 @@ impl House {
         self.program(&cargo).args(args)
     }
 
+    /// Builds the programs that checks start, and returns the folder they are in. They are built together: alone, each
+    /// would compile the crates below it again, with features of its own. Optimised as tests are, and checked as they are.
+    pub(crate) fn build_programs(&self) -> anyhow::Result<PathBuf> {
+        let mut words = vec!["build", "--quiet", "--profile", "test", "--bins", "--examples"];
+        words.extend(PROGRAMS.iter().flat_map(|name| ["-p", *name]));
+        self.cargo(&words).run()?;
+        Ok(self.target().join("debug"))
+    }
+
     /// The cargo of the nightly toolchain, in `folder` below the root.
     pub(crate) fn nightly(&self, folder: &str, args: &[&str]) -> Program {
         let Program(mut command) = self.program("rustup").args(&["run", "nightly", "cargo"]);
@@ -70,6 +79,9 @@ impl House {
         Program(command)
     }
 }
+
+/// The packages whose programs and examples checks start.
+const PROGRAMS: [&str; 5] = ["zvf-cli", "zvf-validate", "archives", "conformance", "torture"];
 
 impl Program {
     pub(crate) fn args(mut self, args: &[impl AsRef<OsStr>]) -> Self {

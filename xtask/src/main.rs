@@ -18,6 +18,7 @@ mod features;
 mod fixtures;
 mod fuzz;
 mod house;
+mod loom;
 mod miri;
 mod mutate;
 mod no_std;
@@ -26,6 +27,7 @@ mod python;
 mod test;
 mod tidy;
 mod torture;
+mod viewer;
 
 use std::env;
 use std::io::{self, Write};
@@ -100,7 +102,9 @@ const COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,
+    &loom::COMMAND,
     &python::COMMAND,
+    &viewer::COMMAND,
 ];
 
 #[cfg(test)]

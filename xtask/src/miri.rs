@@ -54,7 +54,7 @@ fn tables(house: &House) -> anyhow::Result<()> {
     house
         .nightly("", &["miri", "test", "-p", "zvf-store", "--lib"])
         .args(&["--no-default-features", "--features", "map"])
-        .args(&["--", "signal::tests::a_range_is_seen_whole_or_not_at_all"])
+        .args(&["--", "signal::place::tests::a_range_is_seen_whole_or_not_at_all"])
         .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-many-seeds=0..32")
         .run()
 }

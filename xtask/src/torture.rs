@@ -26,7 +26,8 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture disk-cancel [--every N] [--what WRITER]
        cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
        cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--verbose]
+       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--every N]
+                                  [--verbose]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
@@ -46,12 +47,9 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 /// What CI runs: a bounded part of each, on programs that were built for the tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     // The command that some of these kill and measure lies beside the program.
-    house
-        .cargo(&["build", "--quiet", "--profile", "test", "-p", "zvf-cli", "--bin", "zvf"])
-        .run()?;
+    let torture = house.build_programs()?.join("torture");
     for words in BOUNDED {
-        let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
-        house.cargo(&torture).args(words).run()?;
+        house.program(&torture).args(words).run()?;
     }
     let user = std::process::Command::new("id").arg("-u").output()?;
     if user.stdout.trim_ascii() != b"0" {
@@ -59,8 +57,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
         return Ok(());
     }
     for words in BOUNDED_AS_ROOT {
-        let torture = ["run", "--quiet", "--profile", "test", "-p", "torture", "--"];
-        house.cargo(&torture).args(words).run()?;
+        house.program(&torture).args(words).run()?;
     }
     Ok(())
 }
@@ -85,7 +82,7 @@ const BOUNDED: [&[&str]; 20] = [
     &["edit-script", "testdata/edits"],
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
-    &["memory", "--size", "300000"],
+    &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
 ];
 /// What takes the rights of the system's owner.
 const BOUNDED_AS_ROOT: [&[&str]; 2] = [

@@ -102,9 +102,41 @@ def rows(values):
     return hashlib.sha256(np.ascontiguousarray(ordered).astype("<f8").tobytes()).hexdigest()
 
 
+def read(path):
+    """All of level 0: positions, and edges or faces where there are any."""
+    import zarr_vectors
+
+    if hasattr(zarr_vectors, "open"):
+        result = zarr_vectors.open(str(path)).read()
+        named = ((name, getattr(result, name, None)) for name in ("edges", "faces"))
+        return result.positions, next((value for _, value in named if value is not None), None)
+    return read_by_kind(path)
+
+
+def read_by_kind(path):
+    """The same by the functions of releases before `zarr_vectors.open`, one for each kind."""
+    import numpy as np
+    from zarr_vectors.types import graphs, lines, meshes, points, polylines
+
+    root = json.loads((path / "zarr.json").read_text())["attributes"]["zarr_vectors"]
+    kind, axes = root["geometry_types"][0], len(root["bounds"][0])
+    if kind == "point_cloud":
+        return points.read_points(str(path))["positions"], None
+    if kind == "line":
+        return np.asarray(lines.read_lines(str(path))["endpoints"]).reshape(-1, axes), None
+    if kind in ("polyline", "streamline"):
+        parts = polylines.read_polylines(str(path))["polylines"]
+        runs = [np.asarray(run).reshape(-1, axes) for part in parts for run in part]
+        return np.concatenate(runs) if runs else np.empty((0, axes)), None
+    if kind == "mesh":
+        mesh = meshes.read_mesh(str(path))
+        return mesh["vertices"], mesh["faces"]
+    graph = graphs.read_graph(str(path))
+    return graph["positions"], graph["edges"]
+
+
 def facts(path):
     """What the reference reads; of what it cannot, the class of its error."""
-    import zarr_vectors
     from zarr_vectors.validate import validate
 
     found = {}
@@ -114,13 +146,10 @@ def facts(path):
     except Exception as error:
         found["sound"] = type(error).__name__
     try:
-        result = zarr_vectors.open(str(path)).read()
-        positions = result.positions
+        positions, elements = read(path)
         found["vertices"], found["positions"] = len(positions), rows(positions)
-        for name in ("edges", "faces"):
-            elements = getattr(result, name, None)
-            if elements is not None:
-                found["elements"] = len(elements)
+        if elements is not None:
+            found["elements"] = len(elements)
     except Exception as error:
         found["refused"] = f"{type(error).__name__}: {error}"[:200]
     return found

@@ -20,6 +20,7 @@
 //! live      stores that the reference library writes for the occasion
 //! written   stores that we write, as the reference library reads them, and twins of its own
 //! formats   files of other formats, as stock libraries read them, and broken ones
+//! trade     with --live-formats: random files of stock libraries, read and written again for them to compare
 //! pyramid   coarser levels, beside those that the reference builds and for it to read
 //! ```
 
@@ -29,6 +30,7 @@ mod corpus;
 mod everything;
 mod facts;
 mod fault_part;
+mod formats_live;
 mod formats_part;
 mod golden_part;
 mod hostile_part;
@@ -108,6 +110,12 @@ struct Conformance {
     /// With --live-arrays: only one format.
     #[arg(long, value_name = "FORMAT", value_parser = ["blocks", "tet"])]
     format: Option<String>,
+    /// Install libraries of other formats, and trade random files with them, both ways.
+    #[arg(long)]
+    live_formats: bool,
+    /// With --live-formats: how many files of each format.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    files: u32,
     /// Of the live parts only that of coarser levels.
     #[arg(long)]
     pyramids: bool,
@@ -145,6 +153,7 @@ impl Conformance {
             || self.live
             || self.suites
             || self.live_arrays
+            || self.live_formats
             || self.pyramids
             || self.remote
             || !self.tet.is_empty()
@@ -201,6 +210,10 @@ impl Conformance {
             tally.say(&format!("live arrays: --seed {seed} --arrays {arrays}"))?;
             let effort = arrays_part::Effort { seed, arrays, format: self.format.as_deref() };
             arrays_part::run(effort, &runtime, tally)?;
+        }
+        if self.live_formats {
+            tally.say(&format!("live formats: --seed {seed} --files {}", self.files))?;
+            formats_live::run(seed, self.files, tally)?;
         }
         if self.live || self.pyramids {
             tally.say(&format!("pyramids: --seed {seed} --levels {}", self.levels))?;

@@ -66,6 +66,54 @@ impl Facts {
         all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
     }
 
+    /// Positions of objects of one vertex with the object attribute `name` after each: both corners of boxes.
+    #[must_use]
+    pub fn positions_with(&self, name: &str) -> Option<Vec<f64>> {
+        let field = self.object_fields.iter().find(|field| *field.name == *name)?;
+        let width = field.column.width() as usize;
+        let mut all = Vec::new();
+        for (row, place) in self.positions().chunks(self.header.axes.len().max(1)).enumerate() {
+            all.extend_from_slice(place);
+            all.extend((0..width).map(|at| field.column.float(row, at).unwrap_or(f64::NAN)));
+        }
+        Some(all)
+    }
+
+    /// How many vertices each part has, in their order.
+    #[must_use]
+    pub fn part_lengths(&self) -> Vec<i64> {
+        self.batch.parts().iter().map(|part| part.rows.len() as i64).collect()
+    }
+
+    /// Each object in words: its places and its attributes, sorted.
+    #[must_use]
+    pub fn sorted_objects(&self) -> Vec<String> {
+        let axes = self.header.axes.len().max(1);
+        let positions = self.positions();
+        let mut all: std::collections::BTreeMap<ObjectId, String> = Default::default();
+        let mut add = |object: ObjectId, rows: std::ops::Range<usize>| {
+            let places = positions.get(rows.start * axes..rows.end * axes).unwrap_or_default();
+            all.entry(object).or_default().push_str(&format!("{places:?}"));
+        };
+        for part in self.batch.parts().iter() {
+            add(part.object, part.rows);
+        }
+        for (row, object) in self.batch.vertex_objects().into_iter().flatten().enumerate() {
+            add(object.unwrap_or(ObjectId(-1)), row..row + 1);
+        }
+        for (row, object) in self.objects.iter().enumerate() {
+            let text = all.entry(*object).or_default();
+            for field in self.object_fields.iter().filter(|field| *field.name != *"object") {
+                let value =
+                    field.value(row, 0).map_or_else(|_| String::new(), |value| word(&value));
+                text.push_str(&format!(" {}={value}", field.name));
+            }
+        }
+        let mut words: Vec<String> = all.into_values().collect();
+        words.sort();
+        words
+    }
+
     /// How many vertices each object has: those of parts in their order, empty ones too.
     #[must_use]
     pub fn lengths(&self) -> Vec<i64> {
@@ -132,6 +180,49 @@ pub(crate) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
         }
     }
     Some(hash(bytes))
+}
+
+/// The hash of a column of numbers, each multiplied by `factor` in float64 before it gets the type of the column.
+pub(crate) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
+    let column = &field.column;
+    let rows =
+        (0..column.len()).flat_map(|row| (0..column.width() as usize).map(move |at| (row, at)));
+    let mut bytes = Vec::new();
+    for (row, at) in rows {
+        push(
+            &Value::Float(column.float(row, at)? * factor),
+            &column.dtype().to_string(),
+            &mut bytes,
+        )?;
+    }
+    Some(hash(bytes))
+}
+
+/// The hash of a column that a nullable type of pandas was read from: text of its values, and what is missing.
+pub(crate) fn hash_nullable(field: &Field) -> Option<String> {
+    let mut bytes = Vec::new();
+    for row in 0..field.column.len() {
+        let value = match field.value(row, 0).ok()? {
+            Value::Float(x) if x.is_nan() => Value::Null,
+            Value::Bool(flag) => Value::Text(if flag { "True" } else { "False" }.into()),
+            Value::Float(x) => Value::Text(x.to_string().as_str().into()),
+            other => other,
+        };
+        push(&value, "string", &mut bytes)?;
+    }
+    Some(hash(bytes))
+}
+
+/// A value in words that do not depend on its type.
+pub(crate) fn word(value: &Value) -> String {
+    match value {
+        Value::Null => "nan".to_owned(),
+        Value::Bool(flag) => u8::from(*flag).to_string(),
+        Value::Float(x) if x.is_nan() => "nan".to_owned(),
+        Value::Float(x) => (*x + 0.0).to_string(),
+        Value::Text(text) if text.is_empty() => "nan".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {

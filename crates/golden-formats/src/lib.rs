@@ -10,7 +10,9 @@
 //!
 //! Not here: what only one format says (units, records, headers): the tests of its reader.
 
+mod again;
 mod broken;
+mod damage;
 mod facts;
 mod folder;
 mod good;
@@ -20,6 +22,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
+pub use again::write_folder_again;
+pub use damage::check_damaged;
 pub use facts::Facts;
 
 /// What came out.

@@ -1,4 +1,5 @@
-//! Checks folders of golden files: `golden-formats DIR... [--only TEXT]`.
+//! Checks folders of golden files: `golden-formats DIR... [--only TEXT]`; or writes all files of one folder again in
+//! another: `golden-formats --again FROM TO`; or damages them: `golden-formats --damage DIR ROUNDS SEED`.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -14,6 +15,27 @@ fn main() -> ExitCode {
         }
     }
     let mut all = golden_formats::Outcome::default();
+    if let [mode, from, to] = &dirs[..]
+        && mode == "--again"
+    {
+        match golden_formats::write_folder_again(from.as_ref(), to.as_ref()) {
+            Ok(outcome) => all.extend(outcome),
+            Err(error) => all.failures.push(format!("{error:#}")),
+        }
+        dirs.clear();
+    }
+    if let [mode, dir, rounds, seed] = &dirs[..]
+        && mode == "--damage"
+    {
+        let number = |word: &std::ffi::OsString| word.to_str().and_then(|word| word.parse().ok());
+        let (rounds, seed) = (number(rounds).unwrap_or(10), number(seed).unwrap_or(1));
+        let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+        match golden_formats::check_damaged(dir.as_ref(), rounds, seed) {
+            Ok(outcome) => all.extend(outcome),
+            Err(error) => all.failures.push(format!("{error:#}")),
+        }
+        dirs.clear();
+    }
     for dir in dirs {
         match golden_formats::check_folder(dir.as_ref(), only.as_deref()) {
             Ok(outcome) => all.extend(outcome),

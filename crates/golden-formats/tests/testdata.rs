@@ -9,3 +9,11 @@ fn files_are_read_as_stock_libraries_read_them() {
     assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
     assert!(outcome.passed > 100, "{} facts only", outcome.passed);
 }
+
+#[test]
+fn damaged_files_never_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats");
+    let outcome = golden_formats::check_damaged(&folder, 8, 18).unwrap();
+    assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
+    assert!(outcome.passed > 1000, "{} files only", outcome.passed);
+}

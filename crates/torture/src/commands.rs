@@ -157,7 +157,8 @@ pub(crate) fn run(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
     child.with_context(|| format!("cannot start {}", zvf.display()))
 }
 
-fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
+/// Runs the command, which must succeed.
+pub(crate) fn must(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
     let ended = Command::new(zvf).args(words).output()?;
     ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(())

@@ -43,12 +43,16 @@ use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
 use crate::commands::render::Render;
 use crate::commands::repair::Repair;
+#[cfg(all(feature = "edit", feature = "write"))]
+use crate::commands::run::Run;
 #[cfg(feature = "serve")]
 use crate::commands::serve::Serve;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
+#[cfg(feature = "serve")]
+use crate::commands::view::{View, Viewer};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -86,6 +90,14 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The options that a command line gets which runs beside `jobs - 1` others on behalf of this one.
+    pub(crate) fn words(&self, jobs: u64) -> Vec<String> {
+        let storage =
+            self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
+        let share = |limit: u64| format!("--memory-limit={}", (limit / jobs.max(1)).max(1));
+        storage.chain(self.memory_limit.map(share)).chain(["--quiet".to_owned()]).collect()
+    }
+
     /// How to open stores.
     pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
         let defaults = OpenOptions::default();
@@ -124,6 +136,10 @@ enum Command {
     Render(Box<Render>),
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
+    #[cfg(feature = "serve")]
+    View(View),
+    #[cfg(feature = "serve")]
+    Viewer(Viewer),
     Object(Object),
     Group(Group),
     Cell(Cell),
@@ -133,6 +149,8 @@ enum Command {
     #[cfg(feature = "write")]
     Convert(Box<Convert>),
     Formats(Formats),
+    #[cfg(all(feature = "edit", feature = "write"))]
+    Run(Run),
     #[cfg(feature = "write")]
     Create(Box<Create>),
     #[cfg(feature = "write")]
@@ -220,6 +238,10 @@ impl Cli {
                 Command::Render(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]
                 Command::Serve(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::View(command) => command.run(&session, &mut out).await,
+                #[cfg(feature = "serve")]
+                Command::Viewer(command) => command.run(&session, &mut out),
                 Command::Object(command) => command.run(&session, &mut out).await,
                 Command::Group(command) => command.run(&session, &mut out).await,
                 Command::Cell(command) => command.run(&session, &mut out).await,
@@ -228,6 +250,8 @@ impl Cli {
                 #[cfg(feature = "write")]
                 Command::Convert(command) => command.run(&session, &mut out).await,
                 Command::Formats(command) => command.run(&session, &mut out),
+                #[cfg(all(feature = "edit", feature = "write"))]
+                Command::Run(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "write")]

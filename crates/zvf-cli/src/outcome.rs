@@ -7,6 +7,7 @@ use serde_json::json;
 use zvf::convert::ConvertError;
 use zvf::format::Class;
 
+use crate::call::Failure;
 use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::target::Refused;
 
@@ -120,6 +121,9 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     #[cfg(feature = "edit")]
     if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
         return Some(error.class);
+    }
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some(failure.class);
     }
     if cause.is::<Usage>() {
         return Some(Class::InvalidArgument);

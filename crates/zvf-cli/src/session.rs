@@ -55,6 +55,11 @@ impl Session {
         self.common.options(timeouts)
     }
 
+    /// The common options of a command line that runs beside `jobs - 1` others on behalf of this one.
+    pub(crate) fn common_words(&self, jobs: usize) -> Vec<String> {
+        self.common.words(u64::try_from(jobs).unwrap_or(u64::MAX))
+    }
+
     /// The memory allowed, where it was said.
     pub(crate) const fn memory_limit(&self) -> Option<u64> {
         self.common.memory_limit

@@ -12,6 +12,7 @@ pub(crate) struct Table<'a> {
     batch: &'a Batch,
     columns: Vec<Scalar<'a>>,
     parts: Vec<usize>, // part of each vertex; empty without parts
+    first_part: usize, // what the first part is called
 }
 
 /// One column.
@@ -28,7 +29,7 @@ pub(crate) enum Source<'a> {
     Axis(&'a Column, usize),
     /// One value of an attribute.
     Field(&'a Field, usize),
-    /// The number of the part, from 0.
+    /// The number of the part.
     Part,
     /// The object, by part or by vertex.
     Object,
@@ -52,7 +53,12 @@ impl<'a> Table<'a> {
         if batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "object".into(), source: Source::Object });
         }
-        Self { batch, columns, parts }
+        Self { batch, columns, parts, first_part: 0 }
+    }
+
+    /// The same table, its parts counted from `first_part`: those of the batches before it come first.
+    pub(crate) fn with_first_part(self, first_part: usize) -> Self {
+        Self { first_part, ..self }
     }
 
     pub(crate) fn columns(&self) -> &[Scalar<'a>] {
@@ -90,16 +96,16 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The part that vertex `row` is in.
+    /// The number of the part that vertex `row` is in.
     pub(crate) fn part(&self, row: usize) -> Option<usize> {
-        self.parts.get(row).copied()
+        self.parts.get(row).map(|part| part + self.first_part)
     }
 
     /// The object that vertex `row` belongs to.
     pub(crate) fn object(&self, row: usize) -> Option<ObjectId> {
         match self.batch.vertex_objects() {
             Some(objects) => objects.get(row).copied().flatten(),
-            None => self.batch.parts().objects().get(self.part(row)?).copied(),
+            None => self.batch.parts().objects().get(*self.parts.get(row)?).copied(),
         }
     }
 }

@@ -7,16 +7,28 @@
 //! kd-tree       points in an order of its own                        feature `edgebreaker`
 //! ```
 //!
-//! [`decode`] bounds what a stream may claim ([`Limits`]) before it allocates, checks faces against points, and
-//! turns a panic of the decoder that it calls into an error. [`Encoder`] writes the sequential method, which every
+//! [`decode`] bounds what a stream may claim ([`Limits`]) before it allocates, and checks every index: no stream panics,
+//! and none takes more memory than its counts allow. [`Encoder`] writes the sequential method, which every
 //! decoder reads and which keeps the order, so that references by row stay valid.
 //!
 //! Not here: files and stores; what the attributes mean.
 
 mod bytes;
+#[cfg_attr(
+    not(feature = "edgebreaker"),
+    expect(dead_code, reason = "walks are of the edgebreaker")
+)]
+mod corners;
+#[cfg(feature = "edgebreaker")]
+mod edgebreaker;
 mod encode;
 #[cfg(feature = "edgebreaker")]
-mod foreign;
+mod kd_tree;
+#[cfg(feature = "edgebreaker")]
+mod mesh;
+mod metadata;
+mod octahedron;
+mod predict;
 mod sequential;
 mod symbols;
 
@@ -242,42 +254,35 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     let mut cursor = Cursor::new(bytes);
     let header = Header::read(&mut cursor)?;
     let limits = limits.within(bytes.len());
+    if header.has_metadata {
+        metadata::skip(&mut cursor)?;
+    }
     let geometry = match header.method {
-        0 => match sequential::decode(&mut cursor, &header, limits) {
-            Err(error) if error.class == Class::Unsupported => {
-                foreign(bytes, &header, limits, error)?
-            }
-            other => other?,
-        },
-        _ => {
-            let byte = 8;
-            let expected = "the sequential method";
-            let error = DracoError::new(Class::Unsupported, byte, expected, "another one");
-            foreign(bytes, &header, limits, error)?
-        }
+        0 => sequential::decode(&mut cursor, &header, limits)?,
+        _ => decode_unordered(&mut cursor, &header, limits)?,
     };
     check_faces(&geometry)?;
     Ok(geometry)
 }
 
+/// The methods that choose an order of their own.
 #[cfg(feature = "edgebreaker")]
-fn foreign(
-    bytes: &[u8],
+fn decode_unordered(
+    cursor: &mut Cursor<'_>,
     header: &Header,
     limits: Limits,
-    _why: DracoError,
 ) -> Result<Geometry, DracoError> {
-    foreign::decode(bytes, header, limits)
+    if header.is_mesh { mesh::decode(cursor, limits) } else { kd_tree::decode(cursor, limits) }
 }
 
 #[cfg(not(feature = "edgebreaker"))]
-fn foreign(
-    _bytes: &[u8],
+fn decode_unordered(
+    _cursor: &mut Cursor<'_>,
     _header: &Header,
     _limits: Limits,
-    why: DracoError,
 ) -> Result<Geometry, DracoError> {
-    Err(why)
+    let expected = "the sequential method";
+    Err(DracoError::new(Class::Unsupported, METHOD_BYTE, expected, "another one"))
 }
 
 fn check_faces(geometry: &Geometry) -> Result<(), DracoError> {
@@ -324,9 +329,69 @@ impl Header {
     }
 }
 
+/// Where a stream says its method.
+#[cfg(not(feature = "edgebreaker"))]
+const METHOD_BYTE: usize = 8;
 /// Memory of a point with its attributes, and half a face.
 const BYTES_OF_A_POINT: u64 = 64;
 /// The best compression there is of regular meshes.
 const MAX_POINTS_OF_A_BYTE: usize = 4096;
 /// So many may always be claimed.
 const MIN_POINTS: usize = 1 << 16;
+
+#[cfg(all(test, feature = "edgebreaker"))]
+mod tests {
+    use super::*;
+
+    fn streams() -> Vec<(String, Vec<u8>)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats/draco");
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let names = names.filter(|path| path.extension().is_some_and(|end| end == "drc"));
+        names.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
+    }
+
+    #[test]
+    fn streams_cut_anywhere_are_refused_or_read() {
+        for (name, bytes) in streams() {
+            decode(&bytes, &Limits::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            for end in (0..bytes.len()).step_by(bytes.len() / 100 + 1) {
+                drop(decode(&bytes[..end], &Limits::default()));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_streams_never_panic() {
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        let mut refused = 0;
+        for (_, bytes) in streams() {
+            for _ in 0..200 {
+                let mut damaged = bytes.clone();
+                for _ in 0..=random(3) {
+                    let at = 9 + random(damaged.len() - 9);
+                    damaged[at] = u8::try_from(random(256)).unwrap();
+                }
+                refused += u32::from(decode(&damaged, &Limits::default()).is_err());
+            }
+        }
+        assert!(refused > 500, "{refused}");
+    }
+
+    #[test]
+    fn counts_are_compared_with_limits_and_with_the_bytes() {
+        let stream = |faces: &[u8]| {
+            [&b"DRACO\x02\x02\x01\x01\0\0\0"[..], &[3], faces, &[0, 1, 0, 0]].concat()
+        };
+        let error = decode(&stream(&[0xff, 0xff, 0xff, 0x7f]), &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("as many faces as the bytes can mean"), "{error}");
+        let limits = Limits { max_faces: 5, ..Limits::default() };
+        let error = decode(&stream(&[6]), &limits).unwrap_err();
+        assert_eq!(error.class, Class::LimitExceeded, "{error}");
+    }
+}

@@ -10,16 +10,16 @@
 use zvf_format::Class;
 
 use crate::bytes::Cursor;
-use crate::{Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, symbols};
+use crate::{
+    Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, octahedron, predict,
+    symbols,
+};
 
 pub(crate) fn decode(
     cursor: &mut Cursor<'_>,
     header: &Header,
     limits: Limits,
 ) -> Result<Geometry, DracoError> {
-    if header.has_metadata {
-        return Err(cursor.bad(Class::Unsupported, "no metadata", "metadata"));
-    }
     let (points, faces) = if header.is_mesh {
         let start = cursor.at();
         let faces = cursor.count("faces")?;
@@ -95,10 +95,38 @@ fn read_plain_indices(
 }
 
 /// How the values of an attribute are stored.
-struct Stored {
-    attribute: Attribute,
-    coding: u8,
-    integers: Vec<i32>,
+pub(crate) struct Stored {
+    pub(crate) attribute: Attribute,
+    /// 0 as they are, 1 integers, 2 a grid, 3 directions.
+    pub(crate) coding: u8,
+    pub(crate) integers: Vec<i32>,
+}
+
+impl Stored {
+    /// How many integers a value is.
+    pub(crate) fn width(&self) -> usize {
+        match self.coding {
+            3 => 2,
+            _ => usize::try_from(self.attribute.width).unwrap_or(1),
+        }
+    }
+
+    /// Reads `rows` values, as far as they are before what follows all of them.
+    pub(crate) fn read_values(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        rows: usize,
+        mesh: Option<&predict::Mesh<'_>>,
+    ) -> Result<(), DracoError> {
+        if self.coding == 0 {
+            let row = self.width() * self.attribute.component.size();
+            let size = rows.checked_mul(row).unwrap_or(usize::MAX);
+            self.attribute.values = cursor.take(size, "values")?.to_vec();
+        } else {
+            self.integers = predict::read(cursor, rows, self.width(), mesh)?;
+        }
+        Ok(())
+    }
 }
 
 fn read_attributes(
@@ -106,8 +134,20 @@ fn read_attributes(
     points: usize,
     to: &mut Vec<Attribute>,
 ) -> Result<(), DracoError> {
+    let mut all = read_descriptions(cursor)?;
+    for stored in &mut all {
+        stored.read_values(cursor, points, None)?;
+    }
+    for stored in all {
+        to.push(finish(cursor, stored)?);
+    }
+    Ok(())
+}
+
+/// What the attributes of a decoder are, without values.
+pub(crate) fn read_descriptions(cursor: &mut Cursor<'_>) -> Result<Vec<Stored>, DracoError> {
     let count = cursor.count("attributes")?;
-    if count > cursor.rest().len() {
+    if count > cursor.rest().len() / MIN_DESCRIPTION_BYTES {
         let found = cursor.rest().len().to_string();
         return Err(cursor.bad(Class::Truncated, format!("{count} attributes"), found));
     }
@@ -118,28 +158,15 @@ fn read_attributes(
     }
     for stored in &mut all {
         stored.coding = cursor.byte("a coding")?;
-        if stored.coding > 2 {
-            let found = stored.coding.to_string();
-            return Err(cursor.bad(Class::Unsupported, "coding 0 to 2 of an attribute", found));
+        if stored.coding > 3 || stored.coding == 3 && stored.attribute.width != 3 {
+            let found = format!("{} of {} values", stored.coding, stored.attribute.width);
+            return Err(cursor.bad(Class::Unsupported, "coding 0 to 3 of an attribute", found));
         }
     }
-    for stored in &mut all {
-        let width = usize::try_from(stored.attribute.width).unwrap_or(1);
-        if stored.coding == 0 {
-            let row = width * stored.attribute.component.size();
-            let size = points.checked_mul(row).unwrap_or(usize::MAX);
-            stored.attribute.values = cursor.take(size, "values")?.to_vec();
-        } else {
-            stored.integers = read_integers(cursor, points, width)?;
-        }
-    }
-    for stored in all {
-        to.push(finish(cursor, stored)?);
-    }
-    Ok(())
+    Ok(all)
 }
 
-fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, DracoError> {
+pub(crate) fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, DracoError> {
     let (meaning, component) = (cursor.byte("a meaning")?, cursor.byte("a type")?);
     let (width, _normalized) = (cursor.byte("a width")?, cursor.byte("a flag")?);
     let id = u32::try_from(cursor.varint("an id")?).unwrap_or(u32::MAX);
@@ -152,92 +179,8 @@ fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, DracoError> {
     Ok(Attribute { id, meaning, component, width: u32::from(width), values: Vec::new() })
 }
 
-/// The numbers of an attribute, prediction undone.
-fn read_integers(
-    cursor: &mut Cursor<'_>,
-    points: usize,
-    width: usize,
-) -> Result<Vec<i32>, DracoError> {
-    let prediction = cursor.signed("a prediction")?;
-    let transform = match prediction {
-        NO_PREDICTION => None,
-        DIFFERENCE => Some(cursor.signed("a transform")?),
-        other => {
-            let expected = "no prediction, or that of differences";
-            return Err(cursor.bad(Class::Unsupported, expected, other.to_string()));
-        }
-    };
-    let count = points.checked_mul(width).unwrap_or(usize::MAX);
-    let symbols = if cursor.byte("a flag of compression")? > 0 {
-        symbols::decode(cursor, count, width)?
-    } else {
-        read_plain_integers(cursor, count)?
-    };
-    let zigzag = |symbol: u32| (symbol >> 1).cast_signed() ^ -(symbol & 1).cast_signed();
-    let mut values: Vec<i32> = symbols.into_iter().map(zigzag).collect();
-    match transform {
-        None => {}
-        Some(WRAP) if points > 0 => {
-            let (low, high) = (cursor.word("a minimum")?, cursor.word("a maximum")?);
-            undo_wrapped(&mut values, width, low.cast_signed(), high.cast_signed(), cursor)?;
-        }
-        Some(DELTA | NO_TRANSFORM | WRAP) => {
-            for at in width..values.len() {
-                let before = values.get(at - width).copied().unwrap_or(0);
-                if let Some(value) = values.get_mut(at) {
-                    *value = value.wrapping_add(before);
-                }
-            }
-        }
-        Some(other) => {
-            let expected = "a transform of differences";
-            return Err(cursor.bad(Class::Unsupported, expected, other.to_string()));
-        }
-    }
-    Ok(values)
-}
-
-fn read_plain_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, DracoError> {
-    let width = usize::from(cursor.byte("bytes of a number")?);
-    if !(1..=4).contains(&width) {
-        return Err(cursor.bad(Class::BadShape, "1 to 4 bytes of a number", width.to_string()));
-    }
-    let bytes = cursor.take(count.checked_mul(width).unwrap_or(usize::MAX), "numbers")?;
-    let number =
-        |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
-    Ok(bytes.chunks(width).map(number).collect())
-}
-
-/// Differences that wrap around between the smallest and the largest value.
-fn undo_wrapped(
-    values: &mut [i32],
-    width: usize,
-    low: i32,
-    high: i32,
-    cursor: &Cursor<'_>,
-) -> Result<(), DracoError> {
-    if low > high {
-        let found = format!("{low} to {high}");
-        return Err(cursor.bad(Class::Codec, "a range of values", found));
-    }
-    let (low, high) = (i64::from(low), i64::from(high));
-    let span = high - low + 1;
-    for at in 0..values.len() {
-        let before = at.checked_sub(width).and_then(|at| values.get(at)).copied().unwrap_or(0);
-        let Some(value) = values.get_mut(at) else { break };
-        let mut sum = i64::from(before).clamp(low, high) + i64::from(*value);
-        if sum > high {
-            sum -= span;
-        } else if sum < low {
-            sum += span;
-        }
-        *value = i32::try_from(sum).unwrap_or(*value);
-    }
-    Ok(())
-}
-
 /// The values in the type of the attribute.
-fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribute, DracoError> {
+pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribute, DracoError> {
     let Stored { mut attribute, coding, integers } = stored;
     match coding {
         0 => {}
@@ -250,6 +193,17 @@ fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribute, DracoErr
             let bytes =
                 integers.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size));
             attribute.values = bytes.collect();
+        }
+        3 => {
+            let bits = cursor.byte("bits of a direction")?;
+            if !(2..=30).contains(&bits) || attribute.component != Component::Float32 {
+                let found = format!("{bits} bits of {:?}", attribute.component);
+                return Err(cursor.bad(Class::BadShape, "2 to 30 bits of float32", found));
+            }
+            let square = octahedron::Square::new(u32::from(bits));
+            let pairs = integers.as_chunks::<2>().0.iter();
+            attribute.values =
+                pairs.flat_map(|pair| square.direction(*pair)).flat_map(f32::to_le_bytes).collect();
         }
         _ => {
             let width = usize::try_from(attribute.width).unwrap_or(1);
@@ -289,7 +243,5 @@ const fn as_float(q: i32) -> f32 {
 }
 
 pub(crate) const NO_PREDICTION: i8 = -2;
-const DIFFERENCE: i8 = 0;
-const NO_TRANSFORM: i8 = -1;
-const DELTA: i8 = 0;
-const WRAP: i8 = 1;
+/// Meaning, type, width, a flag, an id; and a coding.
+const MIN_DESCRIPTION_BYTES: usize = 6;

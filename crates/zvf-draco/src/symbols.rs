@@ -125,6 +125,47 @@ fn initial_state(bytes: &[u8]) -> Option<(&[u8], u32)> {
     Some((rest, value & (u32::MAX >> (32 - bits))))
 }
 
+/// Bits of a range coder (rABS), from the end of a run of bytes to its start.
+pub(crate) struct BitStream<'a> {
+    bytes: &'a [u8], // those that are left
+    state: u32,
+    zero: u32, // how probable a zero is, of 256
+}
+
+impl<'a> BitStream<'a> {
+    /// Reads where the bits are: the probability of a zero, a size, bytes.
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
+        let zero = u32::from(cursor.byte("the probability of a bit")?);
+        let size = cursor.count("the size of bits")?;
+        let bytes = cursor.take(size, "bits")?;
+        let begun = initial_state(bytes).and_then(|(bytes, state)| {
+            let state = state.checked_add(BIT_BASE).filter(|state| *state < BIT_BASE * 256)?;
+            Some(Self { bytes, state, zero })
+        });
+        begun.ok_or_else(|| {
+            cursor.bad(Class::Codec, "the state of a range coder", format!("{size} bytes"))
+        })
+    }
+
+    /// The next bit; behind the end they are what the state makes them.
+    pub(crate) fn bit(&mut self) -> bool {
+        if self.state < BIT_BASE
+            && let Some((last, rest)) = self.bytes.split_last()
+        {
+            self.state = (self.state << 8) | u32::from(*last);
+            self.bytes = rest;
+        }
+        let one = 256 - self.zero;
+        let (quotient, remainder) = (self.state >> 8, self.state & 0xff);
+        let is_one = remainder < one;
+        let share = quotient * one;
+        self.state = if is_one { share + remainder } else { self.state - share - one };
+        is_one
+    }
+}
+
+const BIT_BASE: u32 = 4096;
+
 fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>, DracoError> {
     let count = cursor.count("symbols")?;
     // A run of 64 symbols that do not occur takes a byte.

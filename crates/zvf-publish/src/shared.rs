@@ -398,4 +398,19 @@ mod tests {
         publish(&work, b"{}");
         assert!(!place.at(".a.zv.zvf-build-0").exists());
     }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_folder_on_another_file_system_is_refused_at_once() {
+        let place = Place::new();
+        let work = place.at("work");
+        fs::create_dir_all(work.join(STORE)).unwrap();
+        // Nothing else has the file system of processes.
+        let target = Path::new("/proc/self/a.zv");
+        assert!(matches!(check_device(&work, target), Err(PublishError::OtherDevice)));
+        assert!(!work.exists(), "it is left");
+        fs::create_dir_all(work.join(STORE)).unwrap();
+        assert!(check_device(&work, &place.at("a.zv")).is_ok());
+        assert!(work.exists());
+    }
 }

@@ -49,6 +49,7 @@ pub struct Query {
     pub(crate) columns: Columns,
     pub(crate) order: Option<Order>,
     pub(crate) limit: Option<u64>,
+    pub(crate) max_bytes: Option<u64>,
     pub(crate) unknown_ids: UnknownIds,
     pub(crate) allow_missing: bool,
     pub(crate) owners: bool,
@@ -148,6 +149,20 @@ impl Query {
     #[must_use]
     pub fn limit(self, vertices: u64) -> Self {
         Self { limit: Some(self.limit.map_or(vertices, |limit| limit.min(vertices))), ..self }
+    }
+
+    /// Refuses an answer, or a batch of a stream, whose columns take more than so many bytes. Without it the cap of
+    /// collected answers holds, 4 GiB, which this can only lower.
+    ///
+    /// ```
+    /// use zvf_query::Query;
+    ///
+    /// let query = Query::all().limit_bytes(1 << 30).limit_bytes(1 << 20);
+    /// assert_eq!(query.max_bytes(), Some(1 << 20));
+    /// ```
+    #[must_use]
+    pub fn limit_bytes(self, bytes: u64) -> Self {
+        Self { max_bytes: Some(self.max_bytes.map_or(bytes, |max| max.min(bytes))), ..self }
     }
 
     /// What an object id means that is not there.
@@ -254,6 +269,12 @@ impl Query {
     #[must_use]
     pub const fn max_vertices(&self) -> Option<u64> {
         self.limit
+    }
+
+    /// The most bytes that the answer may have, where that was lowered.
+    #[must_use]
+    pub const fn max_bytes(&self) -> Option<u64> {
+        self.max_bytes
     }
 
     /// What becomes of ids of objects that are not there.

@@ -6,9 +6,12 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(not(target_arch = "wasm32"))]
 use std::time::Instant;
 
 use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _};
+#[cfg(target_arch = "wasm32")]
+use web_time::Instant; // the clock of std panics in a browser
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::Store;
 

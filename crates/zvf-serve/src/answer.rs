@@ -1,13 +1,15 @@
 //! Answers: bodies, and the headers that all of them have.
 
 use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::body::Body;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     HeaderMap, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -29,6 +31,39 @@ pub(crate) fn full_body(bytes: impl Into<Bytes>) -> AnswerBody {
 
 pub(crate) fn empty_body() -> AnswerBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The same body, which keeps `held` until it was sent or given up.
+pub(crate) fn hold_while_sent(body: AnswerBody, held: impl Send + 'static) -> AnswerBody {
+    HeldBody { body, _held: held }.boxed_unsync()
+}
+
+/// A body and what must not end before it.
+struct HeldBody<T> {
+    body: AnswerBody,
+    _held: T,
+}
+
+impl<T> Unpin for HeldBody<T> {}
+
+impl<T> Body for HeldBody<T> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// An answer with the headers that all have.
@@ -69,7 +104,7 @@ pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap
 }
 
 /// Whether the client lists gzip with a weight above zero.
-fn takes_gzip(request: &HeaderMap) -> bool {
+pub(crate) fn takes_gzip(request: &HeaderMap) -> bool {
     let lists = request.get_all(ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
@@ -108,6 +143,15 @@ const MIN_GZIP_BYTES: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_keeps_what_it_holds_until_it_is_gone() {
+        let held = std::sync::Arc::new(());
+        let body = hold_while_sent(full_body("bytes"), std::sync::Arc::clone(&held));
+        assert_eq!((std::sync::Arc::strong_count(&held), body.size_hint().exact()), (2, Some(5)));
+        drop(body);
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+    }
 
     #[test]
     fn compresses_for_clients_that_take_it() {

@@ -40,7 +40,15 @@ pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
 pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
     let name = &store.name;
     let data = if store.is_file() { format!("/data/{name}") } else { format!("/data/{name}/") };
-    json!({"name": name, "page": format!("/#{name}"), "data": data, "api": format!("/api/{name}/"), "packed": store.is_file()})
+    let page = page_address(store);
+    json!({"name": name, "page": page, "data": data, "api": format!("/api/{name}/"), "packed": store.is_file()})
+}
+
+/// The address of the viewer with this store in it. What follows the question mark tells the viewer that the store is one
+/// file; names need no coding.
+pub(crate) fn page_address(store: &ServedStore) -> String {
+    let end = if store.is_file() { "?pack.tet" } else { "/" };
+    format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
 }
 
 /// Answers `/api/<name>/...`.

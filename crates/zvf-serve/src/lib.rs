@@ -4,6 +4,7 @@
 //! accept (server) -> limits per connection (connection) -> head, access, route (service)
 //!     /data  files by range, beneath a directory descriptor        data, files, range
 //!     /api   questions, objects, pictures on threads that block    api, question, transfer, picture
+//!     /view  the viewer, out of files of this crate                 viewer
 //!     /      the stores                                             page
 //! ```
 //!
@@ -44,8 +45,10 @@ mod service;
 mod stores;
 mod target;
 mod transfer;
+mod viewer;
 
 pub use access::{Access, EmptyToken, Token};
 pub use limits::Limits;
 pub use server::{Config, ServeError, Server};
 pub use service::{AccessLog, AccessRecord};
+pub use viewer::static_viewer_files;

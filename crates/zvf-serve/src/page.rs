@@ -11,6 +11,7 @@ pub(crate) fn list(state: &State) -> String {
     let mut page = String::from(HEAD);
     for store in &state.stores {
         let name = &store.name;
+        let view = crate::api::page_address(store);
         let data = if store.is_file() {
             format!("/data/{name}")
         } else {
@@ -20,9 +21,9 @@ pub(crate) fn list(state: &State) -> String {
         let _ = write!(
             page,
             "<article id=\"{name}\"><h2>{name}</h2>\
-             <a href=\"/api/{name}/render?size=1024x1024\"><img src=\"/api/{name}/render?size=480x480&amp;background=transparent\" \
+             <a href=\"{view}\"><img src=\"/api/{name}/render?size=480x480&amp;background=transparent\" \
              alt=\"A picture of {name}\" width=\"480\" height=\"480\" loading=\"lazy\"></a>\
-             <p><a href=\"/api/{name}/info\">info</a> <a href=\"/api/{name}/object\">objects</a> \
+             <p><a href=\"{view}\">view</a> <a href=\"/api/{name}/info\">info</a> <a href=\"/api/{name}/object\">objects</a> \
              <a href=\"/api/{name}/group\">groups</a> <a href=\"/api/{name}/query?format=csv&amp;limit=1000\">rows</a> \
              <a href=\"{data}\">data</a></p></article>"
         );

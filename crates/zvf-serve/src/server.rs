@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use zvf::OpenOptions;
 
 use crate::access::Access;
+use crate::answer::hold_while_sent;
 use crate::connection::{ConnectionTable, CountedConnection, InProgress, TimedStream};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -273,8 +274,8 @@ async fn serve_connection(
         let (state, running) = (Arc::clone(&state), in_progress.begin());
         async move {
             let answer = answer_request(state, peer.ip(), request).await;
-            drop(running);
-            Ok::<_, std::convert::Infallible>(answer)
+            // Until the body has ended: between two pieces of an answer a connection is not idle.
+            Ok::<_, std::convert::Infallible>(answer.map(|body| hold_while_sent(body, running)))
         }
     });
     let connection = http1::Builder::new()

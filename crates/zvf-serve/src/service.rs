@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /                         the stores, with a picture of each
+//! /view/                    the viewer
 //! /data/<name>/<key>        files, whole or by range        /data/<name>   a store that is one file
 //! /api/stores               names and addresses
 //! /api/<name>/info          and object, group, plan, query, render: see api
@@ -17,8 +18,8 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, ORIGIN, TRANSFER_ENCODING,
-    VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN,
+    TRANSFER_ENCODING, VARY,
 };
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
@@ -35,7 +36,8 @@ use crate::page;
 use crate::question::parse_body;
 use crate::refusal::Refusal;
 use crate::stores::ServedStore;
-use crate::target::{parse_fields, parse_path};
+use crate::target::{check_key, parse_fields, parse_path};
+use crate::viewer::answer_viewer;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -153,6 +155,10 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     let file_key = |rest: &[&str]| rest.iter().map(|segment| (*segment).to_owned()).collect();
     match path[..] {
         [] => Ok(text_answer("text/html; charset=utf-8", page::list(state).into_bytes(), &headers)),
+        // Relative addresses in the page need the slash.
+        ["view"] if !request.uri().path().ends_with('/') => Ok(redirect("/view/")),
+        ["view"] => answer_viewer("index.html", &headers),
+        ["view", name] => answer_viewer(name, &headers),
         ["style.css"] => Ok(text_answer("text/css; charset=utf-8", page::STYLE.into(), &headers)),
         ["healthz"] => Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", full_body("ok\n"))),
         ["metrics"] => {
@@ -161,6 +167,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         }
         ["data", name, ref key @ ..] => {
             let store = find_store(state, name)?;
+            check_key(key)?;
             answer_file(&store.bytes, file_key(key), &headers, is_head).await
         }
         ["api", "stores"] => Ok(list_stores(state, &headers)),
@@ -212,6 +219,13 @@ fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
         HeaderValue::from_static("Range, If-None-Match, If-Range, Authorization"),
     );
     Ok(allowed)
+}
+
+fn redirect(address: &'static str) -> Answer {
+    let mut moved =
+        answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
+    moved.headers_mut().insert(LOCATION, HeaderValue::from_static(address));
+    moved
 }
 
 fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {

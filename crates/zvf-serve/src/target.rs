@@ -1,8 +1,8 @@
 //! Request targets: path segments that are safe as names, and the fields of the query string.
 //!
-//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+,-]{1,255}` and be neither `.`
-//! nor `..` nor begin with `.tmp-`; there are at most 32. Keys of files come from this parser only, so that no spelling
-//! of a path leads out of a store.
+//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+,-]{1,255}` (keys of files have no
+//! comma) and be neither `.` nor `..` nor begin with `.tmp-`; there are at most 32. Keys of files come from this parser
+//! only, so that no spelling of a path leads out of a store.
 
 use crate::limits::{MAX_PATH_SEGMENTS, MAX_SEGMENT_BYTES};
 use crate::refusal::Refusal;
@@ -39,6 +39,14 @@ pub(crate) fn is_safe_segment(segment: &str) -> bool {
         && segment != "."
         && segment != ".."
         && !segment.starts_with(".tmp-")
+}
+
+/// Refuses segments that no file of a store has: lists of ids with commas are for questions only.
+pub(crate) fn check_key(segments: &[&str]) -> Result<(), Refusal> {
+    match segments.iter().find(|segment| segment.contains(',')) {
+        Some(segment) => Err(bad_segment(segment)),
+        None => Ok(()),
+    }
 }
 
 fn bad_segment(segment: &str) -> Refusal {
@@ -146,6 +154,12 @@ mod tests {
         assert!(parse_path(&format!("/{}", "a".repeat(256))).is_err());
         assert!(parse_path(&"/a".repeat(32)).is_ok());
         assert!(parse_path(&"/a".repeat(33)).is_err());
+    }
+
+    #[test]
+    fn keys_have_no_commas() {
+        assert!(check_key(&["0", "c"]).is_ok());
+        assert_eq!(check_key(&["0", "a,b"]).unwrap_err().status, 400);
     }
 
     #[test]

@@ -88,15 +88,10 @@ pub(crate) async fn answer_query(
                 }
             };
             let mut begun = Some(begun);
-            let sent = send_answer(&store, &reader, question.query, format, &pieces, &mut begun);
-            let fault = match tokio::time::timeout(deadline, sent).await {
-                Ok(Ok(())) => return,
-                Ok(Err(refusal)) => refusal,
-                Err(_elapsed) => Refusal::new(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    "Timeout",
-                    "the request took too long",
-                ),
+            let sending = Sending { store: &store, reader: &reader, pieces: &pieces, deadline };
+            let fault = match sending.send_answer(question.query, format, &mut begun).await {
+                Ok(()) => return,
+                Err(refusal) => refusal,
             };
             match begun {
                 Some(begun) => drop(begun.send(Err(fault))),
@@ -124,40 +119,57 @@ fn channel_body(received: mpsc::Receiver<io::Result<Bytes>>) -> AnswerBody {
     BodyExt::boxed_unsync(StreamBody::new(pieces))
 }
 
-/// Sends the whole answer. `begun` is told when the first batch was encoded.
-async fn send_answer(
-    store: &ServedStore,
-    reader: &Reader,
-    query: Query,
-    format: Format,
-    pieces: &Pieces,
-    begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
-) -> Result<(), Refusal> {
-    let axes: Vec<String> =
-        reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-    let buffer = SharedBuffer::default();
-    let mut encoder = Encoder::new(format, buffer.clone(), &axes);
-    let mut batches = reader.stream(query.clone());
-    let mut is_empty = true;
-    while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(|error| store.refuse(&error.into()))?;
-        is_empty = false;
-        encoder.write(&batch).map_err(unencodable)?;
-        begin(begun);
-        if send(pieces, buffer.take()).await.is_err() {
-            return Ok(()); // nobody listens any more
+/// An answer on its way. Each batch has the time that a request has; how long the client takes is not counted, because
+/// the connection ends by itself when no byte moves.
+struct Sending<'a> {
+    store: &'a ServedStore,
+    reader: &'a Reader,
+    pieces: &'a Pieces,
+    deadline: std::time::Duration,
+}
+
+impl Sending<'_> {
+    /// Sends the whole answer. `begun` hears when the first batch was encoded.
+    async fn send_answer(
+        &self,
+        query: Query,
+        format: Format,
+        begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
+    ) -> Result<(), Refusal> {
+        let axes: Vec<String> =
+            self.reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+        let buffer = SharedBuffer::default();
+        let mut encoder = Encoder::new(format, buffer.clone(), &axes);
+        let mut batches = self.reader.stream(query.clone());
+        let mut is_empty = true;
+        while let Some(batch) = self.within_deadline(batches.next()).await? {
+            let batch = batch.map_err(|error| self.store.refuse(&error.into()))?;
+            is_empty = false;
+            encoder.write(&batch).map_err(unencodable)?;
+            begin(begun);
+            if send(self.pieces, buffer.take()).await.is_err() {
+                return Ok(()); // nobody listens any more
+            }
         }
+        if is_empty {
+            // No batch at all: the columns are those of an empty answer.
+            let empty = self.within_deadline(self.reader.run(&query)).await?;
+            let empty = empty.map_err(|error| self.store.refuse(&error.into()))?;
+            encoder.write(&empty.batch).map_err(unencodable)?;
+        }
+        encoder.finish().map_err(unencodable)?;
+        begin(begun);
+        // An error says that nobody listens any more.
+        let _ = send(self.pieces, buffer.take()).await;
+        Ok(())
     }
-    if is_empty {
-        // No batch at all: the columns are those of an empty answer.
-        let empty = reader.run(&query).await.map_err(|error| store.refuse(&error.into()))?;
-        encoder.write(&empty.batch).map_err(unencodable)?;
+
+    async fn within_deadline<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+        tokio::time::timeout(self.deadline, work).await.map_err(|_elapsed| {
+            let status = StatusCode::GATEWAY_TIMEOUT;
+            Refusal::new(status, "Timeout", "the request took too long")
+        })
     }
-    encoder.finish().map_err(unencodable)?;
-    begin(begun);
-    // An error says that nobody listens any more.
-    let _ = send(pieces, buffer.take()).await;
-    Ok(())
 }
 
 fn begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {

@@ -11,7 +11,7 @@
 //! larger buffer alive than it is charged for, as long as others hold that buffer too.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
+use crate::sync::{Mutex, MutexGuard};
 
 /// One thing that can be kept: an array and a slot of it, both numbered by the handle.
 type Slot = (u32, u64);

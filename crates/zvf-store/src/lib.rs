@@ -34,6 +34,7 @@
 mod budget;
 mod build;
 mod cache;
+mod clock;
 mod codec;
 mod docs;
 mod error;
@@ -47,15 +48,21 @@ mod level;
 mod lone;
 #[cfg(all(unix, feature = "map"))]
 pub mod map;
+#[cfg(all(test, zvf_loom))]
+mod models;
 mod node;
 mod notice;
 mod objects;
 mod open;
 mod options;
+#[cfg(all(test, zvf_loom))]
+#[path = "signal/place.rs"]
+mod place;
 mod shared;
 #[cfg(all(unix, feature = "map"))]
 pub mod signal;
 mod source;
+mod sync;
 mod tet;
 
 pub use budget::{Budget, Reservation};

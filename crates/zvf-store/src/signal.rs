@@ -10,9 +10,13 @@
 //! guarded by a counter that is odd while it is being written: the handler skips such a place, which
 //! is never the one of the map that failed, because its reader keeps that one alive.
 
+mod place;
+
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use self::place::Place;
 
 /// Installs the handler, once for the process; maps made before are not covered.
 ///
@@ -98,46 +102,6 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.0.write(0, 0);
         self.0.taken.store(false, Ordering::Release);
-    }
-}
-
-/// One place of the table.
-#[derive(Debug)]
-struct Place {
-    taken: AtomicBool,
-    /// Odd while the range is being written.
-    version: AtomicUsize,
-    start: AtomicUsize,
-    end: AtomicUsize,
-    hit: AtomicBool,
-}
-
-impl Place {
-    const fn free() -> Self {
-        Self {
-            taken: AtomicBool::new(false),
-            version: AtomicUsize::new(0),
-            start: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            hit: AtomicBool::new(false),
-        }
-    }
-
-    /// Sets the range; only whoever took the place does.
-    fn write(&self, start: usize, end: usize) {
-        self.version.fetch_add(1, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
-        self.start.store(start, Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-        self.version.fetch_add(1, Ordering::Release);
-    }
-
-    fn holds(&self, address: usize) -> bool {
-        let before = self.version.load(Ordering::Acquire);
-        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        let stable = before & 1 == 0 && self.version.load(Ordering::Relaxed) == before;
-        stable && start <= address && address < end
     }
 }
 
@@ -258,25 +222,6 @@ static PLACES: [Place; MAX_WATCHED] = [const { Place::free() }; MAX_WATCHED];
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The interpreter of `cargo xtask miri` runs this in many orders, with memory as weak as the language allows.
-    #[test]
-    fn a_range_is_seen_whole_or_not_at_all() {
-        static PLACE: Place = Place::free();
-        let rounds = if cfg!(miri) { 20 } else { 20_000 };
-        let writer = std::thread::spawn(move || {
-            for _ in 0..rounds {
-                PLACE.write(1000, 2000);
-                PLACE.write(5000, 6000);
-            }
-        });
-        for _ in 0..rounds {
-            // Between the two: in a range of the start of one and the end of the other.
-            assert!(!PLACE.holds(3000));
-        }
-        writer.join().unwrap();
-        assert!(PLACE.holds(5500) && !PLACE.holds(1500));
-    }
 
     #[test]
     fn places_are_given_back_and_run_out() {

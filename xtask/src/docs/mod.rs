@@ -2,7 +2,7 @@
 //!
 //! The book is plain Markdown below `docs/src`; reading it needs no tool. What the
 //! library knows itself is generated ([`generated`]), every link between pages is followed ([`links`]), and
-//! every command is run ([`run`]).
+//! every command is run ([`run`](mod@run)).
 
 mod generated;
 mod links;

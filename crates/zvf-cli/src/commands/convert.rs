@@ -2,11 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
 use clap::Args;
 use zvf::convert::Format;
 use zvf::convert::read::{self, Input, Reader};
+use zvf::create::MemorySource;
 use zvf::export::Export;
 use zvf::{Columns, Kind};
 
@@ -41,6 +44,9 @@ pub(crate) struct Convert {
     /// Print what would be lost, and write nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Set an option of one output format, such as las.version=1.2; may be repeated.
+    #[arg(long = "format-option", value_name = "NAME=VALUE", value_parser = format_option)]
+    format_options: Vec<(String, serde_json::Value)>,
     #[command(flatten)]
     narrow: Box<Narrow>,
     #[command(flatten)]
@@ -76,11 +82,7 @@ impl Convert {
             }
         };
         match (to, store) {
-            (To::Store, Some(_)) => {
-                let usage = Usage::new("a store is not converted to a store");
-                let hint = "zvf migrate brings it to this version, zvf recompress and zvf shard write it again";
-                Err(usage.with_hint(hint).into())
-            }
+            (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
             (To::Store, None) => {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
@@ -110,17 +112,36 @@ impl Convert {
             dry_run: self.dry_run,
             overwrite: self.how.overwrite(),
             scratch: self.how.scratch(),
+            extra: self.format_options.iter().cloned().collect(),
         }
     }
 
-    /// Writes what a store answers.
-    async fn convert_store(
+    /// Writes what a store answers to a new store, which is laid out anew.
+    async fn convert_store_to_store(
+        self,
+        session: &Session,
+        store: &str,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let (exports, notes) = self.ask(session, store, true).await?;
+        let sources = exports.into_iter().map(|export| MemorySource {
+            name: format!("{} of {store}", export.header.kind).into(),
+            header: export.header.clone(),
+            pieces: export.into_pieces().collect(),
+        });
+        let sources: Vec<MemorySource> = sources.collect();
+        session.print_notices(out, notes)?;
+        let Self { output, dry_run, how, .. } = self;
+        Create::from_sources(sources, output, dry_run, *how).run(session, out).await
+    }
+
+    /// Asks a store: an answer for each kind, and what should be known of them.
+    async fn ask(
         &self,
         session: &Session,
         store: &str,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+        several_kinds: bool,
+    ) -> anyhow::Result<(Vec<Export>, Vec<String>)> {
         let reader = session.reader(store).await?;
         let columns = match self.how.attributes() {
             None => Columns::All,
@@ -130,11 +151,11 @@ impl Convert {
         let query = self.narrow.query(session, &reader, columns).await?;
         let mut kinds = self.narrow.kinds(session, &reader, self.how.kind()).await?;
         let mut notes = Vec::new();
-        if kinds.len() > 1 && !format.capabilities().several_kinds {
+        if kinds.len() > 1 && !several_kinds {
             let others: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
+            let others = others.join(", ");
             notes.push(format!(
-                "{} of the store are left out: {format} holds one kind; ask with --kind",
-                others.join(", ")
+                "{others} of the store are left out: the output holds one kind; ask with --kind"
             ));
         }
         let progress = session.progress("reading");
@@ -145,8 +166,21 @@ impl Convert {
         }
         drop(progress);
         notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
+        session.print_store_notices(&mut std::io::sink(), reader.store())?;
+        Ok((exports, notes))
+    }
+
+    /// Writes what a store answers.
+    async fn convert_store(
+        &self,
+        session: &Session,
+        store: &str,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let several = format.capabilities().several_kinds;
+        let (exports, notes) = self.ask(session, store, several).await?;
         let sources = exports.into_iter().map(Source::from).collect();
-        session.print_store_notices(out, reader.store())?;
         self.job().write(session, format, sources, notes, out)
     }
 
@@ -164,11 +198,19 @@ impl Convert {
             true => None,
             false => Some(Inputs::new(&self.inputs, recipe.write.scratch.as_deref()).await?),
         };
-        let open = |kind: Option<Kind>| -> anyhow::Result<Reader> {
+        let sizes = held.iter().flat_map(|held| held.files()).map(|file| {
+            let about = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
+            about.map(|about| about.len())
+        });
+        let size: Option<u64> = sizes.sum::<Option<u64>>().filter(|size| *size > 0);
+        let counter = Arc::new(AtomicU64::new(0));
+        let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<Reader> {
             let inputs: Vec<Input> = match &held {
                 Some(held) => held.files().iter().map(Input::path).collect(),
                 None => vec![Input::reader(std::io::stdin())],
             };
+            let inputs = inputs.into_iter().map(|input| input.counting(Arc::clone(counter)));
+            let inputs: Vec<Input> = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
@@ -176,14 +218,14 @@ impl Convert {
             reader
                 .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
         };
-        let first = open(None)?;
+        let first = open(None, &counter)?;
         let mut notes: Vec<String> =
             first.header().left_out.iter().map(|what| format!("not read: {what}")).collect();
         let others = first.header().other_kinds.clone();
         let mut readers = vec![first];
         if format.capabilities().several_kinds {
             for kind in others {
-                readers.push(open(Some(kind))?);
+                readers.push(open(Some(kind), &Arc::default())?);
             }
         } else if !others.is_empty() {
             let others: Vec<&str> = others.into_iter().map(Kind::token).collect();
@@ -192,8 +234,10 @@ impl Convert {
                 "{others} of the input are left out: {format} holds one kind; ask with --kind"
             ));
         }
-        let sources = readers.into_iter().map(Source::from).collect();
-        self.job().write(session, format, sources, notes, out)
+        let bytes = size.map(|size| (counter, size));
+        let sources =
+            readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
+        self.job().write(session, format, sources.collect(), notes, out)
     }
 }
 
@@ -236,6 +280,23 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
     }
 }
 
+/// An option of a format: a number, true, false, or text.
+fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let known = zvf::convert::write::EXTRA_OPTIONS;
+    if !known.iter().any(|(known, _)| *known == name) {
+        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        return Err(format!("expected one of {}", known.join(", ")));
+    }
+    // A version is no number.
+    let is_text = matches!(name, "las.version" | "geojson.crs");
+    let value = match serde_json::from_str(value) {
+        Ok(number) if !is_text => number,
+        _ => value.into(),
+    };
+    Ok((name.to_owned(), value))
+}
+
 fn to_format(text: &str) -> Result<To, String> {
     if text.eq_ignore_ascii_case("store") {
         return Ok(To::Store);
@@ -250,6 +311,7 @@ fn to_format(text: &str) -> Result<To, String> {
 const EXAMPLES: &str = "Examples:
   zvf convert brain.trk brain.tck
   zvf convert tracts.zarrvectors left.trx --groups left --bbox -50,-50,-50:50,50,50
+  zvf convert tracts.zarrvectors some.zarrvectors --objects 0..5
   zvf convert a.csv b.csv all.parquet
   zvf convert --strict tracts.trx tracts.tck
   cat points.csv | zvf convert --format csv - - --to jsonl";

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::convert::read::Header;
-use zvf::create::{Layout, Layouts, Stage};
+use zvf::create::{Layout, Layouts, MemorySource, Stage};
 use zvf::write::Report;
 
 use crate::commands::how::How;
@@ -42,12 +42,26 @@ pub(crate) struct Create {
     dry_run: bool,
     #[command(flatten)]
     how: How,
+    /// What is in memory in the place of files.
+    #[arg(skip)]
+    sources: Vec<MemorySource>,
 }
 
 impl Create {
     /// What `zvf create` would do with these arguments.
     pub(crate) const fn new(files: Vec<PathBuf>, store: String, dry_run: bool, how: How) -> Self {
-        Self { files, store, dry_run, how }
+        Self { files, store, dry_run, how, sources: Vec::new() }
+    }
+
+    /// The same for what is in memory already; objects keep their ids.
+    pub(crate) fn from_sources(
+        sources: Vec<MemorySource>,
+        store: String,
+        dry_run: bool,
+        how: How,
+    ) -> Self {
+        let files = sources.iter().map(|source| source.name.clone()).collect();
+        Self { files, store, dry_run, how, sources }
     }
 
     pub(crate) async fn run(
@@ -55,7 +69,11 @@ impl Create {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (recipe, stop) = self.how.recipe(session)?;
+        let (mut recipe, stop) = self.how.recipe(session)?;
+        if !self.sources.is_empty() {
+            recipe.keep_ids = true;
+            recipe.sources.clone_from(&self.sources);
+        }
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, once the files were looked through

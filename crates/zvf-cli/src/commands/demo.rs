@@ -23,6 +23,7 @@ use crate::table::{self, Table, count};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf demo stores
+  zvf view stores/streamline.zarrvectors
   zvf info stores/mesh.zarrvectors
   zvf query stores/skeleton.zarrvectors --bbox 0,0,0:50,50,50 -o part.ply")]
 pub(crate) struct Demo {
@@ -85,6 +86,7 @@ impl Demo {
         writeln!(out, "\n{} stores in {seconds:.2} s; the box is 0,0,0:50,50,50", made.len())?;
         if let Some(Made { path, .. }) = made.last() {
             writeln!(out, "look into one of them: zvf info {}", path.display())?;
+            writeln!(out, "look at it:            zvf view {}", path.display())?;
         }
         Ok(Outcome::Clean)
     }

@@ -16,8 +16,8 @@ use crate::table;
 #[command(after_help = "Examples:
   zvf diff tracts.zarrvectors 3 5
   zvf diff tracts.zarrvectors 3
-  zvf diff before.zarrvectors after.zarrvectors --json
-  zvf diff before.zarrvectors after.zarrvectors@2 --exit-code")]
+  zvf diff old-tracts.zarrvectors new-tracts.zarrvectors --json
+  zvf diff old-tracts.zarrvectors new-tracts.zarrvectors@2 --exit-code  # exit 1")]
 pub(crate) struct Diff {
     /// A store, a folder or a URL, or STORE@N for it as it was at commit N.
     a: String,

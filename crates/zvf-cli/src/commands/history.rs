@@ -106,7 +106,7 @@ impl Show {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf undo tracts.zarrvectors
-  zvf undo tracts.zarrvectors --to 12 --message 'back to the reviewed state'")]
+  zvf undo tracts.zarrvectors --to 2 --message 'back to the reviewed state'")]
 pub(crate) struct Undo {
     /// The store: a folder.
     store: String,

@@ -68,6 +68,10 @@ pub(crate) struct How {
     /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     nodes: Option<PathBuf>,
+    /// The space of positions: that of the world, or what is stored; then the matrix between them is recorded only
+    /// (TRK and precomputed).
+    #[arg(long, value_enum, default_value_t = SpaceWord::World, help_heading = "Input")]
+    space: SpaceWord,
     /// Keep the corners of each face apart, where the format has no shared vertices: STL.
     #[arg(long, help_heading = "Input")]
     no_weld: bool,
@@ -105,6 +109,13 @@ pub(crate) struct How {
     /// Folder for what does not fit in memory [default: the folder for temporary files].
     #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER")]
     temp_dir: Option<PathBuf>,
+}
+
+/// The space of positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum SpaceWord {
+    World,
+    Stored,
 }
 
 impl How {
@@ -161,6 +172,7 @@ impl How {
             polygons,
             nodes: self.nodes.clone(),
             weld: !self.no_weld,
+            apply_space: self.space == SpaceWord::World,
             memory: memory / 2,
             ..ReadOptions::default()
         };
@@ -185,6 +197,7 @@ impl How {
         let recipe = Recipe {
             format: self.format,
             read,
+            sources: Vec::new(),
             chunk: some(&self.chunk),
             bins: some(&self.bin),
             per_chunk: self.per_chunk,

@@ -4,6 +4,8 @@
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use serde_json::json;
@@ -33,6 +35,8 @@ pub(crate) struct Job {
     pub(crate) overwrite: bool,
     /// Where what does not fit in memory goes.
     pub(crate) scratch: Option<PathBuf>,
+    /// Options that only one format understands.
+    pub(crate) extra: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Job {
@@ -58,7 +62,7 @@ impl Job {
             return print_losses(session, format, &lost, out);
         }
         session.print_notices(&mut *out, losses.iter().map(ToString::to_string))?;
-        let extra = serde_json::Map::new();
+        let extra = self.extra.clone();
         let usual = WriteOptions::default();
         let options = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
@@ -130,7 +134,7 @@ impl Job {
         let progress = session.progress("converting");
         let mut notes = Vec::new();
         for source in sources {
-            let Source { header, mut pieces } = source;
+            let Source { header, mut pieces, bytes } = source;
             writer.begin(&header).map_err(zvf::Error::from).with_context(place)?;
             let mut vertices = 0_u64;
             for piece in pieces.by_ref() {
@@ -141,9 +145,15 @@ impl Job {
                     vertices += u64::try_from(batch.len()).unwrap_or(0);
                 }
                 writer.write(piece).map_err(zvf::Error::from).with_context(place)?;
-                match header.vertices {
-                    Some(total) => progress.advance("", vertices, total.max(vertices), "vertices"),
-                    None => progress.set(format!("{} vertices", table::count(vertices))),
+                match (header.vertices, &bytes) {
+                    (Some(total), _) => {
+                        progress.advance("", vertices, total.max(vertices), "vertices");
+                    }
+                    (None, Some((read, total))) => {
+                        let read = read.load(Ordering::Relaxed);
+                        progress.advance("", read, (*total).max(read), "bytes");
+                    }
+                    (None, None) => progress.set(format!("{} vertices", table::count(vertices))),
                 }
                 if session.interrupt().is_stopped() {
                     return Err(session.interrupt().reason());
@@ -201,6 +211,14 @@ impl Job {
 pub(crate) struct Source {
     pub(crate) header: Header,
     pieces: Box<dyn Pieces>,
+    bytes: Option<(Arc<AtomicU64>, u64)>, // that were read, and of how many
+}
+
+impl Source {
+    /// The same, with what counts the bytes that were read, and how many there are.
+    pub(crate) fn with_bytes(self, bytes: Option<(Arc<AtomicU64>, u64)>) -> Self {
+        Self { bytes, ..self }
+    }
 }
 
 /// Pieces, and what was found out on the way.
@@ -224,13 +242,13 @@ impl<I: Iterator<Item = Piece>, F> Pieces for std::iter::Map<I, F> where
 impl From<Export> for Source {
     fn from(export: Export) -> Self {
         let header = export.header.clone();
-        Self { header, pieces: Box::new(export.into_pieces().map(Ok)) }
+        Self { header, pieces: Box::new(export.into_pieces().map(Ok)), bytes: None }
     }
 }
 
 impl From<Reader> for Source {
     fn from(reader: Reader) -> Self {
-        Self { header: reader.header().clone(), pieces: Box::new(reader) }
+        Self { header: reader.header().clone(), pieces: Box::new(reader), bytes: None }
     }
 }
 

@@ -45,9 +45,13 @@ pub(crate) mod rearrange;
 #[cfg(feature = "render")]
 pub(crate) mod render;
 pub(crate) mod repair;
+#[cfg(all(feature = "edit", feature = "write"))]
+pub(crate) mod run;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 #[cfg(feature = "edit")]
 pub(crate) mod stores;
 pub(crate) mod tensor;
 pub(crate) mod validate;
+#[cfg(feature = "serve")]
+pub(crate) mod view;

@@ -43,6 +43,9 @@ pub(crate) struct Serve {
     /// Print a line of JSON on standard error for each answer.
     #[arg(long)]
     access_log: bool,
+    /// Open the page in the browser.
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     limits: LimitOptions,
 }
@@ -105,27 +108,7 @@ impl Serve {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let config = self.config(session)?;
-        let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
-        let server = started.map_err(explain)?;
-        if session.json() {
-            writeln!(out, "{}", server.describe())?;
-        } else {
-            writeln!(out, "http://{}/", server.address())?;
-            for name in server.store_names() {
-                writeln!(out, "  {name}")?;
-            }
-            session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
-        }
-        out.flush()?;
-        let interrupt = session.interrupt();
-        let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        // The first signal ends the server in its own time; a second one ends it at once.
-        interrupt.ask_first(&flag);
-        while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
-            tokio::time::sleep(POLL).await;
-        }
-        tokio::task::spawn_blocking(move || server.stop()).await?;
-        Ok(Outcome::Clean)
+        serve_until_interrupt(config, self.open, session, out).await
     }
 
     fn config(&self, session: &Session) -> anyhow::Result<Config> {
@@ -150,6 +133,64 @@ impl Serve {
             text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
         Ok(Some(token))
     }
+}
+
+/// Serves until Ctrl-C; `opens` shows the page in the browser once the server listens.
+pub(crate) async fn serve_until_interrupt(
+    config: Config,
+    opens: bool,
+    session: &Session,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
+    let server = started.map_err(explain)?;
+    let described = server.describe();
+    let root = format!("http://{}", server.address());
+    let pages: Vec<String> = described["stores"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|store| store["page"].as_str())
+        .map(|page| format!("{root}{page}"))
+        .collect();
+    if session.json() {
+        writeln!(out, "{described}")?;
+    } else {
+        writeln!(out, "{root}/")?;
+        for (name, page) in server.store_names().iter().zip(&pages) {
+            writeln!(out, "  {name}  {page}")?;
+        }
+        session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
+    }
+    out.flush()?;
+    if opens {
+        let page = if let [page] = &pages[..] { page.clone() } else { format!("{root}/") };
+        if let Err(error) = open_browser(&page) {
+            session.print_notices(
+                out,
+                Some(format!("no browser could be started ({error}): open {page}")),
+            )?;
+        }
+    }
+    let interrupt = session.interrupt();
+    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    // The first signal ends the server in its own time; a second one ends it at once.
+    interrupt.ask_first(&flag);
+    while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
+        tokio::time::sleep(POLL).await;
+    }
+    tokio::task::spawn_blocking(move || server.stop()).await?;
+    Ok(Outcome::Clean)
+}
+
+/// Shows an address of this machine in the browser of whoever is logged in; `BROWSER` names another program.
+fn open_browser(address: &str) -> std::io::Result<()> {
+    let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = std::env::var("BROWSER").unwrap_or_else(|_unset| usual.to_owned());
+    let mut command = std::process::Command::new(program);
+    command.arg(address).stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.spawn().map(drop)
 }
 
 impl LimitOptions {

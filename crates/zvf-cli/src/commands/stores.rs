@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Make a store that is another as it was at an earlier commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf checkout tracts.zarrvectors 12 reviewed.zarrvectors")]
+  zvf checkout tracts.zarrvectors 2 reviewed.zarrvectors")]
 pub(crate) struct Checkout {
     /// The store: a folder.
     store: String,
@@ -112,8 +112,8 @@ impl Vacuum {
 /// Add the objects, points, links and groups of stores to one, in one commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf merge all.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
-  zvf merge all.zarrvectors more.zarrvectors --ids keep --dry-run")]
+  zvf merge merged.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
+  zvf merge merged.zarrvectors more.zarrvectors --ids new --dry-run")]
 pub(crate) struct Merge {
     /// The store that is added to: a folder.
     into: String,
@@ -175,7 +175,7 @@ impl Merge {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf split tracts.zarrvectors parts --by group
-  zvf split points.zarrvectors halves --by box --box=-100,-100:0,100 --box=0,-100:100,100 --half-open")]
+  zvf split scan.zarrvectors halves --by box --box 0,0,0:50,100,100 --box 50,0,0:100,100,100")]
 pub(crate) struct Split {
     /// The store: a folder. It is not changed.
     store: String,

@@ -39,6 +39,22 @@ fn a_table_becomes_a_store() {
         (&3.into(), &10.0.into())
     );
 
+    // One number is for all axes.
+    let one =
+        ["create", "--json", &file, &store, "--overwrite", "--chunk", "10", "--bin-shape", "5"];
+    let made = zvf(&one).json();
+    assert_eq!(made["layout"]["chunk_shape"], serde_json::json!([10.0, 10.0]));
+    for option in ["--chunk", "--bin-shape"] {
+        let error =
+            zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
+        assert!(
+            error.contains(
+                "expected one length, or one for each axis, found \"3 numbers for 2 axes"
+            ),
+            "{error}"
+        );
+    }
+
     let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
     let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
     zvf(&args).clean();
@@ -78,6 +94,9 @@ fn files_that_cannot_be_read() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
     let error = zvf(&["create", &at("none.csv"), &store]).refused(4);
     assert!(error.ends_with("cannot read: No such file or directory (os error 2)"), "{error}");
+    let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
+    let missing = at("sound.csv");
+    assert!(error.contains(&format!(": {missing}: NotFound, cannot read")), "{error}");
     let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
     assert!(error.contains("LAS"), "{error}");
     let other = at("notes.txt");

@@ -12,6 +12,8 @@ mod levels;
 mod migrated;
 mod packed;
 mod rearranged;
+#[cfg(feature = "edit")]
+mod recipes;
 mod remote;
 #[cfg(feature = "render")]
 mod render;

@@ -37,6 +37,7 @@ pub struct ArrowWriter<W: Write> {
     stream: bool,
     schema: Option<SchemaRef>, // of the batches so far
     first: &'static str,
+    parts: usize, // so far
 }
 
 enum State<W: Write> {
@@ -60,12 +61,12 @@ impl<W: Write> fmt::Debug for State<W> {
 impl<W: Write> ArrowWriter<W> {
     /// A writer of a file to `out`, the positions called `first`.
     pub const fn file(out: W, first: &'static str) -> Self {
-        Self { state: State::New(out), stream: false, schema: None, first }
+        Self { state: State::New(out), stream: false, schema: None, first, parts: 0 }
     }
 
     /// A writer of a stream to `out`, the positions called `first`.
     pub const fn stream(out: W, first: &'static str) -> Self {
-        Self { state: State::New(out), stream: true, schema: None, first }
+        Self { state: State::New(out), stream: true, schema: None, first, parts: 0 }
     }
 
     /// Adds the vertices of a batch.
@@ -74,7 +75,8 @@ impl<W: Write> ArrowWriter<W> {
     ///
     /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        let rows = named_record_batch(batch, self.first)?;
+        let rows = named_record_batch(batch, self.first, self.parts)?;
+        self.parts += batch.parts().len();
         same_columns(&mut self.schema, &rows)?;
         let state = match (std::mem::replace(&mut self.state, State::Broken), self.stream) {
             (State::New(out), false) => {
@@ -140,6 +142,8 @@ pub struct ParquetWriter<W: Write> {
     schema: Option<SchemaRef>, // of the batches so far
     held: Held,
     first: &'static str,
+    parts: usize, // so far
+    row_group_bytes: usize,
 }
 
 /// Bytes that the encoder made and nobody wrote yet: it wants a target that other threads may hold.
@@ -166,7 +170,14 @@ impl Held {
 impl<W: Write> ParquetWriter<W> {
     /// A writer to `out`, the positions called `first`.
     pub fn new(out: W, first: &'static str) -> Self {
-        Self { out, rows: None, schema: None, held: Held::default(), first }
+        let (held, row_group_bytes) = (Held::default(), ROW_GROUP_BYTES);
+        Self { out, rows: None, schema: None, held, first, parts: 0, row_group_bytes }
+    }
+
+    /// The same with smaller row groups, which take less memory: one is written when it has this many bytes.
+    #[must_use]
+    pub fn with_row_group_bytes(self, bytes: usize) -> Self {
+        Self { row_group_bytes: bytes.clamp(1, ROW_GROUP_BYTES), ..self }
     }
 
     /// Adds the vertices of a batch.
@@ -175,7 +186,8 @@ impl<W: Write> ParquetWriter<W> {
     ///
     /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        let rows = named_record_batch(batch, self.first)?;
+        let rows = named_record_batch(batch, self.first, self.parts)?;
+        self.parts += batch.parts().len();
         same_columns(&mut self.schema, &rows)?;
         let writer = match self.rows.take() {
             Some(writer) => self.rows.insert(writer),
@@ -188,7 +200,7 @@ impl<W: Write> ParquetWriter<W> {
             }
         };
         writer.write(&rows).map_err(not_written)?;
-        if writer.in_progress_size() >= ROW_GROUP {
+        if writer.in_progress_size() >= self.row_group_bytes {
             writer.flush().map_err(not_written)?;
         }
         Ok(self.out.write_all(&self.held.take())?)
@@ -236,7 +248,7 @@ pub(crate) fn not_written(error: ParquetError) -> ConvertError {
 }
 
 /// Bytes of a row group, about: what a Parquet file in the making holds in memory.
-const ROW_GROUP: usize = 64 << 20;
+const ROW_GROUP_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +281,8 @@ mod tests {
     }
 
     fn rows(batches: impl IntoIterator<Item = Batch>) -> Vec<RecordBatch> {
-        batches.into_iter().map(|batch| named_record_batch(&batch, "place").unwrap()).collect()
+        let numbered = batches.into_iter().zip((0..).step_by(2)); // each has two parts
+        numbered.map(|(batch, first)| named_record_batch(&batch, "place", first).unwrap()).collect()
     }
 
     #[test]

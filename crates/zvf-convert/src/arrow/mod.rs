@@ -43,7 +43,7 @@ use crate::{ConvertError, elements_as_rows};
 ///
 /// When a code stands for nothing, or a column has a type that Arrow lacks.
 pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
-    named_record_batch(batch, "position")
+    named_record_batch(batch, "position", 0)
 }
 
 /// The edges or faces of `batch` with their attributes: `vertices` is a list of the rows they join,
@@ -69,16 +69,20 @@ pub fn element_record_batch(
     first: u64,
 ) -> Result<Option<RecordBatch>, ConvertError> {
     let rows = elements_as_rows(batch, first)?;
-    rows.map(|rows| named_record_batch(&rows, "vertices")).transpose()
+    rows.map(|rows| named_record_batch(&rows, "vertices", 0)).transpose()
 }
 
-/// The same with another name for the positions, where they are something else.
-pub(crate) fn named_record_batch(batch: &Batch, first: &str) -> Result<RecordBatch, ConvertError> {
+/// The same with another name for the positions, where they are something else, and the parts counted from `first_part`.
+pub(crate) fn named_record_batch(
+    batch: &Batch,
+    first: &str,
+    first_part: usize,
+) -> Result<RecordBatch, ConvertError> {
     let mut columns = vec![column::positions(first, batch.positions())?];
     for field in batch.fields() {
         columns.push(column::attribute(field)?);
     }
-    let table = Table::new(batch, &[]);
+    let table = Table::new(batch, &[]).with_first_part(first_part);
     let rows = 0..batch.len();
     if !batch.parts().offsets().is_empty() {
         let parts =

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use zvf_format::Class;
 
@@ -22,7 +24,10 @@ use crate::format::{Format, Start};
 /// let error = read::open(nothing, None, &ReadOptions::default()).unwrap_err();
 /// assert!(error.to_string().contains("cannot tell the format of the stream"));
 /// ```
-pub struct Input(Source);
+pub struct Input {
+    source: Source,
+    counter: Option<Arc<AtomicU64>>,
+}
 
 enum Source {
     Path(PathBuf),
@@ -33,26 +38,45 @@ impl Input {
     /// The file at `path`.
     #[must_use]
     pub fn path(path: impl Into<PathBuf>) -> Self {
-        Self(Source::Path(path.into()))
+        Self { source: Source::Path(path.into()), counter: None }
     }
 
     /// A stream, from where it stands.
     #[must_use]
     pub fn reader(reader: impl Read + Send + 'static) -> Self {
-        Self(Source::Stream(Box::new(reader)))
+        Self { source: Source::Stream(Box::new(reader)), counter: None }
+    }
+
+    /// The same, with what is read from front to back added to `counter`, in bytes: for showing how far it is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use zvf_convert::read::{self, Format, Input, ReadOptions};
+    ///
+    /// let counter = Arc::new(AtomicU64::new(0));
+    /// let input = Input::reader(&b"x\n1\n2\n"[..]).counting(Arc::clone(&counter));
+    /// assert_eq!(read::open(input, Some(Format::Csv), &ReadOptions::default())?.count(), 1);
+    /// assert_eq!(counter.load(Ordering::Relaxed), 6);
+    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// ```
+    #[must_use]
+    pub fn counting(self, counter: Arc<AtomicU64>) -> Self {
+        Self { counter: Some(counter), ..self }
     }
 
     pub(crate) fn begin(self) -> Result<Bytes, ConvertError> {
-        match self.0 {
-            Source::Path(path) => Bytes::open(&path),
-            Source::Stream(stream) => Ok(Bytes::new(stream, None)),
-        }
+        let bytes = match self.source {
+            Source::Path(path) => Bytes::open(&path)?,
+            Source::Stream(stream) => Bytes::new(stream, None),
+        };
+        Ok(Bytes { counter: self.counter, ..bytes })
     }
 }
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
+        match &self.source {
             Source::Path(path) => f.debug_tuple("Input").field(path).finish(),
             Source::Stream(_) => f.debug_tuple("Input").finish_non_exhaustive(),
         }
@@ -67,12 +91,22 @@ pub(crate) struct Bytes {
     at: u64, // bytes taken
     len: Option<u64>,
     is_folder: bool,
+    counter: Option<Arc<AtomicU64>>, // of bytes taken, for others to see
 }
 
 impl Bytes {
     pub(crate) fn new(stream: Box<dyn Read + Send>, path: Option<PathBuf>) -> Self {
         let stream = BufReader::with_capacity(BUFFER, stream);
-        Self { stream, path, format: Format::Csv, at: 0, len: None, is_folder: false }
+        let (at, len, counter) = (0, None, None);
+        Self { stream, path, format: Format::Csv, at, len, is_folder: false, counter }
+    }
+
+    /// Goes on by so many bytes.
+    fn advance(&mut self, n: u64) {
+        self.at = self.at.saturating_add(n);
+        if let Some(counter) = &self.counter {
+            counter.fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     /// What is seen of it before it is read.
@@ -103,7 +137,7 @@ impl Bytes {
         (&mut self.stream).take(limit).read_to_end(&mut all).map_err(ConvertError::Read)?;
         let found = u64::try_from(all.len()).unwrap_or(u64::MAX);
         let start = self.at;
-        self.at = self.at.saturating_add(found);
+        self.advance(found);
         if found > max_bytes {
             let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
             let bad = self.bad(Class::LimitExceeded, Place::Byte(start), expected, "more");
@@ -184,7 +218,7 @@ impl Bytes {
     /// Takes `n` of the bytes that were shown.
     pub(crate) fn take(&mut self, n: usize) {
         self.stream.consume(n);
-        self.at = self.at.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
+        self.advance(u64::try_from(n).unwrap_or(u64::MAX));
     }
 
     /// As many bytes as there are, at most those of `into`; how many.
@@ -198,7 +232,7 @@ impl Bytes {
                 Err(error) => return Err(ConvertError::Read(error)),
             }
         }
-        self.at = self.at.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        self.advance(u64::try_from(read).unwrap_or(u64::MAX));
         Ok(read)
     }
 

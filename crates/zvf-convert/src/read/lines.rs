@@ -97,6 +97,40 @@ impl Lines {
         }
     }
 
+    /// The next line with those that it goes on in: a line that ends with `\` goes on in the next one, unless it is a
+    /// comment.
+    pub(super) fn next_continued(&mut self) -> Result<Option<&str>, ConvertError> {
+        let goes_on = |line: &str| line.ends_with('\\') && !line.trim_start().starts_with('#');
+        match self.next()? {
+            None => return Ok(None),
+            Some(line) if !goes_on(line) => return Ok(Some(self.current())),
+            Some(_) => {}
+        }
+        let mut whole = self.current().trim_end_matches('\\').to_owned();
+        while let Some(line) = self.next()? {
+            whole.push(' ');
+            whole.push_str(line.trim_end_matches('\\'));
+            let ends = !line.ends_with('\\');
+            if whole.len() > LONGEST {
+                let expected =
+                    format!("a line of at most {LONGEST} bytes with those it goes on in");
+                return Err(self.bad(Class::LimitExceeded, expected, "a longer one").into());
+            }
+            if ends {
+                break;
+            }
+        }
+        self.text = whole;
+        Ok(Some(&self.text))
+    }
+
+    /// The line that came last.
+    fn current(&self) -> &str {
+        let mark: &[u8] = if self.number == 1 { "\u{feff}".as_bytes() } else { b"" };
+        let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
+        std::str::from_utf8(line).unwrap_or(&self.text)
+    }
+
     /// The number of the line that came last.
     pub(super) const fn number(&self) -> u64 {
         self.number

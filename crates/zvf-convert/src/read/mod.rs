@@ -117,6 +117,11 @@ pub fn open(
     let mut bytes = input.begin()?;
     let known = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
+    let known = match known {
+        // A name that promises an octree is held to it: its reader says what is missing.
+        Some(Format::Laz) if by_name() == Some(Format::Copc) => Some(Format::Copc),
+        known => known,
+    };
     let Some(format) = format.or(known).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
@@ -167,6 +172,22 @@ impl Reader {
         pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {
         Self { header, pieces: Box::new(pieces), ended: false, notes: Notes::default() }
+    }
+
+    /// What is in memory already, as if it were read from a file.
+    ///
+    /// ```
+    /// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
+    ///
+    /// let file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
+    /// let header = file.header().clone();
+    /// let pieces: Vec<Piece> = file.collect::<Result<_, _>>()?;
+    /// assert_eq!(Reader::from_pieces(header, pieces).count(), 1);
+    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// ```
+    #[must_use]
+    pub fn from_pieces(header: Header, pieces: Vec<Piece>) -> Self {
+        Self::new(header, pieces.into_iter().map(Ok))
     }
 
     /// The same, whose pieces write down what they find out.

@@ -4,6 +4,7 @@
 //! v x y z [w | r g b]   a vertex, counted from 1; with a colour where the first one has one
 //! f 1/2/3 -1//4 …       a face: vertices, each with texture and normal; negative from the last one back
 //! l 1 2 3               a line through vertices
+//! f 1 2 \               a line that ends so goes on in the next one
 //! ```
 //!
 //! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An
@@ -109,7 +110,7 @@ struct Seen {
 impl Seen {
     fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
         let mut seen = Self::default();
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.next_continued()? {
             let mut words = line.split_ascii_whitespace();
             let Some(word) = words.next() else { continue };
             let count = match word {
@@ -139,7 +140,13 @@ impl Seen {
                 all.push((count, what));
             }
         }
-        all.into_iter().map(|(count, what)| format!("{count} {what}")).collect()
+        let told = |(count, what): (u64, &str)| match KEPT_BY_OTHERS.contains(&what) {
+            true => format!(
+                "{count} {what}; to keep them, give each vertex its own in a PLY or glTF file"
+            ),
+            false => format!("{count} {what}"),
+        };
+        all.into_iter().map(told).collect()
     }
 }
 
@@ -173,7 +180,7 @@ impl Pieces {
             && self.vertices.rows() < self.batch_rows
             && self.corners.rows() < self.batch_rows
         {
-            let Some(line) = self.lines.next()? else {
+            let Some(line) = self.lines.next_continued()? else {
                 self.ended = true;
                 break;
             };
@@ -299,6 +306,8 @@ const OTHERS: [(&str, &str); 13] = [
     ("surf", "surfaces"),
     ("cstype", "curves"),
 ];
+/// What is an attribute of vertices where the format has one for each vertex; here each corner of a face names it.
+const KEPT_BY_OTHERS: [&str; 2] = ["texture coordinates", "normals"];
 /// Values of a vertex that are looked at.
 const MAX_WORDS: usize = 8;
 /// Characters of a wrong value that a message shows.

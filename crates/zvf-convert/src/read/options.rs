@@ -34,6 +34,9 @@ pub struct ReadOptions {
     pub text: TextOptions,
     /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
     pub nodes: Option<PathBuf>,
+    /// Whether a matrix that leads to the world of the format is applied: TRK and precomputed. Otherwise positions
+    /// are what is stored, and the matrix is recorded.
+    pub apply_space: bool,
     /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
     pub weld: bool,
     /// At most so many vertices or elements in a piece.
@@ -88,6 +91,7 @@ impl Default for ReadOptions {
             polygons: Polygons::default(),
             text: TextOptions::default(),
             nodes: None,
+            apply_space: true,
             weld: true,
             batch_rows: 65_536,
             memory: 256 << 20,

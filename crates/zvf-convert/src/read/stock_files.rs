@@ -154,6 +154,16 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
                     other => panic!("{other:?} is no text"),
                 }
             }
+        } else if field.categories.is_some() && dtype == "float64" {
+            // Truths of which some are missing: pandas makes numbers of them.
+            for row in 0..field.column.len() {
+                let number: f64 = match field.value(row, 0).unwrap() {
+                    Value::Bool(flag) => f64::from(u8::from(flag)),
+                    Value::Null => f64::from_bits(0x7ff8 << 48),
+                    other => panic!("{other:?} of truths"),
+                };
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
         } else if field.categories.is_some() {
             for row in 0..field.column.len() {
                 bytes.extend(match field.value(row, 0).unwrap() {

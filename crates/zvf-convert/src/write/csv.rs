@@ -59,12 +59,13 @@ pub struct CsvWriter<W> {
     axes: Vec<String>,
     header: Option<String>,
     separator: char,
+    parts: usize, // so far
 }
 
 impl<W: Write> CsvWriter<W> {
     /// A writer to `out`, the axes called `axes`.
     pub fn new(out: W, axes: &[String]) -> Self {
-        Self { out, axes: axes.to_vec(), header: None, separator: ',' }
+        Self { out, axes: axes.to_vec(), header: None, separator: ',', parts: 0 }
     }
 
     /// Adds the vertices of a batch.
@@ -73,7 +74,8 @@ impl<W: Write> CsvWriter<W> {
     ///
     /// When writing fails, a code stands for nothing, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        let table = Table::new(batch, &self.axes);
+        let table = Table::new(batch, &self.axes).with_first_part(self.parts);
+        self.parts += batch.parts().len();
         let names: Vec<String> =
             table.names().into_iter().map(|name| quoted(name, self.separator)).collect();
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
@@ -150,6 +152,7 @@ mod tests {
         let mut text = Vec::new();
         let mut writer = CsvWriter::new(&mut text, &[]);
         writer.write(&batch).unwrap();
+        writer.write(&batch).unwrap();
         let other = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0]));
         assert_eq!(
             writer.write(&other).unwrap_err().to_string(),
@@ -159,7 +162,10 @@ mod tests {
         let wanted = "x0,color_0,color_1,label,part,object\n\
             1,1,2,\"a,b\",0,7\n\
             2,3,4,\"say \"\"hi\"\"\",1,-1\n\
-            3,5,6,,1,-1\n";
+            3,5,6,,1,-1\n\
+            1,1,2,\"a,b\",2,7\n\
+            2,3,4,\"say \"\"hi\"\"\",3,-1\n\
+            3,5,6,,3,-1\n";
         assert_eq!(String::from_utf8(text).unwrap(), wanted);
     }
 

@@ -38,9 +38,12 @@ fn encode(
         encoder = encoder.with_faces(&faces).map_err(|fault| refuse(fault.to_string()))?;
     }
     let mut losses = Vec::new();
-    if let Some(bits) = options.extra.get("draco.bits").and_then(serde_json::Value::as_u64) {
-        let bits = u8::try_from(bits).unwrap_or(u8::MAX);
-        let grid = Quantization::from_positions(&positions, bits.clamp(1, 30));
+    if let Some(said) = options.extra.get("draco.bits") {
+        let bits = said.as_u64().and_then(|bits| u8::try_from(bits).ok());
+        let Some(bits) = bits.filter(|bits| (1..=30).contains(bits)) else {
+            return Err(refuse(format!("draco.bits of {said}, which are from 1 to 30")));
+        };
+        let grid = Quantization::from_positions(&positions, bits);
         encoder = encoder.with_quantization(grid).map_err(|fault| refuse(fault.to_string()))?;
         losses.push(Loss::new(format!("positions move by up to {}", grid.error())));
     }

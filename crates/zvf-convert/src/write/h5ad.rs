@@ -13,7 +13,7 @@ use std::io::Write as _;
 
 use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
 use serde_json::Value as Json;
-use zvf_metadata::DtypeKind;
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
 use super::{Collected, Report, Target, WriteOptions, Writer};
@@ -122,6 +122,12 @@ fn frame(
     texts(group, "_index", names);
     for field in columns {
         match &field.categories {
+            Some(categories)
+                if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) =>
+            {
+                let inner = nullable_truths(group.create_group(&field.name), field)?;
+                group.add_group(inner.finish());
+            }
             Some(categories) => {
                 let mut inner = group.create_group(&field.name);
                 encode(&mut |name, value| inner.set_attr(name, value), "categorical", "0.2.0");
@@ -142,6 +148,26 @@ fn frame(
         }
     }
     Ok(())
+}
+
+/// Truths of which some are missing: values and a mask.
+fn nullable_truths(mut group: GroupBuilder, field: &Field) -> Result<GroupBuilder, ConvertError> {
+    encode(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
+    let (mut values, mut mask) = (Vec::new(), Vec::new());
+    for row in 0..field.column.len() {
+        let truth = match field.value(row, 0) {
+            Ok(Value::Bool(truth)) => Some(truth),
+            _ => None,
+        };
+        values.push(u8::from(truth == Some(true)));
+        mask.push(u8::from(truth.is_none()));
+    }
+    let truths = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
+    for (name, bytes) in [("values", values), ("mask", mask)] {
+        let column = Column::new(truths, 1, bytes.into()).map_err(crate::read::no_column)?;
+        array(&mut group, name, &column);
+    }
+    Ok(group)
 }
 
 fn texts(group: &mut GroupBuilder, name: &str, values: &[String]) {

@@ -123,6 +123,22 @@ impl Default for WriteOptions {
     }
 }
 
+/// The names that [`WriteOptions::extra`] may have, with what they say.
+///
+/// ```
+/// assert!(zvf_convert::write::EXTRA_OPTIONS.iter().any(|(name, _)| *name == "draco.bits"));
+/// ```
+pub const EXTRA_OPTIONS: &[(&str, &str)] = &[
+    ("draco.bits", "positions rounded to a grid of so many bits"),
+    ("geojson.crs", "the coordinate reference system, where the input says none"),
+    ("las.point_format", "the point format, 0 to 10"),
+    ("las.scale", "the distance of the grid of coordinates"),
+    ("las.version", "1.2, 1.3 or 1.4"),
+    ("precomputed.minishard_bits", "bits of the hash for minishards, 6 unless given"),
+    ("precomputed.shard_bits", "bits of the hash for shards, 0 to 16: skeletons go into shards"),
+    ("tck.f64", "true for positions of 64 bits"),
+];
+
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

@@ -68,12 +68,13 @@ pub struct NpyWriter<W> {
     descr: Option<String>,
     records: u64,
     first: &'static str,
+    parts: usize, // so far
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
     /// A writer to `out`, from where it stands.
     pub const fn new(out: W) -> Self {
-        Self { out, descr: None, records: 0, first: "position" }
+        Self { out, descr: None, records: 0, first: "position", parts: 0 }
     }
 
     /// The same with another name for the positions, where they are something else.
@@ -88,7 +89,8 @@ impl<W: Write + Seek> NpyWriter<W> {
     ///
     /// When writing fails, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        let table = Table::new(batch, &[]);
+        let table = Table::new(batch, &[]).with_first_part(self.parts);
+        self.parts += batch.parts().len();
         let found = descr(batch, self.first);
         match &self.descr {
             Some(wanted) if *wanted != found => {
@@ -299,7 +301,7 @@ mod tests {
         assert_eq!((text.trim_end(), text.ends_with('\n')), (wanted, true));
         assert_eq!((length + PREAMBLE) % ALIGNMENT, 0);
         let first = b"\x01\x01a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
-        let second = b"\x02\x02a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+        let second = b"\x02\x02a\0\0\0\x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         assert_eq!(bytes[16 + length..], [&first[..], second].concat());
     }
 

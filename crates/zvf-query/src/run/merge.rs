@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::{Context, Purpose, WorkUnit, check_caps, elements::Keyed, join};
+use super::{Context, Purpose, WorkUnit, elements::Keyed, join};
 use crate::error::QueryError;
 
 /// All of `waves`, answered one after the other.
@@ -24,7 +24,7 @@ pub(super) async fn collect_elements(
             let keyed = context.elements_keyed(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);
-            check_caps(rows, bytes)?;
+            context.check_caps(rows, bytes)?;
             all.push(keyed);
         }
     }

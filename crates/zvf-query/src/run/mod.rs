@@ -306,6 +306,18 @@ impl Context {
         self.found.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Refuses an answer of so many rows and bytes where it is larger than a collected one may be.
+    fn check_caps(&self, rows: u64, bytes: u64) -> Result<(), QueryError> {
+        if rows > MAX_ROWS {
+            return Err(QueryError::limit("rows of an answer", MAX_ROWS, rows));
+        }
+        let max_bytes = self.query.max_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
+        if bytes > max_bytes {
+            return Err(QueryError::limit("bytes of an answer", max_bytes, bytes));
+        }
+        Ok(())
+    }
+
     pub(crate) fn count(&self, cells: usize, rows: u64) {
         self.found.cells.fetch_add(to_u64(cells), Ordering::Relaxed);
         self.found.rows.fetch_add(rows, Ordering::Relaxed);
@@ -386,7 +398,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         };
         rows = rows.saturating_add(batch.len());
         bytes = bytes.saturating_add(join::weight(&batch));
-        check_caps(to_u64(rows), bytes)?;
+        context.check_caps(to_u64(rows), bytes)?;
         batches.push(batch);
         if truncated {
             break;
@@ -410,16 +422,6 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         notices: context.warm.level.store().notices(),
         figures,
     })
-}
-
-fn check_caps(rows: u64, bytes: u64) -> Result<(), QueryError> {
-    if rows > MAX_ROWS {
-        return Err(QueryError::limit("rows of an answer", MAX_ROWS, rows));
-    }
-    if bytes > MAX_BYTES {
-        return Err(QueryError::limit("bytes of an answer", MAX_BYTES, bytes));
-    }
-    Ok(())
 }
 
 /// Rows of a collected answer.

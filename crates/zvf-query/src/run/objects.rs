@@ -113,7 +113,7 @@ impl Context {
         }
         let parted = parted.limited(limit);
         let found = to_u64(parted.pieces.rows);
-        super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
+        self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
         let parted = self.drop_missing(parted, &columns);
         let batch = self.gathered(&parted.pieces, &positions, &columns)?;

@@ -15,11 +15,16 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, PoisonError};
 
+#[cfg(not(all(test, zvf_loom)))]
+use futures_executor::block_on;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use futures_util::stream::{self, Stream};
+#[cfg(all(test, zvf_loom))]
+use loom::{future::block_on, sync::Mutex, thread};
+#[cfg(not(all(test, zvf_loom)))]
+use std::{sync::Mutex, thread};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -243,15 +248,15 @@ impl<T: Send + 'static> Running<T> {
     fn on_thread(work: BoxFuture<'static, T>) -> Self {
         let (sender, result) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<Infallible>();
-        let shared = Arc::new(std::sync::Mutex::new(Some(work)));
+        let shared = Arc::new(Mutex::new(Some(work)));
         let own = Arc::clone(&shared);
-        let take = |shared: &std::sync::Mutex<Option<BoxFuture<'static, T>>>| {
-            shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+        let take = |shared: &Mutex<Option<BoxFuture<'static, T>>>| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
         let run = move || {
             let Some(work) = take(&own) else { return };
             let stopped = pin!(stopped);
-            if let Either::Left((value, _)) = futures_executor::block_on(select(work, stopped)) {
+            if let Either::Left((value, _)) = block_on(select(work, stopped)) {
                 // Nobody is there to take it when the stream was dropped meanwhile.
                 drop(sender.send(value));
             }
@@ -289,7 +294,7 @@ impl<T: Send + 'static> Running<T> {
     fn is_finished(&self) -> bool {
         match self {
             Self::Task(task) => task.is_finished(),
-            Self::Thread { handle, .. } => handle.as_ref().is_some_and(|one| one.is_finished()),
+            Self::Thread { result, .. } => !result.is_empty(),
             Self::Inline(_) => false,
         }
     }
@@ -313,3 +318,72 @@ fn stopped_early() -> QueryError {
 const PREFETCH_UNITS: usize = 3;
 /// The same for graphs, skeletons and meshes.
 const PREFETCH_UNITS_WITH_LINKS: usize = 2;
+
+/// What `cargo xtask loom` runs in every order of its steps.
+#[cfg(all(test, zvf_loom))]
+mod models {
+    use loom::thread::yield_now;
+    use zvf_store::{Budget, OpenOptions};
+
+    use super::*;
+
+    /// Runs `model` in every order in which threads are interrupted at most three times where they need not be.
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut checker = loom::model::Builder::new();
+        checker.preemption_bound = Some(3);
+        checker.check(model);
+    }
+
+    /// A budget that one wave takes all of.
+    fn budget() -> Budget {
+        let options =
+            OpenOptions { budget_bytes: 1 << 10, cache_bytes: 0, ..OpenOptions::default() };
+        Budget::new(&options)
+    }
+
+    #[test]
+    fn a_wave_gives_its_result_to_whoever_comes_for_it() {
+        check(|| {
+            let mut running = Running::on_thread(async { 7 }.boxed());
+            let was_there = running.is_finished();
+            assert_eq!(block_on(running.finish()).unwrap(), 7);
+            drop(was_there);
+        });
+    }
+
+    #[test]
+    fn a_wave_that_nobody_polls_gives_back_what_it_holds() {
+        check(|| {
+            let budget = budget();
+            let held = budget.clone();
+            let mut running = Running::on_thread(
+                async move {
+                    let reserved = held.reserve(1 << 10).await;
+                    yield_now();
+                    reserved.is_ok()
+                }
+                .boxed(),
+            );
+            // A second query between two batches of the first.
+            drop(block_on(budget.reserve(1 << 10)).unwrap());
+            assert!(block_on(running.finish()).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_stream_that_is_dropped_stops_its_waves() {
+        check(|| {
+            let budget = budget();
+            let held = budget.clone();
+            let running = Running::on_thread(
+                async move {
+                    let _reserved = held.reserve(1 << 10).await;
+                    std::future::pending::<()>().await;
+                }
+                .boxed(),
+            );
+            drop(running);
+            drop(block_on(budget.reserve(1 << 10)).unwrap());
+        });
+    }
+}

@@ -86,7 +86,7 @@ impl Context {
             pieces.extend_from(more, first);
             first = first.saturating_add(saturating_u32(to_u64(chunks.len())));
             let found = to_u64(pieces.rows);
-            super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
+            self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
             if pieces.rows >= limit {
                 break;
             }
@@ -169,7 +169,7 @@ impl Context {
         }
         pieces.truncate(limit);
         let found = to_u64(pieces.rows);
-        super::check_caps(found, found.saturating_mul(self.row_bytes()))?;
+        self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
         if !self.missing().list.is_empty() {
             pieces = drop_missing(&pieces, &positions, &columns);

@@ -11,6 +11,7 @@ mod access;
 mod api;
 mod files;
 mod limits;
+mod viewer;
 
 /// A served copy of a small store, with a secret beside it.
 struct Served {

@@ -26,10 +26,10 @@ use bytes::Bytes;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use zvf_format::{Class, Expected};
 
 use super::process::Process;
+use crate::clock::Instant;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::Remote;

@@ -54,7 +54,7 @@ pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
-use self::room::MemoryLimiter;
+pub(crate) use self::room::MemoryLimiter;
 pub use self::rows::{RowPlan, RowReport, RowSink};
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};

@@ -7,13 +7,15 @@
 //! Where the only thread of a runtime may be the one that wants room, no thread waits, and what is on its
 //! way is not bounded; tasks wait there too.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+#[cfg(not(target_arch = "wasm32"))]
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use zvf_format::num::to_u64;
 
 use crate::error::{Op, StoreError};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The room of one build; cheap to clone.
 #[derive(Clone, Debug)]
@@ -113,11 +115,14 @@ impl Shared {
             }
         };
         // What is on its way may need this very thread: another one takes its tasks over.
+        #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
         } else {
             wait();
         }
+        #[cfg(target_arch = "wasm32")]
+        wait();
         self.state()
     }
 
@@ -136,6 +141,7 @@ impl State {
 }
 
 /// Whether this thread may be one of several that a runtime's tasks run on.
+#[cfg(not(target_arch = "wasm32"))]
 fn is_worker() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)

@@ -15,6 +15,7 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
+#[cfg(not(target_arch = "wasm32"))]
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
 use zvf_format::num::to_u64;
@@ -242,6 +243,7 @@ fn settings(blosc: &Blosc) -> Option<BloscSettings> {
 #[derive(Default)]
 pub(crate) struct Encoder {
     blosc: zvf_blosc::Encoder,
+    #[cfg(not(target_arch = "wasm32"))]
     zstd: Option<CCtx<'static>>,
     back: Scratch,
 }
@@ -253,6 +255,14 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
+    /// Nothing is written in a browser.
+    #[cfg(target_arch = "wasm32")]
+    fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes, StoreError> {
+        let expected = Expected::Rule("a codec that this build writes");
+        Err(StoreError::refused(Class::Unsupported, Op::Encode, "zstd", expected, "zstd"))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
     fn zstd(&mut self, plain: &[u8], level: i32, checksum: bool) -> Result<Bytes, StoreError> {
         let context = match &mut self.zstd {
             Some(context) => context,
@@ -289,6 +299,7 @@ pub(crate) fn len(parts: &[Bytes]) -> u64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(to_u64(part.len())))
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 fn failed(codec: &'static str, why: &str) -> StoreError {
     StoreError::refused(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
 }

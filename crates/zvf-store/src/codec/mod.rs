@@ -27,6 +27,7 @@ mod gzip;
 #[cfg(feature = "more-codecs")]
 mod more;
 mod order;
+#[cfg_attr(target_arch = "wasm32", path = "zstd_rust.rs")]
 mod zstd;
 
 pub(crate) use batch::{Caps, Job, decode_many, spread};

@@ -49,9 +49,9 @@ impl Place {
             return Err(refused("a URL without \"?\" and \"#\"", url.scheme()));
         }
         if url.scheme() == "file" {
-            return match url.to_file_path() {
-                Ok(path) => Ok(Self::Directory(path)),
-                Err(()) => Err(refused("a file URL of this machine", text)),
+            return match file_path(&url) {
+                Some(path) => Ok(Self::Directory(path)),
+                None => Err(refused("a file URL of this machine", text)),
             };
         }
         match Scheme::parse(&url) {
@@ -68,6 +68,17 @@ impl Place {
             Self::Directory(path) => is_pack_file(path),
             Self::Remote(_, _, path) => is_pack(path),
         }
+    }
+}
+
+/// The path that a file URL names on this machine; a browser has none.
+fn file_path(url: &Url) -> Option<PathBuf> {
+    #[cfg(not(target_arch = "wasm32"))]
+    return url.to_file_path().ok();
+    #[cfg(target_arch = "wasm32")]
+    {
+        let _no_paths_here = url;
+        None
     }
 }
 

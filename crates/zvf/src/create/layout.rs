@@ -76,7 +76,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// As [`of`](Self::of), when there is no file, and when one of them holds something else.
+    /// As [`scan`](Self::scan), when there is no file, and when one of them holds something else.
     pub fn of_all(
         files: &[PathBuf],
         recipe: &Recipe,
@@ -100,7 +100,7 @@ impl Layout {
         let reader = open(first, recipe).map_err(|error| in_file(first, error))?;
         let mut header = reader.header().clone();
         let like = header.clone();
-        check_shard(recipe, header.axes.len())?;
+        check_shapes(recipe, header.axes.len())?;
         let readers = others.iter().map(|file| {
             let reader = open(file, recipe).map_err(|error| in_file(file, error))?;
             match difference(&like, reader.header()) {
@@ -203,15 +203,14 @@ impl Layout {
             Some([low, high]) => low.iter().zip(high).map(|(low, high)| high - low).collect(),
             None => vec![0.0; self.header.axes.len()],
         };
-        self.chunk =
-            recipe.chunk.clone().unwrap_or_else(|| chunk(&sizes, vertices, recipe.per_chunk));
+        self.chunk = match &recipe.chunk {
+            Some(lengths) => of_each_axis(lengths, sizes.len()),
+            None => chunk(&sizes, vertices, recipe.per_chunk),
+        };
         let counts = counts(bounds, &self.chunk);
         self.chunks = counts.iter().fold(1_u64, |all, count| all.saturating_mul(*count));
         if let Some(cells) = recipe.shard_shape.as_ref().filter(|_| recipe.shard) {
-            self.shard = Some(match cells.as_slice() {
-                [cells] => vec![*cells; counts.len()],
-                cells => cells.to_vec(),
-            });
+            self.shard = Some(of_each_axis(cells, counts.len()));
             return;
         }
         let many = recipe.shard && !recipe.write.compat && self.chunks >= MANY;
@@ -221,6 +220,24 @@ impl Layout {
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
+}
+
+/// One number for all axes, or those of each.
+pub(super) fn of_each_axis<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
+    if let [number] = numbers { vec![*number; axes] } else { numbers.to_vec() }
+}
+
+/// Refuses chunks, bins and shards that do not fit the axes.
+fn check_shapes(recipe: &Recipe, axes: usize) -> Result<(), Error> {
+    for (what, lengths) in
+        [("the shape of a chunk", &recipe.chunk), ("the shape of a bin", &recipe.bins)]
+    {
+        if let Some(lengths) = lengths.as_ref().filter(|found| ![1, axes].contains(&found.len())) {
+            let found = format!("{} numbers for {axes} axes", lengths.len());
+            return Err(Error::bad_request(what, "one length, or one for each axis", &found));
+        }
+    }
+    check_shard(recipe, axes)
 }
 
 /// Refuses a shard that does not fit the axes.

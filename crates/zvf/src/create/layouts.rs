@@ -60,7 +60,8 @@ impl Layouts {
     ) -> Result<Self, Error> {
         let mut kinds: Vec<(Kind, Vec<PathBuf>)> = Vec::new();
         for file in files {
-            let kind = open(file, recipe)?.header().kind;
+            let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
+            let kind = open(file, recipe).map_err(in_file)?.header().kind;
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, own)) => own.push(file.clone()),
                 None => kinds.push((kind, vec![file.clone()])),

@@ -39,6 +39,7 @@ use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writ
 use beside::Beside;
 pub(crate) use ids::Shift;
 pub use layout::Layout;
+use layout::of_each_axis;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
 
@@ -58,6 +59,8 @@ pub struct Recipe {
     pub read: ReadOptions,
     /// The shape of a chunk; without, about `per_chunk` vertices are in one.
     pub chunk: Option<Vec<f64>>,
+    /// What is in memory in the place of files: it is read under these names. What holds any is written in one go.
+    pub sources: Vec<MemorySource>,
     /// The shape of a bin, of which a chunk has a whole number; without, a chunk is not divided.
     pub bins: Option<Vec<f64>>,
     /// Vertices that a chunk should have, on average over those that have any.
@@ -82,6 +85,7 @@ impl Default for Recipe {
         Self {
             format: None,
             read: ReadOptions::default(),
+            sources: Vec::new(),
             chunk: None,
             bins: None,
             per_chunk: 16_384,
@@ -93,6 +97,29 @@ impl Default for Recipe {
             write: WriteOptions::default(),
         }
     }
+}
+
+/// Geometry in memory that a store is made of as if it were a file.
+///
+/// ```
+/// use zvf::convert::read::{self, Format, Input, ReadOptions};
+/// use zvf::create::MemorySource;
+///
+/// let text: &[u8] = b"x,y\n1,2\n";
+/// let reader = read::open(Input::reader(text), Some(Format::Csv), &ReadOptions::default())?;
+/// let header = reader.header().clone();
+/// let pieces = reader.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(MemorySource { name: "points".into(), header, pieces }.pieces.len(), 1);
+/// # Ok::<(), zvf::convert::ConvertError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemorySource {
+    /// What stands for it in the list of files, and in messages.
+    pub name: PathBuf,
+    /// What it holds.
+    pub header: read::Header,
+    /// All of it.
+    pub pieces: Vec<Piece>,
 }
 
 /// How far it is.
@@ -204,7 +231,8 @@ pub async fn create_all(
         _ => false,
     };
     // Groups and records of formats are of the whole store: one process writes it.
-    let is_planned = layout.slices.len() > 1 && !Beside::is_in(&layout.header);
+    let is_planned =
+        layout.slices.len() > 1 && !Beside::is_in(&layout.header) && recipe.sources.is_empty();
     let (Some(folder), true) = (&folder, is_planned) else {
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
@@ -398,7 +426,7 @@ pub(crate) fn schema(
         schema = schema.with_crs(crs.clone());
     }
     if let Some(bins) = bins {
-        schema = schema.with_bins(bins)?;
+        schema = schema.with_bins(&of_each_axis(bins, shape.axes.len()))?;
     }
     if let Some(shard) = &shape.shard {
         schema = schema.sharded(shard)?;
@@ -411,6 +439,9 @@ pub(crate) fn schema(
 
 /// Begins to read a file.
 pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
+    if let Some(source) = recipe.sources.iter().find(|source| source.name == file) {
+        return Ok(Reader::from_pieces(source.header.clone(), source.pieces.clone()));
+    }
     Ok(read::open(Input::path(file), recipe.format, &recipe.read)?)
 }
 

@@ -94,7 +94,7 @@ async fn what_cannot_be_made_leaves_nothing() {
     );
     let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
     let error = made(&good, &flat).await.unwrap_err();
-    assert!(error.to_string().contains("expected a length for each axis"), "{error}");
+    assert!(error.to_string().contains("expected one length, or one for each axis"), "{error}");
     let layout = Layout::scan(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
     let stop = &mut |stage, _| {

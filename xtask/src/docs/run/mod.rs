@@ -33,10 +33,7 @@ use crate::house::{House, say};
 
 /// Runs the commands of all pages and of all help texts, and fails when one ends otherwise than it should.
 pub(super) fn run(house: &House) -> anyhow::Result<()> {
-    house
-        .cargo(&["build", "--quiet", "-p", "zvf-cli", "-p", "archives", "--bins", "--examples"])
-        .run()?;
-    let bin = house.target().join("debug");
+    let bin = house.build_programs()?;
     let folder = house.target().join("docs-run");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;

@@ -87,7 +87,18 @@ fn files(stage: &Path) -> anyhow::Result<()> {
         fs::write(stage.join(name), &points)?;
     }
     fs::write(stage.join("survey.csv"), survey)?;
+    fs::write(
+        stage.join("types.csv"),
+        "id,code,type,layer\n0,1,granule,3\n1,2,basket,4\n2,3,granule,3\n",
+    )?;
+    fs::write(stage.join("fixes.jsonl"), FIXES)?;
+    for name in ["a.csv", "b.csv"] {
+        fs::write(stage.join(name), "x,y,z\n1,2,3\n4,5,6\n")?;
+    }
     fs::write(stage.join("bad.csv"), "x,y\n1,2\n3,four\n")?;
+    fs::write(stage.join("recipe.yaml"), RECIPE)?;
+    fs::write(stage.join("recipe.toml"), "[[steps]]\nvalidate = \"points.zarrvectors\"\n")?;
+    fs::write(stage.join("wrong.yaml"), "steps:\n  - vaildate: points.zarrvectors\n")?;
     precomputed(&stage.join("neurons.precomputed"))?;
     fs::create_dir(stage.join("neurons"))?;
     for (number, name) in
@@ -193,7 +204,7 @@ fn run(shell: &Shell, line: &str) -> anyhow::Result<()> {
 const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("point_cloud", &["scan"]),
     ("polyline", &["roads"]),
-    ("streamline", &["brain", "tracts"]),
+    ("streamline", &["brain", "tracts", "old-tracts", "new-tracts", "merged"]),
     ("graph", &["net"]),
     ("skeleton", &["neurons"]),
 ];
@@ -226,11 +237,19 @@ const ARCHIVES: [&str; 6] =
     ["gr3_pyramid", "ms3_tri", "pc3_basic", "pc3_objects", "sl3_streamlines", "v070_sl3_pyramid"];
 
 /// What makes the rest.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 16] = [
     "zvf create -q scan.ply neurons/*.swc cells.zarrvectors --triangles",
     "zvf pyramid -q brain.zarrvectors --in-place --levels 2",
     "zvf pyramid -q roads.zarrvectors --in-place --levels 2 --cross-level-storage explicit --cross-level-depth -1",
     "zvf pyramid -q tracts.zarrvectors --in-place --levels 2 --cross-level-storage explicit --cross-level-depth -1",
+    "zvf convert -q tracts.trk tracts.trx",
+    "zvf edit -q tracts.zarrvectors --script fixes.jsonl",
+    r#"echo '{"op":"group.add","name":"left","members":[0,1,2,3]}' | zvf edit -q tracts.zarrvectors"#,
+    "for n in 1 2 3; do zvf edit move -q tracts.zarrvectors --object $n --index 0 --by 1,0,0; done",
+    "zvf edit move -q new-tracts.zarrvectors --object 1 --index 0 --by 1,0,0",
+    "zvf edit move -q new-tracts.zarrvectors --object 2 --index 0 --by 1,0,0",
+    "zvf split -q tracts.zarrvectors sides --by group",
+    "for name in left right more; do cp -r sides/left.zarrvectors $name.zarrvectors; done",
     "zvf shard -q brain.zarrvectors sharded.zarrvectors",
     "zvf pack -q scan.zarrvectors packed.tet",
     "zvf tensor pack -q volume.tet grid=grid.zarr",
@@ -238,4 +257,27 @@ const COMMANDS: [&str; 8] = [
 ];
 
 /// What is not needed afterwards.
-const SCRATCH: [&str; 2] = ["grid.zarr", "square.zarr"];
+const SCRATCH: [&str; 3] = ["grid.zarr", "square.zarr", "sides"];
+
+/// The script of the pages on editing.
+const FIXES: &str = r#"{"op":"vertex.move","vertices":{"object":7,"index":0},"to":[1,2,3]}
+"#;
+
+/// The recipe of the page of `zvf run`.
+const RECIPE: &str = "vars:
+  made: made-by-recipe
+steps:
+  - create: fibers.tck
+    to: ${made}/fibers.zarrvectors
+    options: {chunk-shape: [50, 50, 50]}
+  - pyramid: ${made}/fibers.zarrvectors
+    options: {levels: 1}
+  - validate: ${made}/fibers.zarrvectors
+  - name: the first five
+    export: ${made}/fibers.zarrvectors
+    to: ${made}/five.trx
+    options: {objects: 0..5}
+  - each: neurons/*.swc
+    convert: ${item}
+    to: ${made}/${stem}.ply
+";

@@ -1,23 +1,22 @@
-//! Geometry to show: something of every kind in a cube of 100, the same every time.
+//! Geometry to show: what people have of every kind, in a cube of 100, the same every time.
+//!
+//! Fibre bundles, branching neurons, vessels, a folded surface, contours, directions on a ball, and labelled points.
 
-use zvf::metadata::Dtype;
+use zvf::metadata::{Dtype, DtypeKind};
 use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 
 /// A batch of that kind.
 pub(super) fn make_batch(kind: Kind) -> Result<Batch, Error> {
     let mut random = Random(0x5eed);
     let mut shape = Shape::default();
-    let chains = [(Kind::Line, 300, 2), (Kind::Polyline, 40, 25), (Kind::Streamline, 80, 40)];
-    if let Some((_, count, length)) = chains.into_iter().find(|(of, ..)| *of == kind) {
-        shape.chains(&mut random, count, length);
-    } else if kind == Kind::Graph {
-        shape.graph(&mut random, 6, 100);
-    } else if kind == Kind::Skeleton {
-        shape.trees(&mut random, 4, 150);
-    } else if kind == Kind::Mesh {
-        shape.surface(33);
-    } else {
-        shape.points.extend((0..5000).map(|_| random.point()));
+    match kind {
+        Kind::Line => shape.spines(&mut random, 900),
+        Kind::Polyline => shape.contours(26, 120),
+        Kind::Streamline => shape.bundles(&mut random, 5, 70, 48),
+        Kind::Graph => shape.vessels(&mut random, 5),
+        Kind::Skeleton => shape.neurons(&mut random, 6),
+        Kind::Mesh => shape.cortex(72),
+        Kind::PointCloud | _ => shape.clusters(&mut random, 7, 2600),
     }
     shape.batch(kind, &mut random)
 }
@@ -29,88 +28,203 @@ struct Shape {
     ends: Vec<usize>, // of each object
     corners: usize,   // of an element
     rows: Vec<usize>,
+    labels: Vec<u8>, // of points, or none
 }
 
 impl Shape {
-    /// Walks of `length` steps.
-    fn chains(&mut self, random: &mut Random, count: usize, length: usize) {
-        for _ in 0..count {
-            self.walk(random, length);
-        }
-    }
-
-    fn walk(&mut self, random: &mut Random, length: usize) {
-        let mut at = random.point();
-        for _ in 0..length {
-            self.points.push(at);
-            at = random.random_near(at);
-        }
+    fn end_object(&mut self) {
         self.ends.push(self.points.len());
     }
 
-    /// Walks with a few more edges.
-    fn graph(&mut self, random: &mut Random, count: usize, length: usize) {
+    /// Short lines that stand on a ball: directions at places.
+    fn spines(&mut self, random: &mut Random, count: u16) {
+        for i in 0..count {
+            // The spiral of Fibonacci spreads places evenly.
+            let z = 1.0 - 2.0 * (f32::from(i) + 0.5) / f32::from(count);
+            let (sin, cos) = (f32::from(i) * 2.399_963_2).sin_cos();
+            let flat = (1.0 - z * z).sqrt();
+            let out = [flat * cos, flat * sin, z];
+            let length = 4.0 + 9.0 * random.unit() * (0.5 + 0.5 * (5.0 * z + 2.0 * cos).sin());
+            self.points.push(out.map(|x| 50.0 + 33.0 * x));
+            self.points.push(out.map(|x| 50.0 + (33.0 + length) * x));
+            self.end_object();
+        }
+    }
+
+    /// Lines of equal height on hills.
+    fn contours(&mut self, count: u8, steps: u16) {
+        for i in 0..count {
+            let height = f32::from(i) / f32::from(count);
+            for step in 0..=steps {
+                let angle = f32::from(step) / f32::from(steps) * TAU;
+                let wave =
+                    (3.0 * angle + 4.0 * height).sin() + 0.6 * (5.0 * angle - 3.0 * height).cos();
+                let radius = (1.0 - height).powf(0.6) * (38.0 + 5.0 * wave);
+                self.points.push([
+                    50.0 + radius * angle.cos(),
+                    50.0 + radius * angle.sin(),
+                    12.0 + 76.0 * height,
+                ]);
+            }
+            self.end_object();
+        }
+    }
+
+    /// Bundles of fibres: arches from one side to the other, fanning out at their ends.
+    fn bundles(&mut self, random: &mut Random, bundles: u8, fibres: u8, steps: u8) {
+        for bundle in 0..bundles {
+            let turn = f32::from(bundle) / f32::from(bundles) * TAU * 0.5;
+            let (sin, cos) = turn.sin_cos();
+            let rise = 26.0 + 9.0 * f32::from(bundle % 3);
+            for _ in 0..fibres {
+                let [spread, lift, sway] = [(); 3].map(|()| random.unit() + random.unit() - 1.0);
+                for step in 0..steps {
+                    let t = f32::from(step) / f32::from(steps.saturating_sub(1)) * 2.0 - 1.0;
+                    let fan = 0.18 + 0.82 * t * t;
+                    let along = 42.0 * t;
+                    let across =
+                        9.0 * spread * fan + 5.0 * (2.2 * t + sway).sin() * f32::from(bundle % 2);
+                    let up = rise * (1.0 - t * t)
+                        + 7.0 * lift * fan
+                        + 1.5 * (3.0 * t + 4.0 * sway).sin();
+                    self.points.push(within([
+                        50.0 + along * cos - across * sin,
+                        50.0 + along * sin + across * cos,
+                        16.0 + up,
+                    ]));
+                }
+                self.end_object();
+            }
+        }
+    }
+
+    /// Trees of vessels with loops between neighbours.
+    fn vessels(&mut self, random: &mut Random, count: u8) {
         self.corners = 2;
-        for _ in 0..count {
+        for i in 0..count {
+            let (sin, cos) = (f32::from(i) / f32::from(count) * TAU).sin_cos();
+            let root = [50.0 + 20.0 * cos, 50.0 + 20.0 * sin, 4.0];
             let start = self.points.len();
-            self.walk(random, length);
-            for row in start.saturating_add(1)..self.points.len() {
-                self.rows.extend([row.saturating_sub(1), row]);
-                if random.random_below(4) == 0 {
-                    let far = start.saturating_add(random.random_below(row.saturating_sub(start)));
+            self.points.push(root);
+            self.grow(random, start, [0.25 * cos, 0.25 * sin, 1.0], 42, 3);
+            for row in (start..self.points.len()).step_by(29) {
+                let far = start + random.random_below(self.points.len() - start);
+                if far != row && self.distance(row, far) < 14.0 {
                     self.rows.extend([far, row]);
                 }
             }
+            self.end_object();
         }
     }
 
-    /// Trees that branch now and then; the first node of each is its root.
-    fn trees(&mut self, random: &mut Random, count: usize, length: usize) {
+    /// Neurons: branching trees around a cell body each; the body is the root.
+    fn neurons(&mut self, random: &mut Random, count: u8) {
         self.corners = 2;
-        for _ in 0..count {
+        for i in 0..count {
+            let (sin, cos) = (f32::from(i) / f32::from(count) * TAU).sin_cos();
             let start = self.points.len();
-            self.points.push(random.point());
-            for row in start.saturating_add(1)..start.saturating_add(length) {
-                let grown = row.saturating_sub(start);
-                let back = if random.random_below(8) == 0 { random.random_below(grown) } else { 0 };
-                let parent = row.saturating_sub(1).saturating_sub(back);
-                let from = self.points.get(parent).copied().unwrap_or_default();
-                self.points.push(random.random_near(from));
-                self.rows.extend([row, parent]);
+            self.points.push([50.0 + 24.0 * cos, 50.0 + 24.0 * sin, 42.0 + 16.0 * random.unit()]);
+            for branch in 0_u8..6 {
+                let (s, c) = (f32::from(branch) * 1.05 + f32::from(i)).sin_cos();
+                let lift = if branch == 0 { 1.6 } else { random.unit() - 0.6 };
+                self.grow(random, start, [c, s, lift], 26, 3);
             }
-            self.ends.push(self.points.len());
+            self.end_object();
         }
     }
 
-    /// Waves over a square, two triangles to a cell.
-    fn surface(&mut self, side: u8) {
+    /// A branch from the point `from` on, which divides until it has no order left.
+    fn grow(&mut self, random: &mut Random, from: usize, toward: [f32; 3], steps: u8, order: u8) {
+        let (mut parent, mut toward) = (from, toward);
+        for _ in 0..steps {
+            toward = toward.map(|x| x + 0.5 * (random.unit() - 0.5));
+            let length = toward.iter().map(|x| x * x).sum::<f32>().sqrt().max(0.1);
+            toward = toward.map(|x| x / length);
+            let at = self.points.get(parent).copied().unwrap_or_default();
+            let step = [0, 1, 2].map(|axis: usize| at[axis] + 0.85 * toward[axis]);
+            self.points.push(within(step));
+            let row = self.points.len().saturating_sub(1);
+            self.rows.extend([row, parent]);
+            parent = row;
+        }
+        if order > 0 {
+            for _ in 0..2 {
+                let turned = toward.map(|x| x + 1.5 * (random.unit() - 0.5));
+                self.grow(random, parent, turned, steps.saturating_mul(3) / 4, order - 1);
+            }
+        }
+    }
+
+    fn distance(&self, a: usize, b: usize) -> f32 {
+        match (self.points.get(a), self.points.get(b)) {
+            (Some(a), Some(b)) => {
+                a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt()
+            }
+            _ => f32::INFINITY,
+        }
+    }
+
+    /// A folded surface of two halves, as a cortex has: balls whose radius goes in and out.
+    fn cortex(&mut self, rings: u16) {
         self.corners = 3;
-        let last = f32::from(side.saturating_sub(1));
-        for y in 0..side {
-            for x in 0..side {
-                let [x, y] = [x, y].map(|n| f32::from(n) / last * 100.0);
-                self.points.push([x, y, 50.0 + 20.0 * (x / 12.0).sin() * (y / 17.0).cos()]);
+        let around = rings.saturating_mul(2);
+        for side in [-1.0_f32, 1.0] {
+            let first = self.points.len();
+            for ring in 0..=rings {
+                // Nearly from pole to pole: no two vertices are in one place.
+                let polar = 0.004 + 0.992 * f32::from(ring) / f32::from(rings);
+                let (flat, z) = (polar * TAU * 0.5).sin_cos();
+                for step in 0..around {
+                    let (sin, cos) = (f32::from(step) / f32::from(around) * TAU).sin_cos();
+                    let out = [flat * cos, flat * sin, z];
+                    self.points.push(folded(out, side));
+                }
+            }
+            let around = usize::from(around);
+            for ring in 0..usize::from(rings) {
+                for step in 0..around {
+                    let next = (step + 1) % around;
+                    let at = |ring: usize, step: usize| first + ring * around + step;
+                    let (a, b) = (at(ring, step), at(ring, next));
+                    let (c, d) = (at(ring + 1, step), at(ring + 1, next));
+                    self.rows.extend([a, c, b, b, c, d]);
+                }
+            }
+            self.end_object();
+        }
+    }
+
+    /// Clouds of points around a helix, each with a label.
+    fn clusters(&mut self, random: &mut Random, clusters: u8, points: u16) {
+        for cluster in 0..clusters {
+            let at = f32::from(cluster) / f32::from(clusters);
+            for _ in 0..points {
+                let along = at + random.unit() * 0.72 / f32::from(clusters);
+                let (sin, cos) = (along * TAU * 1.5).sin_cos();
+                let near = [(); 3].map(|()| random.unit() + random.unit() + random.unit() - 1.5);
+                let wide = 5.0 + 5.0 * (at * TAU).sin().abs();
+                self.points.push(within([
+                    50.0 + 28.0 * cos + wide * near[0],
+                    50.0 + 28.0 * sin + wide * near[1],
+                    12.0 + 76.0 * along + wide * near[2],
+                ]));
+                self.labels.push(cluster);
             }
         }
-        let side = usize::from(side);
-        let cells = side.saturating_sub(1);
-        for y in 0..cells {
-            for x in 0..cells {
-                let a = y.saturating_mul(side).saturating_add(x);
-                let [b, c] = [a.saturating_add(1), a.saturating_add(side)];
-                self.rows.extend([a, b, c, b, c.saturating_add(1), c]);
-            }
-        }
-        self.ends.push(self.points.len());
     }
 
     fn batch(self, kind: Kind, random: &mut Random) -> Result<Batch, Error> {
         let bytes: Vec<u8> = self.points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
         let batch = Batch::new(kind, column(Dtype::FLOAT32, 3, bytes)?);
-        let values = self.points.iter().map(|_| random.unit());
+        // Higher means brighter, with some noise: a gradient that shows in every kind.
+        let values = self.points.iter().map(|at| at[2] / 100.0 * 0.9 + 0.1 * random.unit());
         let values = values.flat_map(f32::to_le_bytes).collect();
         let intensity = Field::new("intensity", column(Dtype::FLOAT32, 1, values)?);
         let mut batch = batch.with_field(intensity).map_err(no_batch)?;
+        if !self.labels.is_empty() {
+            let label = Field::new("label", column(LABEL, 1, self.labels)?);
+            batch = batch.with_field(label).map_err(no_batch)?;
+        }
         if !self.ends.is_empty() {
             let ids = (0..).take(self.ends.len()).map(ObjectId).collect();
             let offsets = std::iter::once(0).chain(self.ends).collect();
@@ -153,13 +267,29 @@ impl Random {
     fn random_below(&mut self, n: usize) -> usize {
         usize::from(self.next()).checked_rem(n).unwrap_or(0)
     }
-
-    fn point(&mut self) -> [f32; 3] {
-        [(); 3].map(|()| self.unit() * 100.0)
-    }
-
-    /// A step from `at`, within the cube.
-    fn random_near(&mut self, at: [f32; 3]) -> [f32; 3] {
-        at.map(|x| (x + self.unit() * 8.0 - 4.0).clamp(0.0, 100.0))
-    }
 }
+
+/// A point of a folded ball, shifted to one side of the middle.
+fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
+    let [x, y, z] = out;
+    let folds = (9.0 * y + 3.0 * (5.0 * x).sin() + 2.0 * (4.0 * z).cos()).sin()
+        + 0.6 * (11.0 * z + 4.0 * (3.0 * y + 2.0 * x).sin()).sin();
+    // The halves are flat where they face each other.
+    let inner = (x * side + 0.25).clamp(0.0, 1.0);
+    let radius = 1.0 + 0.055 * folds * (0.35 + 0.65 * inner);
+    let width = if x * side < 0.0 { 7.0 } else { 23.0 };
+    within([
+        50.0 + side * 9.5 + width * x * radius,
+        50.0 + 36.0 * y * radius,
+        52.0 + 27.0 * z * radius,
+    ])
+}
+
+/// The same point, within the cube.
+fn within(at: [f32; 3]) -> [f32; 3] {
+    at.map(|x| x.clamp(0.0, 100.0))
+}
+
+const TAU: f32 = std::f32::consts::TAU;
+/// The type of labels.
+const LABEL: Dtype = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };

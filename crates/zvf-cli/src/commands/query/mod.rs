@@ -14,7 +14,6 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::export::Export;
 use zvf::inspect::advise;
-use zvf::metadata::GeometryType;
 use zvf::{
     Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
     Plan, QueryError, QueryStats, Reader, Store, UnknownIds,
@@ -159,7 +158,7 @@ impl Query {
         }
         if self.explain {
             let plan = advised(&reader, reader.plan(&query).await).await?;
-            let answer = advised(&reader, reader.run(&query).await).await?;
+            let answer = advised(&reader, reader.run(&collected(query, session)).await).await?;
             drop(progress);
             self.check_lacking(&reader, &output)?;
             if output.file.is_some() {
@@ -172,12 +171,12 @@ impl Query {
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
-        let (written, answer) = if self.stream || self.streams_points(&reader, &output) {
+        let (written, answer) = if self.stream || self.streams_rows(kind, &output) {
             let on_progress = |n| progress.set(format!("{n} vertices"));
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {
-            let answer = advised(&reader, reader.run(&query).await).await?;
+            let answer = advised(&reader, reader.run(&collected(query, session)).await).await?;
             self.check_lacking(&reader, &output)?;
             sink.write(&answer.batch)?;
             (answer.batch.len(), Some(answer))
@@ -227,7 +226,7 @@ impl Query {
             Some(kind) => Some(kind),
             None => self.kind_of_objects(&reader).await?,
         };
-        let export = Export::read(&reader, query, kind).await?;
+        let export = Export::read(&reader, collected(query, session), kind).await?;
         let notes = export.notes.clone();
         let output = self.output.as_ref().map(|path| path.display().to_string());
         let job = Job {
@@ -237,6 +236,7 @@ impl Query {
             dry_run: false,
             overwrite: self.overwrite,
             scratch: None,
+            extra: serde_json::Map::new(),
         };
         job.write(session, format, vec![Source::from(export)], notes, out)
     }
@@ -256,14 +256,12 @@ impl Query {
         Ok(output)
     }
 
-    /// Whether the answer is written as it comes without being told so: points alone, of which a file holds
-    /// the same either way, and of which there may be more than memory holds.
-    fn streams_points(&self, reader: &Reader, output: &Output) -> bool {
-        let kinds = &reader.store().root().zarr_vectors.geometry_types;
-        let points = kinds.iter().all(|kind| kind.known() == Some(GeometryType::PointCloud));
+    /// Whether the answer is written as it comes without being told so: vertices without edges or faces, of which a file
+    /// holds the same either way, and of which there may be more than memory holds.
+    fn streams_rows(&self, kind: Kind, output: &Output) -> bool {
         let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
         let plain = self.order.is_none() && !self.owners && !self.allow_missing;
-        output.format == Format::Npy && output.file.is_some() && points && whole && plain
+        output.format.streams() && output.file.is_some() && !kind.has_links() && whole && plain
     }
 
     /// Refuses an answer that lacks what could not be listed, unless that is allowed.
@@ -384,7 +382,19 @@ impl Query {
             Some((path, format)) => Some((*format, file(path)?)),
             None => None,
         };
-        Ok(Sink::new(output.format, target, elements, self.no_elements, axes))
+        let sink = Sink::new(output.format, target, elements, self.no_elements, axes);
+        Ok(match session.memory_limit() {
+            Some(limit) => sink.within_memory(limit),
+            None => sink,
+        })
+    }
+}
+
+/// The query for an answer that is held as a whole: within the memory limit, where one was given, or refused.
+fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
+    match session.memory_limit() {
+        Some(limit) => query.limit_bytes(limit / MEMORY_OF_AN_ANSWER),
+        None => query,
     }
 }
 
@@ -680,6 +690,9 @@ const EXAMPLES: &str = "Examples:
   zvf query scan.zarrvectors --level vertices=100000 --stream -o overview.csv
   zvf query net.zarrvectors --ball 5,5,5:2 -o nodes.csv --elements edges.csv
   zvf query s3://bucket/scan.zarrvectors --bbox 0,0,0:1,1,1 --explain";
+
+/// How often the memory limit holds the columns of an answer: they are read, put in order, and written.
+const MEMORY_OF_AN_ANSWER: u64 = 6;
 
 #[cfg(test)]
 mod tests {

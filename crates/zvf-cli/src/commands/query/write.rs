@@ -137,6 +137,18 @@ impl<'a> Sink<'a> {
         Self { vertices, elements, without_elements, axes, written, has_elements, left_out }
     }
 
+    /// The same with buffers that are a part of the memory limit.
+    pub(crate) fn within_memory(self, limit: u64) -> Self {
+        #[cfg(feature = "arrow")]
+        if let Table::Parquet(writer) = self.vertices {
+            let bytes = usize::try_from(limit / ROW_GROUPS_OF_MEMORY).unwrap_or(usize::MAX); // only lowers
+            let vertices = Table::Parquet(Box::new(writer.with_row_group_bytes(bytes)));
+            return Self { vertices, ..self };
+        }
+        let _no_buffers_that_grow = limit;
+        self
+    }
+
     /// Adds a batch.
     pub(crate) fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
         let mut omits = self.without_elements;
@@ -223,6 +235,9 @@ fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
     Ok(bare)
 }
 
+/// Row groups that the memory limit would hold; encoding one takes several times its bytes.
+#[cfg(feature = "arrow")]
+const ROW_GROUPS_OF_MEMORY: u64 = 16;
 /// Columns of an empty table of elements.
 const EDGE_CORNERS: u32 = 2;
 /// Vertices that an element of the format can have.

@@ -28,7 +28,12 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
             let wanted = column["name"].as_str().unwrap();
             let field = fields.iter().find(|field| *field.name == *wanted);
             let field = field.unwrap_or_else(|| panic!("{name}: no {wanted}: {fields:?}"));
-            Gathered::from_field(field).compare(&format!("{name}: {wanted}"), column);
+            let (found, place) = (Gathered::from_field(field), format!("{name}: {wanted}"));
+            if golden::is_rounded(facts) && found.dtype == "float64" {
+                found.compare_rounded(&place, column);
+            } else {
+                found.compare(&place, column);
+            }
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What is asked of an HDF5 file, each answer checked.
 
+use std::io::Read as _;
+use std::path::PathBuf;
+
 use hdf5_pure::{DType, File, VlenStringReadOptions};
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -13,6 +16,7 @@ use crate::{ConvertError, isolate};
 /// A file whose superblock was read.
 pub(super) struct H5 {
     file: File,
+    path: Option<PathBuf>, // unless it is in memory
 }
 
 /// What lies under a path.
@@ -30,6 +34,7 @@ fn bad(class: Class, path: &str, expected: &str, found: impl Into<String>) -> Co
 impl H5 {
     pub(super) fn open(bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
         let path = bytes.path().map(std::path::Path::to_owned);
+        let kept = path.clone();
         let mut source = Source::open(bytes, memory)?;
         check_superblock(&mut source)?;
         let file = match (source.into_parts(), path) {
@@ -40,7 +45,25 @@ impl H5 {
         let file = file.map_err(|panic| bad(Class::Codec, "the superblock", "HDF5", panic))?;
         let file =
             file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
-        Ok(Self { file })
+        Ok(Self { file, path: kept })
+    }
+
+    /// The file that an external link of this name leads to. The library passes such links over, so that what they
+    /// lead to is not found; this tells why.
+    pub(super) fn find_external_link(&self, name: &str) -> Result<Option<String>, ConvertError> {
+        let Some(path) = &self.path else { return Ok(find_link(self.file.as_bytes(), name)) };
+        let mut file = std::fs::File::open(path).map_err(ConvertError::Read)?;
+        let mut window = Vec::new();
+        loop {
+            let keep = window.len().saturating_sub(MAX_LINK_BYTES);
+            window.drain(..keep);
+            let read = (&mut file).take(WINDOW_BYTES).read_to_end(&mut window);
+            let read = read.map_err(ConvertError::Read)?;
+            let found = find_link(&window, name);
+            if found.is_some() || read == 0 {
+                return Ok(found);
+            }
+        }
     }
 
     pub(super) fn bad(
@@ -257,6 +280,32 @@ impl H5 {
     }
 }
 
+/// The target of a link message of HDF5 (version 1, type 64) of that name.
+///
+/// ```text
+/// 1, flags, 64, [creation order, 8], [character set, 1], size of the name, name,
+/// size of the target u16, 0, file, 0, path, 0
+/// ```
+fn find_link(bytes: &[u8], name: &str) -> Option<String> {
+    let size = u8::try_from(name.len()).ok()?;
+    let wanted = [&[size], name.as_bytes()].concat();
+    let places = bytes.windows(wanted.len()).enumerate().filter(|(_, window)| *window == wanted);
+    places.map(|(at, _)| at).find_map(|at| {
+        let is_link = |before: usize| {
+            let start = at.checked_sub(before)?;
+            let [version, flags, kind] = *bytes.get(start..)?.first_chunk::<3>()?;
+            let order = if flags & 0x04 == 0 { 0 } else { 8 };
+            let set = usize::from(flags & 0x10 != 0);
+            let fits = before == 3 + order + set && flags & 0x0b == 0x08;
+            (fits && version == 1 && kind == 64).then_some(())
+        };
+        [3, 4, 11, 12].into_iter().find_map(is_link)?;
+        let target = bytes.get(at + wanted.len() + 3..)?;
+        let file = target.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(file.get(..file.len().min(200))?).into_owned())
+    })
+}
+
 fn bytes<T, const N: usize>(values: Vec<T>, to: fn(T) -> [u8; N]) -> Vec<u8> {
     values.into_iter().flat_map(to).collect()
 }
@@ -269,12 +318,14 @@ fn is_truth(names: &[String]) -> bool {
 /// The kind of fault, by what the crate says of it.
 fn class_of(text: &str) -> Class {
     let lower = text.to_ascii_lowercase();
+    // A soft link has no address: the library takes all ones for one.
+    let has_no_address = lower.contains(&u64::MAX.to_string());
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if has(&["external", "unsupported", "virtual"]) {
         Class::Unsupported
     } else if has(&["limit", "depth", "too many", "cycle", "loop"]) {
         Class::LimitExceeded
-    } else if has(&["not found", "no such", "missing"]) {
+    } else if has_no_address || has(&["not found", "no such", "missing"]) {
         Class::NotFound
     } else if has(&["eof", "end of file", "truncated", "beyond"]) {
         Class::Truncated
@@ -310,3 +361,8 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
     }
     Ok(())
 }
+
+/// Bytes that are looked at at once for a link.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// The longest link message that is found across two windows.
+const MAX_LINK_BYTES: usize = 1 << 10;

@@ -129,13 +129,20 @@ fn read_positions(
     };
     // Links that lead out of the file are in no list: each name is asked for.
     let mut found = None;
-    for name in names {
+    for name in &names {
         if found.is_none() && file.node(&format!("obsm/{name}"))? != Node::Missing {
-            found = Some(name.to_owned());
+            found = Some((*name).to_owned());
         }
     }
     let key = found.as_ref();
     let Some(key) = key else {
+        for name in &names {
+            if let Some(target) = file.find_external_link(name)? {
+                let expected = "positions in this file; links out of it are not followed";
+                let found = format!("a link to {target:?}");
+                return Err(file.bad(Class::Unsupported, &format!("obsm/{name}"), expected, found));
+            }
+        }
         let expected = match wanted {
             Some(wanted) => format!("obsm/{wanted}"),
             None => "obsm/spatial; name another one as the column of positions".to_owned(),

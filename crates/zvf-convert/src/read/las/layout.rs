@@ -63,7 +63,7 @@ impl LasField {
         size.saturating_mul(usize::try_from(self.width).unwrap_or(usize::MAX))
     }
 
-    fn plain(name: &str, offset: usize, stored: Dtype) -> Self {
+    pub(crate) fn plain(name: &str, offset: usize, stored: Dtype) -> Self {
         let form = Form::Plain;
         Self {
             name: name.to_owned(),

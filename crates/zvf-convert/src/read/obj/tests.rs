@@ -20,7 +20,8 @@ fn faces_lines_and_points() {
         ..default()
     };
     let fans = ReadOptions { polygons: Polygons::Triangles, ..default() };
-    let left = "not 1 libraries of materials, not 2 normals, not 1 uses of materials";
+    let left = "not 1 libraries of materials, not 2 normals; to keep them, give each vertex its own in a PLY or \
+                glTF file, not 1 uses of materials";
     for (text, options, wanted) in [
         (
             mesh,

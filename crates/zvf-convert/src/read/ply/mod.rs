@@ -59,15 +59,16 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut left_out = left_out(&elements, joined.as_ref());
     let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();
     let lists = vertex.properties.iter().filter(|property| property.list.is_some());
-    left_out.extend(lists.map(|list| format!("the lists {} of vertices", list.name)));
+    left_out.extend(lists.map(|list| format!("the lists {} of vertices; {LISTS_KEPT}", list.name)));
     if let Some(joined) = &joined
         && let Some(element) = elements.get(joined.at)
     {
         let others = element.properties.iter().enumerate();
         let lists = others
             .filter(|(at, property)| property.list.is_some() && joined.corners != Ends::List(*at));
-        left_out
-            .extend(lists.map(|(_, list)| format!("the lists {} of {}s", list.name, element.name)));
+        left_out.extend(lists.map(|(_, list)| {
+            format!("the lists {} of {}s; {LISTS_KEPT}", list.name, element.name)
+        }));
     }
     let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
     let (width, fields) = match &joined {
@@ -313,6 +314,9 @@ impl Pieces {
         self.corners.take(&mut joined.fields)
     }
 }
+
+/// How to keep the numbers of a list.
+const LISTS_KEPT: &str = "to keep them, make each number a property of its own";
 
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,8 @@ fn edges_and_what_else_there_is() {
         element last 1\nproperty char a\nend_header\n";
     let text = b"2 0.5 1 9\n1 0 7\n2 3 1 2 3 -1\n1 200 0\n5\n\n";
     let wanted = "graph of float32, w uint8, elements of Some(2), not 1 camera elements, not 99 nothing \
-        elements, not 1 last elements, not the lists tags of vertices\nx,object\n1,7\n2,\nv0,v1,w\n\
+        elements, not 1 last elements, not the lists tags of vertices; to keep them, make each number a \
+        property of its own\nx,object\n1,7\n2,\nv0,v1,w\n\
         0,1,200\n";
     let wanted = wanted.replace("float32, w uint8, elements", "float32, elements");
     assert_eq!(

@@ -1,4 +1,6 @@
 //! The files of a precomputed folder, by key.
+//!
+//! `KEY.gz` stands for `KEY`, as cloud-volume writes folders of a disk; other compressions are refused by name.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -16,6 +18,13 @@ use crate::error::{BadInput, Place};
 pub(super) struct Folder {
     root: PathBuf,
     memory: u64,
+}
+
+/// A file that is open.
+struct Opened {
+    file: File,
+    len: u64,
+    is_gzip: bool,
 }
 
 impl Folder {
@@ -48,10 +57,13 @@ impl Folder {
 
     /// All of a file; nothing where there is none.
     pub(super) fn read(&self, key: &str) -> Result<Option<Vec<u8>>, ConvertError> {
-        let Some((mut file, len)) = self.open(key)? else { return Ok(None) };
+        let Some(Opened { mut file, len, is_gzip }) = self.open(key)? else { return Ok(None) };
         self.check_memory(key, len)?;
         let mut bytes = Vec::new();
         (&mut file).take(self.memory).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+        if is_gzip {
+            bytes = gunzip(&bytes, self.memory, &format!("{key}.gz"))?;
+        }
         Ok(Some(bytes))
     }
 
@@ -62,9 +74,13 @@ impl Folder {
         start: u64,
         size: u64,
     ) -> Result<Vec<u8>, ConvertError> {
-        let Some((mut file, len)) = self.open(key)? else {
+        let Some(Opened { mut file, len, is_gzip }) = self.open(key)? else {
             return Err(bad(Class::NotFound, key, "a file", "none").into());
         };
+        if is_gzip {
+            let found = "a compressed one";
+            return Err(bad(Class::Unsupported, key, "a file that is read in parts", found).into());
+        }
         if start.checked_add(size).is_none_or(|end| end > len) {
             let found = format!("{size} bytes at {start}");
             let expected = format!("a range within {len} bytes");
@@ -79,10 +95,15 @@ impl Folder {
 
     /// How long a file is; nothing where there is none.
     pub(super) fn size(&self, key: &str) -> Result<Option<u64>, ConvertError> {
-        Ok(self.open(key)?.map(|(_, len)| len))
+        Ok(self.open(key)?.map(|opened| opened.len))
     }
 
-    fn open(&self, key: &str) -> Result<Option<(File, u64)>, ConvertError> {
+    fn open(&self, key: &str) -> Result<Option<Opened>, ConvertError> {
+        let plain = self.open_as(key, false)?;
+        if plain.is_some() { Ok(plain) } else { self.open_as(&format!("{key}.gz"), true) }
+    }
+
+    fn open_as(&self, key: &str, is_gzip: bool) -> Result<Option<Opened>, ConvertError> {
         let path = self.path(key)?;
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -95,7 +116,7 @@ impl Folder {
         }
         let file = File::open(path).map_err(ConvertError::Read)?;
         let len = file.metadata().map_err(ConvertError::Read)?.len();
-        Ok(Some((file, len)))
+        Ok(Some(Opened { file, len, is_gzip }))
     }
 
     fn check_memory(&self, key: &str, bytes: u64) -> Result<(), ConvertError> {
@@ -107,7 +128,7 @@ impl Folder {
         Err(bad.with_hint("raise --memory-limit").into())
     }
 
-    /// The names of all files in it, in order.
+    /// The names of all files in it, in order, without the end of those that are compressed.
     pub(super) fn list(&self) -> Result<Vec<String>, ConvertError> {
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -116,11 +137,15 @@ impl Folder {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(ConvertError::Read)?;
-            if let Ok(name) = entry.file_name().into_string() {
-                names.push(name);
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.ends_with(".br") || name.ends_with(".zstd") {
+                let expected = "files as they are, or compressed with gzip";
+                return Err(bad(Class::Unsupported, &name, expected, "another compression").into());
             }
+            names.push(name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name));
         }
         names.sort();
+        names.dedup();
         Ok(names)
     }
 

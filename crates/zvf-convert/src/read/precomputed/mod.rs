@@ -1,9 +1,10 @@
-//! Neuroglancer precomputed: annotations, skeletons and legacy meshes in a folder, in shards or not.
+//! Neuroglancer precomputed: annotations, skeletons and meshes in a folder, in shards or not.
 //!
 //! ```text
 //! info                        says which it is, or names the folder of skeletons or meshes of a volume
 //! ID, HEX.shard               skeletons; annotations below the key of an index
 //! ID:0, fragments             legacy meshes: a list of fragments, and these
+//! ID.index, ID                meshes of several levels of detail: a manifest, and fragments of Draco
 //! ```
 //!
 //! Object `k` is the `k`th id in ascending order; the id itself, of 64 bits, is the attribute `segment_id`
@@ -14,8 +15,9 @@
 mod annotations;
 mod folder;
 mod legacy;
+mod multilod;
 mod properties;
-mod shards;
+pub(crate) mod shards;
 mod skeletons;
 
 use serde_json::{Map, Value as Json, json};
@@ -50,7 +52,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             let properties = segment_properties(&root, &info)?;
             legacy::open(&root, Some(&info), properties.as_ref(), options)
         }
-        Some("neuroglancer_multilod_draco") => Err(multilod("info")),
+        Some("neuroglancer_multilod_draco") => {
+            let properties = segment_properties(&root, &info)?;
+            multilod::open(&root, &info, properties.as_ref(), options)
+        }
         Some(other) => {
             let expected =
                 "annotations_v1, skeletons, legacy_mesh or multilod_draco of neuroglancer";
@@ -92,12 +97,14 @@ fn open_volume(
         let folder = root.below(key)?;
         let info = folder.json("info")?;
         let kind = info.as_ref().and_then(|info| info.get("@type")).and_then(Json::as_str);
-        return match kind {
-            None | Some("neuroglancer_legacy_mesh") => {
+        return match (kind, &info) {
+            (None | Some("neuroglancer_legacy_mesh"), _) => {
                 legacy::open(&folder, info.as_ref(), properties, options)
             }
-            Some("neuroglancer_multilod_draco") => Err(multilod(&format!("{key}/info"))),
-            Some(other) => {
+            (Some("neuroglancer_multilod_draco"), Some(info)) => {
+                multilod::open(&folder, info, properties, options)
+            }
+            (Some(other), _) => {
                 let expected = "neuroglancer_legacy_mesh or neuroglancer_multilod_draco";
                 let place = format!("{key}/info @type");
                 Err(bad(Class::BadTag, &place, expected, format!("{other:?}")).into())
@@ -106,11 +113,6 @@ fn open_volume(
     }
     let expected = "@type, or a key \"skeletons\" or \"mesh\"";
     Err(bad(Class::NotFound, "info", expected, "neither").into())
-}
-
-fn multilod(place: &str) -> ConvertError {
-    let expected = "annotations, skeletons or legacy meshes";
-    bad(Class::Unsupported, place, expected, "meshes of several levels of detail").into()
 }
 
 /// Where the bytes of each object are.

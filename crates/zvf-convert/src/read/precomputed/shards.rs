@@ -17,7 +17,7 @@ use crate::ConvertError;
 
 /// How ids lead to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sharding {
+pub(crate) struct Sharding {
     preshift_bits: u32,
     is_hashed: bool,
     minishard_bits: u32,
@@ -36,6 +36,32 @@ pub(super) struct Entry {
 }
 
 impl Sharding {
+    /// Hashed ids, so many bits of the hash for shards and for minishards, nothing compressed.
+    pub(crate) const fn hashed(shard_bits: u32, minishard_bits: u32) -> Self {
+        Self {
+            preshift_bits: 0,
+            is_hashed: true,
+            minishard_bits,
+            shard_bits,
+            index_is_gzip: false,
+            data_is_gzip: false,
+        }
+    }
+
+    /// How `info` says so.
+    pub(crate) fn to_json(self) -> Json {
+        let encoding = |is_gzip: bool| if is_gzip { "gzip" } else { "raw" };
+        serde_json::json!({
+            "@type": "neuroglancer_uint64_sharded_v1",
+            "preshift_bits": self.preshift_bits,
+            "hash": if self.is_hashed { "murmurhash3_x86_128" } else { "identity" },
+            "minishard_bits": self.minishard_bits,
+            "shard_bits": self.shard_bits,
+            "minishard_index_encoding": encoding(self.index_is_gzip),
+            "data_encoding": encoding(self.data_is_gzip),
+        })
+    }
+
     /// What `info` says; nothing where it says nothing.
     pub(super) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>, ConvertError> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
@@ -98,8 +124,13 @@ impl Sharding {
         Ok(Some(sharding))
     }
 
+    /// How many minishards a shard has.
+    pub(crate) const fn minishards(&self) -> u64 {
+        1 << self.minishard_bits
+    }
+
     /// The shard and the minishard of an id.
-    pub(super) fn locate(&self, id: u64) -> (u64, u64) {
+    pub(crate) fn locate(&self, id: u64) -> (u64, u64) {
         let shifted = id.checked_shr(self.preshift_bits).unwrap_or(0);
         let hash = if self.is_hashed { murmur(shifted) } else { shifted };
         let mask = |bits: u32| if bits >= 64 { u64::MAX } else { (1_u64 << bits) - 1 };
@@ -108,7 +139,7 @@ impl Sharding {
     }
 
     /// The name of a shard.
-    pub(super) fn file_name(&self, shard: u64) -> String {
+    pub(crate) fn file_name(&self, shard: u64) -> String {
         let digits = usize::try_from(self.shard_bits.div_ceil(4).max(1)).unwrap_or(1);
         format!("{shard:0digits$x}.shard")
     }

@@ -43,7 +43,9 @@ pub(super) fn open(
     let transform = transform(info)?;
     let sharding = Sharding::parse(info.get("sharding"), "info")?;
     let objects = Objects::list(folder, sharding)?;
-    let shape = Shape { attributes, transform: transform.unwrap_or(IDENTITY) };
+    let told = transform.unwrap_or(IDENTITY);
+    let is_applied = options.apply_space;
+    let shape = Shape { attributes, transform: if is_applied { told } else { IDENTITY } };
     let kind = match options.kind {
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
@@ -53,7 +55,9 @@ pub(super) fn open(
         None => shape.kind(&objects)?,
     };
     let mut header = Header::new(kind, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
-    header = header.with_unit("nanometer");
+    if is_applied || told == IDENTITY {
+        header = header.with_unit("nanometer");
+    }
     let fields = shape.attributes.iter().map(|attribute| {
         let empty = column(attribute.dtype, attribute.width, Vec::new())?;
         Ok(Field::new(attribute.name.as_str(), empty))
@@ -64,9 +68,9 @@ pub(super) fn open(
     if transform.is_none() {
         header.left_out.push("a transform: info has none, so there is none to apply".to_owned());
     }
-    let [a, b, c] = shape.transform;
-    header.space =
-        Some(Space { name: None, affine: Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]), is_applied: true });
+    let [a, b, c] = told;
+    let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
+    header.space = Some(Space { name: None, affine, is_applied });
     record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;

@@ -23,7 +23,7 @@ use super::input::Bytes;
 use super::record::{Vertices, block};
 use super::roles::axes;
 use super::values::{NamedValues, Values, empty_all, take_all};
-use super::{Header, Piece, ReadOptions, Reader};
+use super::{Header, Piece, ReadOptions, Reader, Space};
 use crate::ConvertError;
 use crate::error::Place;
 
@@ -61,6 +61,9 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
     };
     let mut header = header;
     header.records.push(("trk".to_owned(), said.record()));
+    let is_applied = options.apply_space;
+    header.space = Some(Space { name: None, affine: Some(world.to_matrix()), is_applied });
+    let world = if is_applied { world } else { World::identity() };
     let widths = |names: &[(String, u32)]| {
         let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));
         usize::try_from(sum).unwrap_or(usize::MAX).saturating_mul(4)

@@ -41,6 +41,18 @@ impl World {
         Some(Self(map))
     }
 
+    /// The map that changes nothing.
+    pub(crate) const fn identity() -> Self {
+        let [x, y, z, _] = IDENTITY;
+        Self([x, y, z])
+    }
+
+    /// As a matrix of four rows.
+    pub(crate) const fn to_matrix(self) -> [[f64; 4]; 4] {
+        let [x, y, z] = self.0;
+        [x, y, z, [0.0, 0.0, 0.0, 1.0]]
+    }
+
     /// Where a point is in the world.
     pub(crate) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
@@ -54,7 +66,7 @@ const fn to_f32(x: f64) -> f32 {
 }
 
 /// For each column of the matrix, the axis of the world it runs along most, and whether forwards: each
-/// axis once. Stretching and shearing are taken out first.
+/// axis once, strong columns first. Stretching and shearing are taken out first.
 pub(crate) fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
     let mut turn = matrix.map(|[a, b, c, _]| [a, b, c]);
     for column in 0..3 {
@@ -74,15 +86,23 @@ pub(crate) fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
             }
         }
     }
+    // The columns that run along an axis most decide first, as in nibabel: a weaker one takes what is left.
+    let strength = |column: usize| {
+        let squares = turn.iter().filter_map(|row| row.get(column)).map(|x| x * x);
+        squares.fold(0.0, f64::max)
+    };
+    let mut order = [0, 1, 2];
+    order.sort_by(|a, b| strength(*b).total_cmp(&strength(*a)));
     let mut found = [(0, true); 3];
-    for (column, place) in found.iter_mut().enumerate() {
+    for column in order {
         let most =
             turn.iter().enumerate().filter_map(|(axis, row)| Some((axis, *row.get(column)?)));
-        let (axis, value) = most.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        // The first of equal ones.
+        let (axis, value) = most.rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
         if !value.is_finite() || value == 0.0 {
             return None;
         }
-        *place = (axis, value > 0.0);
+        *found.get_mut(column)? = (axis, value > 0.0);
         *turn.get_mut(axis)? = [0.0; 3]; // an axis is taken once
     }
     Some(found)

@@ -133,6 +133,12 @@ impl PolyData {
         Ok(())
     }
 
+    /// Whether it holds neither points nor cells.
+    fn is_empty(&self) -> bool {
+        let cells = [&self.verts, &self.lines, &self.polys, &self.strips];
+        self.points.len() == 0 && cells.into_iter().all(|cells| cells.len() == 0)
+    }
+
     /// The kinds there are, the first of them the one that is read unless another is asked for.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = Vec::new();
@@ -155,8 +161,11 @@ impl PolyData {
         options: &ReadOptions,
     ) -> Result<Geometry, ConvertError> {
         self.check(file)?;
-        let kinds = self.kinds();
+        let mut kinds = self.kinds();
         let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::PointCloud);
+        if self.is_empty() {
+            kinds = vec![kind]; // nothing at all is nothing of any kind
+        }
         let lacks = |what: &str| {
             let expected = format!("{what} of a {kind}");
             file.bad_in(Class::InvalidArgument, "the file", expected, "none")
@@ -165,7 +174,7 @@ impl PolyData {
             Kind::Mesh if kinds.contains(&Kind::Mesh) => self.mesh(file, options)?,
             Kind::Mesh => return Err(lacks("polygons")),
             Kind::PointCloud => self.point_cloud(),
-            _ if self.lines.len() == 0 => return Err(lacks("lines")),
+            _ if self.lines.len() == 0 && !self.is_empty() => return Err(lacks("lines")),
             Kind::Graph | Kind::Skeleton => self.graph(kind)?,
             _ => self.chains(kind)?,
         };
@@ -267,6 +276,11 @@ impl PolyData {
         let positions =
             if identity { self.points.clone() } else { gather_column(&self.points, &rows) };
         let mut geometry = Geometry::new(kind, positions);
+        let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
+        if used.len() < self.points.len() && self.verts.len() == 0 {
+            let unused = self.points.len() - used.len();
+            geometry.left_out.push(format!("{unused} points that no cell names"));
+        }
         geometry.fields = match identity {
             true => self.point_data.clone(),
             false => gather(&self.point_data, &rows),

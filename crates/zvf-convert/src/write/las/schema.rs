@@ -100,8 +100,21 @@ impl Schema {
             let first = usize::try_from(first).unwrap_or(0);
             self.slots.push(Slot { column, first, field: own });
         };
+        let count = u8::try_from(width).ok().filter(|count| *count > 3 && stored == UINT8);
         if width <= 3 {
             add(&field.name, 0, width);
+        } else if let Some(count) = count {
+            // Bytes that only their program understands, as they are.
+            self.describe(&field.name, description, 0);
+            let start = self.extra.len() - EXTRA_BYTES_RECORD;
+            put(&mut self.extra, start + 3, &[count]);
+            let own = LasField {
+                width,
+                extra: true,
+                ..LasField::plain(&field.name, self.record_bytes, UINT8)
+            };
+            self.record_bytes = self.record_bytes.saturating_add(own.size());
+            self.slots.push(Slot { column, first: 0, field: own });
         } else if width > 4096 {
             return Err(refuse(format!("{width} values of {:?} in each point", field.name)));
         } else {
@@ -111,7 +124,7 @@ impl Schema {
     }
 
     fn describe(&mut self, name: &str, description: &str, kind: u8) {
-        let mut raw = vec![0; 192];
+        let mut raw = vec![0; EXTRA_BYTES_RECORD];
         put(&mut raw, 2, &[kind]);
         put(&mut raw, 4, cut(name));
         put(&mut raw, 160, cut(description));
@@ -163,6 +176,9 @@ fn extra_type(dtype: Dtype) -> Option<(u8, Dtype)> {
     let at = EXTRA_TYPES.iter().position(|known| *known == stored)?;
     Some((u8::try_from(at).ok()?.checked_add(1)?, stored))
 }
+
+/// What describes an attribute of extra bytes.
+const EXTRA_BYTES_RECORD: usize = 192;
 
 /// At most 32 bytes of text, of whole characters.
 fn cut(text: &str) -> &[u8] {

@@ -1,7 +1,8 @@
-//! Neuroglancer precomputed: annotations, skeletons or legacy meshes in a folder, without shards.
+//! Neuroglancer precomputed: annotations, skeletons or legacy meshes in a folder.
 //!
 //! ```text
-//! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes
+//! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes; in shards where
+//!                                `precomputed.shard_bits` says so
 //! mesh                           legacy meshes: ID:0 and one fragment each
 //! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z
 //! ```
@@ -10,10 +11,11 @@
 //! its number otherwise. Attributes of objects are segment properties, or the properties of annotations, sorted by
 //! width, because readers differ in whether that is the order of a record. Everything is held until the input ends.
 //!
-//! Not here: meshes of several levels of detail; shards.
+//! Not here: meshes of several levels of detail; shards of annotations.
 
 mod annotations;
 mod segments;
+mod sharded;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,6 +29,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 use super::chains::Millimeters;
 use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
+use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
 
 pub(crate) fn open<'a>(
@@ -34,16 +37,40 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let folder = Folder(target.into_folder("precomputed")?);
+    let sharding = sharding(options)?;
     Ok(Box::new(PrecomputedWriter {
         folder,
+        sharding,
         memory: options.memory,
         begun: false,
         collected: None,
     }))
 }
 
+/// How skeletons are put into shards, where that is asked for.
+fn sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
+    let bits = |name: &str| -> Result<Option<u32>, ConvertError> {
+        let Some(said) = options.extra.get(name) else { return Ok(None) };
+        let bits = said.as_u64().and_then(|bits| u32::try_from(bits).ok());
+        bits.filter(|bits| *bits <= MAX_SHARD_BITS).map(Some).ok_or_else(|| {
+            let what = format!("{name} of {said}");
+            let advice = "give a number of bits from 0 to 16";
+            ConvertError::NoType { format: "precomputed", what, advice }
+        })
+    };
+    let shards = bits("precomputed.shard_bits")?;
+    let minishards = bits("precomputed.minishard_bits")?;
+    Ok(shards.map(|shards| Sharding::hashed(shards, minishards.unwrap_or(MINISHARD_BITS))))
+}
+
+/// Files of shards, and entries of the table of each, stay few.
+const MAX_SHARD_BITS: u32 = 16;
+/// Minishards of a shard where nothing is said of them.
+const MINISHARD_BITS: u32 = 6;
+
 struct PrecomputedWriter {
     folder: Folder,
+    sharding: Option<Sharding>,
     memory: u64,
     begun: bool,
     collected: Option<Collected>,
@@ -101,7 +128,9 @@ impl Writer for PrecomputedWriter {
             losses: Vec::new(),
         };
         match objects.header.kind {
-            Kind::Skeleton | Kind::Graph => segments::write_skeletons(&self.folder, &mut objects)?,
+            Kind::Skeleton | Kind::Graph => {
+                segments::write_skeletons(&self.folder, self.sharding, &mut objects)?;
+            }
             Kind::Mesh => segments::write_meshes(&self.folder, &mut objects)?,
             _ => annotations::write(&self.folder, &mut objects, &mut report.losses)?,
         }

@@ -5,10 +5,16 @@ use std::collections::HashMap;
 use serde_json::json;
 use zvf_metadata::DtypeKind;
 
+use super::sharded::Shards;
 use super::{Folder, Objects, property_type, push_value, write_segment_properties};
 use crate::ConvertError;
+use crate::read::precomputed::shards::Sharding;
 
-pub(super) fn write_skeletons(folder: &Folder, objects: &mut Objects) -> Result<(), ConvertError> {
+pub(super) fn write_skeletons(
+    folder: &Folder,
+    sharding: Option<Sharding>,
+    objects: &mut Objects,
+) -> Result<(), ConvertError> {
     let mut fields = objects.batch.fields().to_vec();
     fields.retain(|field| field.column.dtype().kind != DtypeKind::Text);
     // Readers look for the radius first.
@@ -28,6 +34,10 @@ pub(super) fn write_skeletons(folder: &Folder, objects: &mut Objects) -> Result<
     if write_segment_properties(folder, objects)? {
         info["segment_properties"] = json!("segment_properties");
     }
+    if let Some(sharding) = sharding {
+        info["sharding"] = sharding.to_json();
+    }
+    let mut shards = sharding.map(Shards::new);
     let links = elements_by_object(objects)?;
     for (id, rows) in objects.rows.clone() {
         let own = links.get(&id).map_or(&[][..], Vec::as_slice);
@@ -45,7 +55,13 @@ pub(super) fn write_skeletons(folder: &Folder, objects: &mut Objects) -> Result<
                 }
             }
         }
-        folder.write(&id.to_string(), &bytes)?;
+        match &mut shards {
+            Some(shards) => shards.push(id, bytes),
+            None => folder.write(&id.to_string(), &bytes)?,
+        }
+    }
+    if let Some(shards) = shards {
+        shards.write(folder)?;
     }
     folder.write_json("info", &info)
 }

@@ -31,7 +31,6 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
-use tokio::time::Instant;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
@@ -42,6 +41,7 @@ use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
+use crate::clock::Instant;
 use crate::error::{Change, Op, Said, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;

@@ -19,8 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::clock::Instant;
 use crate::options::Timeouts;
 
 /// The numbers of one column of the table.

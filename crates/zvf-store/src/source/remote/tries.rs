@@ -16,11 +16,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, poll_immediate, select};
-use tokio::time::Instant;
 use zvf_format::Class;
 
 use super::Shared;
 use super::verdict::Verdict;
+use crate::clock::Instant;
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::{RetryHook, Retrying};

@@ -59,6 +59,17 @@ fn points_get_to_where_they_are() {
 }
 
 #[test]
+fn strong_columns_choose_their_axis_first() {
+    // nibabel 5.4 calls it ALS: the third column runs upwards more than the second one runs downwards.
+    let oblique = [
+        [-1.776, -0.947, -1.058, -8.408],
+        [1.98, -1.032, -0.665, -64.321],
+        [-0.347, -1.042, 1.62, -12.82],
+    ];
+    assert_eq!(axes(oblique), Some([(1, true), (0, false), (2, true)]));
+}
+
+#[test]
 fn a_flat_matrix_is_none() {
     for matrix in [
         [[0.0; 4]; 3],

@@ -1,0 +1,57 @@
+//! Random files of stock libraries, read and written again by us, and compared by the library that wrote them.
+//!
+//! What differs after that is lost in our reader, in our writer, or in what the two make of each other: the files of both
+//! folders are named, so that each can be looked at.
+
+use std::io::Write;
+use std::process::Command;
+
+use anyhow::Context as _;
+use serde_json::Value as Json;
+
+use crate::peers;
+use crate::tally::Tally;
+
+/// Trades `count` files of each format; `seed` is what the random numbers begin with.
+pub(crate) fn run(seed: u64, count: u32, tally: &mut Tally<impl Write>) -> anyhow::Result<()> {
+    let python = peers::python("formats", PACKAGES)?;
+    let folder = tempfile::tempdir()?;
+    let (from, to) = (folder.path().join("in"), folder.path().join("out"));
+    let (seed, count) = (seed.to_string(), count.to_string());
+    let script = || {
+        let mut command = Command::new(&python);
+        command.arg(peers::script("formats.py"));
+        command
+    };
+    peers::run(script().arg("write").arg(folder.path()).args([&seed, &count]))?;
+    std::fs::create_dir(&to)?;
+    let outcome = golden_formats::write_folder_again(&from, &to)?;
+    for failure in outcome.failures {
+        tally.fail(&[failure])?;
+    }
+    let report = peers::run(script().arg("compare").arg(folder.path()))?;
+    for line in report.lines() {
+        let line: Json = serde_json::from_str(line).context("a line that is no JSON")?;
+        match line["fault"].as_str() {
+            None => tally.pass(),
+            Some(fault) => {
+                let name = line["name"].as_str().unwrap_or_default();
+                tally.fail(&[format!("{name}, seed {seed}: {fault}")])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+const PACKAGES: &[&str] = &[
+    "numpy",
+    "nibabel",
+    "laspy[lazrs]",
+    "trx-python",
+    "trimesh",
+    "cloud-volume",
+    "pyarrow",
+    "vtk",
+    "networkx",
+    "anndata",
+];

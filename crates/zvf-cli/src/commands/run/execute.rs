@@ -1,0 +1,341 @@
+//! Runs the steps that are not done: in order, and those that do not depend on each other side by side.
+//!
+//! Each step is a command line that runs in this process on threads of its own. After the first fault no step begins;
+//! those under way come to their end, and the journal has all that were done.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use super::journal::{Entry, Journal, hash_all, identify};
+use super::plan::{Planned, overlaps};
+use crate::call::{Failure, Reply, Stop, call};
+use crate::progress::Progress;
+
+/// How steps are run.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// How many at a time.
+    pub(super) jobs: usize,
+    /// Whether steps run that are done.
+    pub(super) again: bool,
+    /// What every command line gets besides: limits, storage options.
+    pub(super) common: Vec<String>,
+    /// Whether results are JSON.
+    pub(super) json: bool,
+    /// What stores behind URLs are, by their addresses.
+    pub(super) remote: BTreeMap<String, String>,
+}
+
+/// Whether a step is done, and why not.
+#[derive(Clone, Debug)]
+pub(super) struct Status {
+    pub(super) is_done: bool,
+    pub(super) why: &'static str,
+    key: String,
+    origin: BTreeMap<String, String>,
+    /// Whether what is there at its output is what an earlier run left, so that it may be replaced.
+    replaces_own: bool,
+}
+
+/// What became of a step.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    /// It was done before.
+    Done,
+    /// It did not begin, since an earlier one failed.
+    NotRun,
+    /// It ran.
+    Ran { seconds: f64, reply: Reply },
+    /// It ran and failed.
+    Failed { seconds: f64, failure: Failure },
+}
+
+/// Decides for each step whether it is done.
+pub(super) fn statuses(
+    steps: &[Planned],
+    journal: &Journal,
+    running: &Running,
+) -> anyhow::Result<Vec<Status>> {
+    let mut now = Identities { remote: &running.remote, known: BTreeMap::new() };
+    let mut all: Vec<Status> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        let (key, origin) = key_of(steps, &all, at, step, journal, &mut now)?;
+        let known = journal.find(&key).is_some();
+        let why = if known { "done" } else { "not done before, or its inputs or options changed" };
+        all.push(Status { is_done: known, why, key, origin, replaces_own: false });
+    }
+    check_outputs(steps, &mut all, journal, &mut now)?;
+    if running.again {
+        for status in &mut all {
+            (status.is_done, status.why) = (false, "all steps run again");
+        }
+    }
+    Ok(all)
+}
+
+/// What is where, looked up once.
+struct Identities<'a> {
+    remote: &'a BTreeMap<String, String>,
+    known: BTreeMap<String, Option<String>>,
+}
+
+impl Identities<'_> {
+    fn get(&mut self, address: &str) -> anyhow::Result<Option<String>> {
+        if address.contains("://") {
+            return Ok(Some(self.remote.get(address).cloned().unwrap_or_default()));
+        }
+        if let Some(known) = self.known.get(address) {
+            return Ok(known.clone());
+        }
+        let found = identify(Path::new(address))?;
+        self.known.insert(address.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// The key of a step, and what the stores that it changes in their place were at first.
+fn key_of(
+    steps: &[Planned],
+    before: &[Status],
+    at: usize,
+    step: &Planned,
+    journal: &Journal,
+    now: &mut Identities<'_>,
+) -> anyhow::Result<(String, BTreeMap<String, String>)> {
+    let mut tokens = Vec::new();
+    let mut origin = BTreeMap::new();
+    for input in &step.inputs {
+        let earlier = steps.get(..at).unwrap_or_default().iter().zip(before).rev();
+        let mut writers = earlier
+            .filter(|(earlier, _)| earlier.outputs.iter().any(|output| overlaps(output, input)));
+        match writers.next() {
+            Some((_, status)) => {
+                let first = status.origin.get(input);
+                origin.extend(first.map(|first| (input.clone(), first.clone())));
+                tokens.push(status.key.clone());
+            }
+            None => tokens.push(now.get(input)?.unwrap_or_else(|| "nothing".to_owned())),
+        }
+    }
+    for (number, input) in step.inputs.iter().enumerate() {
+        let is_first = !origin.contains_key(input) && step.outputs.contains(input);
+        let is_made = steps
+            .get(..at)
+            .unwrap_or_default()
+            .iter()
+            .any(|earlier| earlier.outputs.iter().any(|output| overlaps(output, input)));
+        if !is_first || is_made {
+            continue;
+        }
+        // Changed in its place: what it was before the first change, where a journal tells.
+        let left = journal.find_output(input, &tokens[number]);
+        if let Some(first) = left.and_then(|entry| entry.origin.get(input)) {
+            let now = std::mem::replace(&mut tokens[number], first.clone());
+            if journal.find(&hash_step(step, &tokens)).is_none() {
+                tokens[number] = now;
+            }
+        }
+        origin.insert(input.clone(), tokens[number].clone());
+    }
+    Ok((hash_step(step, &tokens), origin))
+}
+
+/// The hash of a command line and of what it reads.
+fn hash_step(step: &Planned, tokens: &[String]) -> String {
+    let texts = step.args.iter().map(String::as_str);
+    let read = step.inputs.iter().zip(tokens);
+    let read = read.flat_map(|(path, token)| [path.as_str(), token.as_str()]);
+    hash_all(texts.chain(["\n"]).chain(read))
+}
+
+/// Steps whose outputs are gone or were changed by others are not done.
+fn check_outputs(
+    steps: &[Planned],
+    all: &mut [Status],
+    journal: &Journal,
+    now: &mut Identities<'_>,
+) -> anyhow::Result<()> {
+    let outputs: Vec<&String> = steps.iter().flat_map(|step| &step.outputs).collect();
+    for output in outputs {
+        let writers: Vec<usize> = steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| step.outputs.contains(output))
+            .map(|(at, _)| at)
+            .collect();
+        let found = now.get(output)?;
+        // The first that is not done undoes those behind it.
+        let done = writers.iter().take_while(|at| all[**at].is_done).count();
+        let last = done.checked_sub(1).and_then(|last| journal.find(&all[writers[last]].key));
+        let left = last.and_then(|entry| entry.outputs.get(output));
+        let is_kept = last.is_none() || left == found.as_ref();
+        let is_own =
+            found.as_ref().is_some_and(|found| journal.find_output(output, found).is_some());
+        for (rank, at) in writers.into_iter().enumerate() {
+            let status = &mut all[at];
+            status.replaces_own |= is_own;
+            if !is_kept || rank >= done {
+                if status.is_done {
+                    status.why = if found.is_none() {
+                        "its output is gone"
+                    } else {
+                        "its output was changed"
+                    };
+                }
+                status.is_done = false;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs all steps that are not done; one ending each.
+pub(super) fn run(
+    steps: &[Planned],
+    statuses: &[Status],
+    journal: &mut Journal,
+    running: &Running,
+    stop: &Arc<AtomicBool>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Ending>> {
+    let mut endings: Vec<Option<Ending>> =
+        statuses.iter().map(|status| status.is_done.then_some(Ending::Done)).collect();
+    let (done, finished) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut under_way: BTreeMap<usize, Stop> = BTreeMap::new();
+        let mut has_failed = false;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                has_failed = true;
+                under_way.values().for_each(Stop::stop);
+            }
+            while !has_failed && under_way.len() < running.jobs {
+                let ready = (0..steps.len()).find(|at| {
+                    endings[*at].is_none()
+                        && !under_way.contains_key(at)
+                        && (0..*at).all(|earlier| {
+                            endings[earlier].is_some() || !steps[*at].waits_for(&steps[earlier])
+                        })
+                });
+                let Some(at) = ready else { break };
+                let (stop, done) = (Stop::default(), done.clone());
+                let args = command_line(&steps[at], &statuses[at], running);
+                under_way.insert(at, stop.clone());
+                scope.spawn(move || {
+                    let start = Instant::now();
+                    let reply = call(args, &stop);
+                    // The loop waits for every step that it began.
+                    drop(done.send((at, start.elapsed().as_secs_f64(), reply)));
+                });
+            }
+            show(progress, steps, &endings, &under_way);
+            if under_way.is_empty() {
+                break;
+            }
+            let Ok((at, seconds, reply)) = finished.recv_timeout(POLL) else { continue };
+            under_way.remove(&at);
+            let ending = match reply {
+                Ok(reply) if !reply.has_findings => {
+                    push(journal, &steps[at], &statuses[at])?;
+                    Ending::Ran { seconds, reply }
+                }
+                Ok(reply) => Ending::Failed { seconds, failure: found_problems(&reply) },
+                Err(failure) => Ending::Failed { seconds, failure },
+            };
+            has_failed |= matches!(ending, Ending::Failed { .. });
+            endings[at] = Some(ending);
+        }
+        anyhow::Ok(())
+    })?;
+    Ok(endings.into_iter().map(|ending| ending.unwrap_or(Ending::NotRun)).collect())
+}
+
+fn show(
+    progress: &Progress,
+    steps: &[Planned],
+    endings: &[Option<Ending>],
+    under_way: &BTreeMap<usize, Stop>,
+) {
+    let done = endings.iter().flatten().count();
+    let names: Vec<&str> = under_way.keys().map(|at| &*steps[*at].name).collect();
+    progress.set(format!("{done} of {} steps done: {}", steps.len(), names.join(", ")));
+}
+
+fn command_line(step: &Planned, status: &Status, running: &Running) -> Vec<std::ffi::OsString> {
+    let (verb, rest) = step.args.split_first().map_or(("", &[][..]), |(verb, rest)| (verb, rest));
+    let replaces = status.replaces_own
+        && !step.outputs.iter().any(|output| step.inputs.contains(output))
+        && !rest.iter().any(|word| word == "--overwrite");
+    let mut words = vec!["zvf".to_owned(), verb.to_owned()];
+    words.extend(running.common.iter().cloned());
+    if running.json {
+        words.push("--json".to_owned());
+    }
+    if replaces {
+        words.push("--overwrite".to_owned());
+    }
+    words.extend(rest.iter().cloned());
+    words.into_iter().map(Into::into).collect()
+}
+
+fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Result<()> {
+    let mut outputs = BTreeMap::new();
+    for output in &step.outputs {
+        let identity = match output.contains("://") {
+            true => Some(String::new()),
+            false => identify(Path::new(output))?,
+        };
+        outputs.extend(identity.map(|identity| (output.clone(), identity)));
+    }
+    let entry = Entry { key: status.key.clone(), outputs, origin: status.origin.clone() };
+    Ok(journal.push(&step.name, entry)?)
+}
+
+fn found_problems(reply: &Reply) -> Failure {
+    let text = String::from_utf8_lossy(&reply.output);
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("problems").to_owned();
+    Failure {
+        class: zvf::format::Class::InvalidArgument,
+        message: format!("problems found: {first}"),
+    }
+}
+
+/// A step with what became of it.
+pub(super) fn to_json(step: &Planned, status: &Status, ending: Option<&Ending>) -> Json {
+    let mut entry = json!({
+        "name": step.name,
+        "line": step.mark.line,
+        "command": step.command(),
+        "inputs": step.inputs,
+        "outputs": step.outputs,
+    });
+    let more = match ending {
+        None => json!({"state": if status.is_done { "done" } else { "to do" }, "why": status.why}),
+        Some(Ending::Done) => json!({"state": "done"}),
+        Some(Ending::NotRun) => json!({"state": "not run"}),
+        Some(Ending::Ran { seconds, reply }) => {
+            let text = String::from_utf8_lossy(&reply.output);
+            let result =
+                serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.trim_end()));
+            json!({"state": "ran", "why": status.why, "seconds": seconds, "result": result})
+        }
+        Some(Ending::Failed { seconds, failure }) => json!({
+            "state": "failed",
+            "seconds": seconds,
+            "class": failure.class.to_string(),
+            "error": failure.message,
+        }),
+    };
+    if let (Json::Object(entry), Json::Object(more)) = (&mut entry, more) {
+        entry.extend(more);
+    }
+    entry
+}
+
+/// How often a run looks whether it was stopped.
+const POLL: Duration = Duration::from_millis(50);

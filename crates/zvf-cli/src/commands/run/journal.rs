@@ -1,0 +1,220 @@
+//! What was done before: a line of JSON for each step that came to its end, beside the recipe.
+//!
+//! ```text
+//! {"key", "name", "outputs": {path: identity}, "origin": {path: token}}
+//! ```
+//!
+//! The key of a step is a hash of its command line and of what it reads: the identity of files that were there (size
+//! and time of change of a file, of every file of a folder), and the key of the step that made them where one did. A
+//! step is done when its key is in the journal and what it wrote is still what the last step that wrote it left. A line
+//! that a killed run left unfinished is passed over.
+//!
+//! A step that changes a store in its place changes what it reads: its line keeps as `origin` what the store was before
+//! the first such step, so that the same chain of steps is found again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context as _;
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::outcome::Usage;
+
+/// A step that was done.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) outputs: BTreeMap<String, String>,
+    pub(super) origin: BTreeMap<String, String>,
+}
+
+/// The lines of the journal, and the file to add to.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: Option<File>,
+    entries: Vec<Entry>,
+}
+
+impl Journal {
+    /// Opens the journal at `path` for a run, which has it for itself.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let place = || format!("cannot open {}", path.display());
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.read(true).append(true).create(true).open(path).with_context(place)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let usage = Usage::new("another run of this recipe is under way");
+                return Err(usage.with_hint("wait for it, or give --journal").into());
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(error).with_context(place),
+        }
+        let entries = read(&mut file).with_context(place)?;
+        Ok(Self { file: Some(file), entries })
+    }
+
+    /// Reads the journal at `path`, if there is one, for looking only.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let place = || format!("cannot read {}", path.display());
+        let entries = match File::open(path) {
+            Ok(mut file) => read(&mut file).with_context(place)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(place),
+        };
+        Ok(Self { file: None, entries })
+    }
+
+    /// The step of this key, as it was done last.
+    pub(super) fn find(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().rev().find(|entry| entry.key == key)
+    }
+
+    /// What a step left at `path`, where that is what is there.
+    pub(super) fn find_output(&self, path: &str, identity: &str) -> Option<&Entry> {
+        let left = |entry: &&Entry| entry.outputs.get(path).is_some_and(|known| known == identity);
+        self.entries.iter().rev().find(left)
+    }
+
+    /// Adds a step that is done, and makes sure that it is written.
+    pub(super) fn push(&mut self, name: &str, entry: Entry) -> io::Result<()> {
+        if let Some(file) = &mut self.file {
+            let line = json!({
+                "key": entry.key,
+                "name": name,
+                "outputs": entry.outputs,
+                "origin": entry.origin,
+            });
+            // Begins on a line of its own, whatever a killed run left.
+            file.write_all(format!("\n{line}\n").as_bytes())?;
+            file.sync_data()?;
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+fn read(file: &mut File) -> io::Result<Vec<Entry>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_JOURNAL_BYTES).read_to_end(&mut bytes)?;
+    let lines = bytes.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(|line| parse(&serde_json::from_slice(line).ok()?)).collect())
+}
+
+fn parse(line: &Json) -> Option<Entry> {
+    let texts = |key: &str| -> Option<BTreeMap<String, String>> {
+        let entries = line.get(key)?.as_object()?.iter();
+        entries.map(|(path, text)| Some((path.clone(), text.as_str()?.to_owned()))).collect()
+    };
+    let key = line.get("key")?.as_str()?.to_owned();
+    Some(Entry { key, outputs: texts("outputs")?, origin: texts("origin")? })
+}
+
+/// What a file or a folder is now: size and time of change, of all files in it; `None` where there is nothing.
+pub(super) fn identify(path: &Path) -> io::Result<Option<String>> {
+    let about = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        about => about?,
+    };
+    if !about.is_dir() {
+        return Ok(Some(stamp(&about)));
+    }
+    let mut hash = Sha256::new();
+    let mut open = vec![path.to_owned()];
+    while let Some(folder) = open.pop() {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            names.push(entry?.path());
+        }
+        names.sort();
+        for name in names {
+            let about = fs::symlink_metadata(&name)?;
+            let below = name.strip_prefix(path).unwrap_or(&name);
+            hash.update(below.as_os_str().as_encoded_bytes());
+            hash.update([0]);
+            if about.is_dir() {
+                open.push(name);
+            } else {
+                hash.update(stamp(&about).as_bytes());
+                hash.update([0]);
+            }
+        }
+    }
+    Ok(Some(format!("folder {}", to_hex(&hash.finalize()))))
+}
+
+fn stamp(about: &fs::Metadata) -> String {
+    // A clock before 1970 is a time like any other: the two cannot be told apart, and only change matters.
+    let changed = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let changed = changed.map_or_else(|| "unknown".to_owned(), |time| time.as_nanos().to_string());
+    format!("{} bytes, changed {changed}", about.len())
+}
+
+/// The hash of texts, each with its length before it.
+pub(super) fn hash_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text.len().to_string().as_bytes());
+        hash.update(b":");
+        hash.update(text.as_bytes());
+    }
+    to_hex(&hash.finalize())
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const MAX_JOURNAL_BYTES: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_again_and_torn_lines_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let entry = |key: &str| Entry {
+            key: key.to_owned(),
+            outputs: [("out".to_owned(), format!("{key} bytes"))].into(),
+            origin: BTreeMap::new(),
+        };
+        let mut journal = Journal::open(&path).unwrap();
+        assert!(Journal::open(&path).unwrap_err().to_string().contains("under way"));
+        journal.push("one", entry("1")).unwrap();
+        drop(journal);
+        let torn = b"{\"key\": \"2\", \"outp";
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        journal.push("three", entry("3")).unwrap();
+        drop(journal);
+        let journal = Journal::read(&path).unwrap();
+        assert_eq!(journal.entries.len(), 2);
+        assert!(journal.find("2").is_none() && journal.find("3").is_some());
+        assert_eq!(journal.find_output("out", "1 bytes").unwrap().key, "1");
+    }
+
+    #[test]
+    fn a_folder_is_another_when_a_file_in_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(identify(&dir.path().join("nothing")).unwrap(), None);
+        fs::create_dir(dir.path().join("deep")).unwrap();
+        let first = identify(dir.path()).unwrap();
+        fs::write(dir.path().join("deep/a"), "1").unwrap();
+        let second = identify(dir.path()).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(second, identify(dir.path()).unwrap());
+        fs::write(dir.path().join("deep/a"), "12").unwrap();
+        assert_ne!(second, identify(dir.path()).unwrap());
+    }
+
+    #[test]
+    fn texts_do_not_run_together() {
+        assert_ne!(hash_all(["ab", "c"]), hash_all(["a", "bc"]));
+    }
+}

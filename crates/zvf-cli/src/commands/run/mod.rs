@@ -1,0 +1,224 @@
+//! `zvf run`.
+
+mod document;
+mod execute;
+mod journal;
+mod plan;
+mod recipe;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::{Value as Json, json};
+
+use self::document::{Fault, Mark, Syntax};
+use self::execute::{Ending, Running, Status};
+use self::journal::{Journal, hash_all};
+use self::plan::Planned;
+use self::recipe::Recipe;
+use crate::interrupt::Interrupted;
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+use crate::target::{NewFile, Out};
+
+/// Run the steps of a recipe: convert, create, pyramid, shard, edit, validate, export.
+///
+/// A recipe is YAML, TOML or JSON. Steps whose inputs and options are what they were, and whose outputs are still there,
+/// are not run again: a run that was stopped goes on where it was. Paths are relative to the current folder.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// The recipe: .yaml, .yml, .toml or .json.
+    #[arg(required_unless_present = "schema")]
+    recipe: Option<PathBuf>,
+    /// Give a variable another value; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    vars: Vec<String>,
+    /// Print what would be run and why, and run nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How many steps run at a time, where they do not depend on each other.
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Run all steps, those that are done too.
+    #[arg(long)]
+    again: bool,
+    /// Write what became of each step to a file of JSON.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Where it is kept which steps are done [default: beside the recipe, with .journal added to its name].
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Print the form of recipes as JSON Schema.
+    #[arg(long)]
+    schema: bool,
+}
+
+impl Run {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let Some(path) = self.recipe.clone().filter(|_| !self.schema) else {
+            table::json(&schema::schema(), out)?;
+            return Ok(Outcome::Clean);
+        };
+        let place = |fault: Fault| {
+            let Mark { line, column } = fault.mark;
+            Usage::new(format!("{}:{line}:{column}: {}", path.display(), fault.text))
+        };
+        let mut recipe = read(&path)?.map_err(place)?;
+        for setting in &self.vars {
+            let Some((name, value)) = setting.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
+                return Err(Usage::new(format!("--set {setting}: expected NAME=VALUE")).into());
+            };
+            recipe.vars.set(name, &value.replace('$', "$$"), Mark { line: 1, column: 1 });
+        }
+        let steps = plan::plan(&recipe).map_err(place)?;
+        let jobs = usize::from(self.jobs);
+        let running = Running {
+            jobs,
+            again: self.again,
+            common: session.common_words(jobs),
+            json: session.json(),
+            remote: remote_identities(session, &steps).await?,
+        };
+        let journal = self.journal.clone().unwrap_or_else(|| {
+            let mut name = path.clone().into_os_string();
+            name.push(".journal");
+            name.into()
+        });
+        if self.dry_run {
+            let journal = Journal::read(&journal)?;
+            let statuses = execute::statuses(&steps, &journal, &running)?;
+            return self.print_plan(session, &steps, &statuses, out);
+        }
+        let mut journal = Journal::open(&journal)?;
+        let statuses = execute::statuses(&steps, &journal, &running)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        session.interrupt().ask_first(&stop);
+        let bar = session.progress("running");
+        let asked = Arc::clone(&stop);
+        let (of_run, states) = (steps.clone(), statuses.clone());
+        let ran = tokio::task::spawn_blocking(move || {
+            execute::run(&of_run, &states, &mut journal, &running, &asked, &bar)
+        });
+        let endings = ran.await.context("a step ended the run")??;
+        self.print_endings(session, &steps, &statuses, &endings, out)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+        let failed = steps.iter().zip(&endings).find_map(|(step, ending)| match ending {
+            Ending::Failed { failure, .. } => Some((step, failure.clone())),
+            _ => None,
+        });
+        let Some((step, failure)) = failed else { return Ok(Outcome::Clean) };
+        let context = format!("{}:{}: step {}", path.display(), step.mark.line, step.name);
+        Err(anyhow::Error::from(failure).context(context))
+    }
+
+    fn print_plan(
+        &self,
+        session: &Session,
+        steps: &[Planned],
+        statuses: &[Status],
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let all: Vec<Json> = steps
+            .iter()
+            .zip(statuses)
+            .map(|(step, status)| execute::to_json(step, status, None))
+            .collect();
+        if session.json() {
+            table::json(&json!({"steps": all}), out)?;
+        } else {
+            for (step, status) in steps.iter().zip(statuses) {
+                let state = if status.is_done { "done" } else { "to do" };
+                writeln!(out, "{state:<6} {}\n       {}", step.name, step.command())?;
+            }
+        }
+        Ok(Outcome::Clean)
+    }
+
+    fn print_endings(
+        &self,
+        session: &Session,
+        steps: &[Planned],
+        statuses: &[Status],
+        endings: &[Ending],
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let all = steps.iter().zip(statuses).zip(endings);
+        let all = all.map(|((step, status), ending)| execute::to_json(step, status, Some(ending)));
+        let report = json!({"recipe": self.recipe, "steps": all.collect::<Vec<_>>()});
+        if let Some(path) = &self.report {
+            let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+            table::json(&report, &mut file)?;
+            file.finish()?;
+        }
+        if session.json() {
+            return Ok(table::json(&report, out)?);
+        }
+        for (step, ending) in steps.iter().zip(endings) {
+            match ending {
+                Ending::Done => writeln!(out, "done    {}", step.name)?,
+                Ending::NotRun => writeln!(out, "not run {}", step.name)?,
+                Ending::Failed { .. } => writeln!(out, "failed  {}", step.name)?,
+                Ending::Ran { reply, .. } => {
+                    writeln!(out, "ran     {}", step.name)?;
+                    let text = String::from_utf8_lossy(&reply.output);
+                    text.lines().try_for_each(|line| writeln!(out, "        {line}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a recipe, which may be faulty.
+fn read(path: &Path) -> anyhow::Result<Result<Recipe, Fault>> {
+    let place = || format!("cannot read {}", path.display());
+    let size = std::fs::metadata(path).with_context(place)?.len();
+    if size > MAX_RECIPE_BYTES {
+        let usage =
+            Usage::new(format!("{} has {size} bytes; a recipe has at most 1 MiB", path.display()));
+        return Err(usage.into());
+    }
+    let text = std::fs::read_to_string(path).with_context(place)?;
+    let syntax = Syntax::from_name(&path.to_string_lossy());
+    Ok(document::parse(&text, syntax).and_then(Recipe::from_node))
+}
+
+/// What the stores behind URLs are: hashes of their root documents.
+async fn remote_identities(
+    session: &Session,
+    steps: &[Planned],
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for input in steps.iter().flat_map(|step| &step.inputs) {
+        let is_made = steps.iter().any(|step| step.outputs.contains(input));
+        if input.contains("://") && !is_made && !all.contains_key(input) {
+            let store = session.batch_store(input).await?;
+            let root = String::from_utf8_lossy(&store.root_json()).into_owned();
+            all.insert(input.clone(), hash_all([root.as_str()]));
+        }
+    }
+    Ok(all)
+}
+
+const MAX_RECIPE_BYTES: u64 = 1 << 20;
+
+const EXAMPLES: &str = "Examples:
+  zvf run recipe.yaml
+  zvf run recipe.yaml --dry-run
+  zvf run recipe.toml --set data=/scans/7 --jobs 4 --report report.json
+  zvf run --schema > recipe.schema.json";

@@ -1,0 +1,399 @@
+//! What a recipe says: variables, and steps with their inputs, outputs and options.
+//!
+//! ```text
+//! vars:     NAME: text                          ${NAME} in any text; ${env:NAME} of the environment; $$ is a dollar
+//! steps:
+//!   - VERB: inputs                              convert, create, pyramid, shard, edit, validate or export
+//!     to: output                                of convert, create and export; of others, instead of in place
+//!     name: text                                for reports and messages
+//!     each: pattern                             a step for each file: ${item}, ${name}, ${stem}, ${folder}
+//!     options: {option: value}                  those of the command, without their dashes
+//! ```
+//!
+//! Not here: which files patterns stand for ([`super::plan`]).
+
+use std::collections::BTreeMap;
+
+use super::document::{Fault, Mark, Node, Value};
+
+/// A recipe, its variables not put in yet.
+#[derive(Clone, Debug)]
+pub(super) struct Recipe {
+    pub(super) vars: Vars,
+    pub(super) steps: Vec<Step>,
+}
+
+/// A step as it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) mark: Mark,
+    pub(super) verb: Verb,
+    pub(super) name: Option<Text>,
+    pub(super) each: Option<Text>,
+    pub(super) inputs: Vec<Text>,
+    pub(super) output: Option<Text>,
+    pub(super) options: Vec<Setting>,
+}
+
+/// Text with the place where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) mark: Mark,
+    pub(super) text: String,
+}
+
+/// An option of a command: a flag, or values.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) mark: Mark,
+    pub(super) name: String,
+    /// None of a flag that is set.
+    pub(super) values: Vec<Text>,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Convert,
+    Create,
+    Pyramid,
+    Shard,
+    Edit,
+    Validate,
+    Export,
+}
+
+impl Verb {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Convert,
+        Self::Create,
+        Self::Pyramid,
+        Self::Shard,
+        Self::Edit,
+        Self::Validate,
+        Self::Export,
+    ];
+
+    pub(super) const fn token(self) -> &'static str {
+        match self {
+            Self::Convert => "convert",
+            Self::Create => "create",
+            Self::Pyramid => "pyramid",
+            Self::Shard => "shard",
+            Self::Edit => "edit",
+            Self::Validate => "validate",
+            Self::Export => "export",
+        }
+    }
+
+    /// Whether it takes several inputs.
+    pub(super) const fn takes_several(self) -> bool {
+        matches!(self, Self::Convert | Self::Create)
+    }
+
+    /// Whether it cannot do without an output.
+    pub(super) const fn needs_output(self) -> bool {
+        matches!(self, Self::Convert | Self::Create | Self::Export)
+    }
+
+    /// Whether it may have an output.
+    pub(super) const fn takes_output(self) -> bool {
+        !matches!(self, Self::Edit | Self::Validate)
+    }
+}
+
+/// Variables by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vars(BTreeMap<String, Text>);
+
+impl Vars {
+    /// The same with one more, or another value of one.
+    pub(super) fn set(&mut self, name: &str, text: &str, mark: Mark) {
+        self.0.insert(name.to_owned(), Text { mark, text: text.to_owned() });
+    }
+
+    /// Puts variables in.
+    pub(super) fn expand(&self, text: &Text) -> Result<String, Fault> {
+        self.expand_within(text, &mut Vec::new())
+    }
+
+    fn expand_within(&self, text: &Text, inside: &mut Vec<String>) -> Result<String, Fault> {
+        let mut done = String::new();
+        let mut rest = text.text.as_str();
+        while let Some(at) = rest.find('$') {
+            let (before, after) = rest.split_at(at);
+            done.push_str(before);
+            if let Some(after) = after.strip_prefix("$$") {
+                done.push('$');
+                rest = after;
+                continue;
+            }
+            let Some(inner) = after.strip_prefix("${") else {
+                done.push('$');
+                rest = after.get(1..).unwrap_or_default();
+                continue;
+            };
+            let Some((name, after)) = inner.split_once('}') else {
+                return Err(Fault::new(text.mark, "${ without an end }"));
+            };
+            done.push_str(&self.value(name, text.mark, inside)?);
+            if done.len() > MAX_TEXT_BYTES {
+                return Err(Fault::new(text.mark, "a text of more than 64 KiB"));
+            }
+            rest = after;
+        }
+        done.push_str(rest);
+        Ok(done)
+    }
+
+    fn value(&self, name: &str, mark: Mark, inside: &mut Vec<String>) -> Result<String, Fault> {
+        if let Some(name) = name.strip_prefix("env:") {
+            return std::env::var(name)
+                .map_err(|_| Fault::new(mark, format!("the environment has no {name}")));
+        }
+        let Some(text) = self.0.get(name) else {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let known =
+                if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            return Err(Fault::new(mark, format!("no variable {name:?}; known: {known}")));
+        };
+        if inside.iter().any(|outer| outer == name) {
+            return Err(Fault::new(text.mark, format!("the variable {name:?} stands for itself")));
+        }
+        inside.push(name.to_owned());
+        let value = self.expand_within(text, inside)?;
+        inside.pop();
+        Ok(value)
+    }
+}
+
+impl Recipe {
+    /// Reads a tree as a recipe.
+    pub(super) fn from_node(root: Node) -> Result<Self, Fault> {
+        let mut vars = Vars::default();
+        let mut steps = None;
+        for (key, mark, value) in entries(root, "a recipe")? {
+            match key.as_str() {
+                "vars" => {
+                    for (name, mark, value) in entries(value, "vars")? {
+                        let text = scalar(value, &name)?;
+                        vars.set(&name, &text.text, mark);
+                    }
+                }
+                "steps" => steps = Some(list(value, "steps")?),
+                // For editors.
+                "$schema" | "description" => {}
+                other => return Err(unknown(mark, other, &["vars", "steps", "description"])),
+            }
+        }
+        let start = Mark { line: 1, column: 1 };
+        let steps = steps.ok_or_else(|| Fault::new(start, "no steps; expected a list of them"))?;
+        let steps = steps.into_iter().map(Step::from_node).collect::<Result<Vec<_>, _>>()?;
+        if steps.is_empty() {
+            return Err(Fault::new(start, "no steps; expected a list of them"));
+        }
+        Ok(Self { vars, steps })
+    }
+}
+
+impl Step {
+    fn from_node(node: Node) -> Result<Self, Fault> {
+        let mark = node.mark;
+        let (mut name, mut each, mut output, mut options) = (None, None, None, Vec::new());
+        let mut action: Option<(Verb, Vec<Text>)> = None;
+        for (key, mark, value) in entries(node, "a step")? {
+            if let Some(verb) = Verb::ALL.into_iter().find(|verb| verb.token() == key) {
+                if let Some((first, _)) = action {
+                    let text = format!("{} and {key} in one step", first.token());
+                    return Err(Fault::new(mark, text));
+                }
+                action = Some((verb, texts(value, &key)?));
+                continue;
+            }
+            match key.as_str() {
+                "name" => name = Some(scalar(value, &key)?),
+                "each" => each = Some(scalar(value, &key)?),
+                "to" => output = Some(scalar(value, &key)?),
+                "options" => options = settings(value)?,
+                other => {
+                    let verbs = Verb::ALL.map(Verb::token);
+                    let known = [&verbs[..], &["to", "name", "each", "options"]].concat();
+                    return Err(unknown(mark, other, &known));
+                }
+            }
+        }
+        let Some((verb, inputs)) = action else {
+            let verbs = Verb::ALL.map(Verb::token).join(", ");
+            return Err(Fault::new(
+                mark,
+                format!("a step that does nothing; expected one of {verbs}"),
+            ));
+        };
+        let step = Self { mark, verb, name, each, inputs, output, options };
+        step.check()?;
+        Ok(step)
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let verb = self.verb.token();
+        if self.inputs.is_empty() {
+            return Err(Fault::new(self.mark, format!("{verb} of nothing; expected what to read")));
+        }
+        if let [_, second, ..] = self.inputs.as_slice()
+            && !self.verb.takes_several()
+        {
+            return Err(Fault::new(second.mark, format!("{verb} takes one input")));
+        }
+        match &self.output {
+            None if self.verb.needs_output() => {
+                Err(Fault::new(self.mark, format!("{verb} needs an output; expected the key to")))
+            }
+            Some(output) if !self.verb.takes_output() => {
+                Err(Fault::new(output.mark, format!("{verb} has no output")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn entries(node: Node, what: &str) -> Result<Vec<(String, Mark, Node)>, Fault> {
+    match node.value {
+        Value::Map(entries) => Ok(entries),
+        other => {
+            let text = format!("expected the keys of {what}, found {}", other.noun());
+            Err(Fault::new(node.mark, text))
+        }
+    }
+}
+
+fn list(node: Node, what: &str) -> Result<Vec<Node>, Fault> {
+    match node.value {
+        Value::List(items) => Ok(items),
+        other => {
+            let text = format!("expected {what} as a list, found {}", other.noun());
+            Err(Fault::new(node.mark, text))
+        }
+    }
+}
+
+fn scalar(node: Node, what: &str) -> Result<Text, Fault> {
+    match node.value {
+        Value::Text(text) => Ok(Text { mark: node.mark, text }),
+        Value::Bool(flag) => Ok(Text { mark: node.mark, text: flag.to_string() }),
+        other => {
+            let text = format!("expected {what} as text, found {}", other.noun());
+            Err(Fault::new(node.mark, text))
+        }
+    }
+}
+
+/// One text, or a list of them.
+fn texts(node: Node, what: &str) -> Result<Vec<Text>, Fault> {
+    match node.value {
+        Value::List(items) => items.into_iter().map(|item| scalar(item, what)).collect(),
+        _ => Ok(vec![scalar(node, what)?]),
+    }
+}
+
+/// Options: `name: value` or a list of values, `true` as a flag; `false` and nothing leave it out.
+fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
+    let mut settings = Vec::new();
+    for (name, mark, value) in entries(node, "options")? {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_plain) {
+            let text = format!("the option {name:?}; expected a name without dashes before it");
+            return Err(Fault::new(mark, text));
+        }
+        let values = match value.value {
+            Value::Null | Value::Bool(false) => continue,
+            Value::Bool(true) => Vec::new(),
+            _ => texts(value, &name)?,
+        };
+        settings.push(Setting { mark, name, values });
+    }
+    Ok(settings)
+}
+
+fn unknown(mark: Mark, key: &str, known: &[&str]) -> Fault {
+    let near = known.iter().find(|known| is_similar(key, known));
+    let advice = near.map_or_else(
+        || format!("expected {}", known.join(", ")),
+        |near| format!("did you mean {near}?"),
+    );
+    Fault::new(mark, format!("unknown key {key:?}; {advice}"))
+}
+
+/// Whether two words differ by one letter that is wrong, missing, added, or by two that are swapped.
+fn is_similar(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let same_start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let longest = one.len().max(other.len());
+    let swapped = one.len() == other.len() && same_start + same_end + 2 >= longest && {
+        let (mut a, mut b) = (one.clone(), other.clone());
+        a.sort_unstable();
+        b.sort_unstable();
+        a == b
+    };
+    one.len().abs_diff(other.len()) <= 1 && same_start + same_end + 1 >= longest || swapped
+}
+
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{Syntax, parse};
+    use super::*;
+
+    fn recipe(text: &str) -> Result<Recipe, (usize, usize, String)> {
+        let fault = |fault: Fault| (fault.mark.line, fault.mark.column, fault.text);
+        Recipe::from_node(parse(text, Syntax::Yaml).map_err(fault)?).map_err(fault)
+    }
+
+    #[test]
+    fn a_recipe_is_read() {
+        let recipe = recipe(
+            "vars: {data: in, out: '${data}/made'}\nsteps:\n  - create: [a.csv, '${data}/*.csv']\n    to: \
+             ${out}/x.zv\n    options: {chunk-shape: [1, 2], overwrite: true, compat: false}\n",
+        );
+        let recipe = recipe.unwrap();
+        let [step] = &recipe.steps[..] else { panic!("{recipe:?}") };
+        assert_eq!((step.verb, step.inputs.len(), step.mark.line), (Verb::Create, 2, 3));
+        assert_eq!(recipe.vars.expand(step.output.as_ref().unwrap()).unwrap(), "in/made/x.zv");
+        let options: Vec<_> = step.options.iter().map(|o| (&*o.name, o.values.len())).collect();
+        assert_eq!(options, [("chunk-shape", 2), ("overwrite", 0)]);
+    }
+
+    #[test]
+    fn faults_say_where_and_what_is_expected() {
+        for (text, line, column, words) in [
+            ("steps: 3", 1, 8, "expected steps as a list, found text"),
+            ("stesp:\n  - validate: a", 1, 1, "unknown key \"stesp\"; did you mean steps?"),
+            ("steps:\n  - to: b", 2, 5, "a step that does nothing"),
+            ("steps:\n  - convert: a", 2, 5, "convert needs an output"),
+            ("steps:\n  - validate: a\n    to: b", 3, 9, "validate has no output"),
+            ("steps:\n  - pyramid: [a, b]", 2, 18, "pyramid takes one input"),
+            ("steps:\n  - edit: a\n    create: b\n    to: c", 3, 5, "edit and create in one step"),
+            ("steps:\n  - edit: a\n    options: {--x: 1}", 3, 15, "without dashes"),
+            ("vars: {a: [1]}\nsteps: []", 1, 11, "expected a as text, found a list"),
+            ("{}", 1, 1, "no steps"),
+        ] {
+            let fault = recipe(text).unwrap_err();
+            assert_eq!((fault.0, fault.1), (line, column), "{text}: {fault:?}");
+            assert!(fault.2.contains(words), "{text}: {fault:?}");
+        }
+    }
+
+    #[test]
+    fn variables_that_are_not_there_are_named() {
+        let mut vars = Vars::default();
+        let mark = Mark { line: 4, column: 2 };
+        vars.set("a", "${b}", mark);
+        vars.set("b", "${a}", mark);
+        let expand = |text: &str| vars.expand(&Text { mark, text: text.to_owned() });
+        assert_eq!(expand("$$5 $x").unwrap(), "$5 $x");
+        assert_eq!(expand("${c}").unwrap_err().text, "no variable \"c\"; known: a, b");
+        assert!(expand("${a}").unwrap_err().text.contains("stands for itself"));
+        assert!(expand("${a").unwrap_err().text.contains("without an end"));
+    }
+}

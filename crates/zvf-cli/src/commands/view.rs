@@ -1,0 +1,99 @@
+//! `zvf view` and `zvf viewer`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use zvf::Timeouts;
+use zvf_serve::Config;
+
+use crate::commands::serve::serve_until_interrupt;
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::table;
+
+/// Look at a store in the browser: fly through it, pick, filter and colour.
+///
+/// Serves the store on this machine until Ctrl-C and opens the page; a store of any size is read level by level, as the
+/// picture needs it. The same as `zvf serve --open` for one store.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf view brain.zarrvectors
+  zvf view s3://bucket/brain.zarrvectors
+  zvf view brain.tet --no-open")]
+pub(crate) struct View {
+    /// The store: a folder, a pack or a URL.
+    store: String,
+    /// Where to listen; a free port of this machine without it.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    bind: SocketAddr,
+    /// Print the address and start no browser.
+    #[arg(long)]
+    no_open: bool,
+}
+
+impl View {
+    pub(crate) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        if !self.bind.ip().is_loopback() {
+            let error = Usage::new(format!("{} is not on this machine alone", self.bind));
+            return Err(error.with_hint("zvf serve has --auth and --public").into());
+        }
+        let mut config = Config::new([self.store], self.bind);
+        config.options = session.options(Timeouts::Interactive);
+        serve_until_interrupt(config, !self.no_open, session, out).await
+    }
+}
+
+/// Write the viewer as files for static hosting: no server of ours is needed to look at stores.
+///
+/// The page reads stores over HTTP ranges, from beside it or from any host that lets pages of this origin read
+/// (CORS). The store is named after the address of the page: index.html#!{"store":"brain.zarrvectors/"}.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  zvf viewer public
+  cp -r brain.zarrvectors public/ && rsync -a public/ host:/var/www/")]
+pub(crate) struct Viewer {
+    /// The folder to write the files to; it is made where it is not there.
+    folder: PathBuf,
+    /// Replace files of the same names.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Viewer {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let folder = &self.folder;
+        let context = || format!("cannot write the viewer to {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(context)?;
+        let files = zvf_serve::static_viewer_files().with_context(context)?;
+        if !self.overwrite
+            && let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists())
+        {
+            let error = Usage::new(format!("{} is there already", folder.join(name).display()));
+            return Err(error.with_hint("--overwrite replaces it").into());
+        }
+        let mut bytes = 0;
+        for (name, contents) in &files {
+            std::fs::write(folder.join(name), contents).with_context(context)?;
+            bytes += contents.len();
+        }
+        if session.json() {
+            let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
+            table::json(&json!({"folder": folder, "files": names, "bytes": bytes}), out)?;
+        } else {
+            writeln!(out, "{} files, {bytes} bytes in {}", files.len(), folder.display())?;
+            writeln!(
+                out,
+                "put a store beside them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
+            )?;
+        }
+        Ok(Outcome::Clean)
+    }
+}

@@ -1,0 +1,111 @@
+//! Recipes: steps that run, steps that are done, and stores made of stores.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::stores::{store, zvf};
+
+fn points(path: &Path, count: usize) {
+    let rows: String = (0..count).map(|n| format!("{n},{},{}\n", n % 7, n % 3)).collect();
+    fs::write(path, format!("x,y,z\n{rows}")).unwrap();
+}
+
+/// What became of each step.
+fn run(recipe: &Path, more: &[&str]) -> Vec<String> {
+    let args = [&["run", "--json", recipe.to_str().unwrap()], more].concat();
+    let report = zvf(&args).json();
+    let steps = report["steps"].as_array().unwrap();
+    steps.iter().map(|step| step["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_recipe_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    points(&folder.path().join("a.csv"), 50);
+    points(&folder.path().join("b.csv"), 20);
+    let recipe = folder.path().join("recipe.yaml");
+    let text = format!(
+        "vars: {{dir: {dir}}}\nsteps:\n  - create: ${{dir}}/a.csv\n    to: ${{dir}}/a.zarrvectors\n  - pyramid: \
+         ${{dir}}/a.zarrvectors\n    options: {{levels: 1}}\n  - validate: ${{dir}}/a.zarrvectors\n  - each: \
+         ${{dir}}/?.csv\n    convert: ${{item}}\n    to: ${{dir}}/${{stem}}.ply\n"
+    );
+    fs::write(&recipe, &text).unwrap();
+    assert_eq!(run(&recipe, &["--dry-run"]), ["to do"; 5]);
+    assert!(!folder.path().join("a.ply").exists());
+    assert_eq!(run(&recipe, &[]), ["ran"; 5]);
+    assert_eq!(run(&recipe, &["--jobs", "3"]), ["done"; 5]);
+
+    points(&folder.path().join("b.csv"), 21);
+    assert_eq!(run(&recipe, &[]), ["done", "done", "done", "done", "ran"]);
+    fs::remove_file(folder.path().join("a.ply")).unwrap();
+    assert_eq!(run(&recipe, &[]), ["done", "done", "done", "ran", "done"]);
+
+    points(&folder.path().join("a.csv"), 60);
+    assert_eq!(run(&recipe, &["--jobs", "2"]), ["ran", "ran", "ran", "ran", "done"]);
+    assert_eq!(run(&recipe, &[]), ["done"; 5]);
+
+    fs::write(folder.path().join("b.ply"), "of somebody else").unwrap();
+    let args = ["run", recipe.to_str().unwrap()];
+    let ran = zvf(&args);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("step 4-convert") && ran.err.contains("AlreadyExists"), "{}", ran.err);
+    assert!(ran.out.contains("failed  4-convert"), "{}", ran.out);
+    assert_eq!(fs::read_to_string(folder.path().join("b.ply")).unwrap(), "of somebody else");
+}
+
+#[test]
+fn a_store_that_is_changed_in_its_place_is_changed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    points(&folder.path().join("a.csv"), 50);
+    let (csv, made) = (format!("{dir}/a.csv"), format!("{dir}/a.zarrvectors"));
+    zvf(&["create", "--quiet", &csv, &made]).clean();
+    let recipe = folder.path().join("recipe.toml");
+    let step =
+        |levels: u32| format!("[[steps]]\npyramid = \"{made}\"\noptions = {{levels = {levels}}}\n");
+    fs::write(&recipe, step(1)).unwrap();
+    assert_eq!(run(&recipe, &[]), ["ran"]);
+    assert_eq!(run(&recipe, &[]), ["done"]);
+    fs::write(&recipe, format!("{}[[steps]]\nvalidate = \"{made}\"\n", step(1))).unwrap();
+    assert_eq!(run(&recipe, &[]), ["done", "ran"]);
+}
+
+#[test]
+fn a_recipe_that_is_wrong_is_refused_with_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text, place) in [
+        (
+            "a.yaml",
+            "steps:\n  - vaildate: x\n",
+            ":2:5: unknown key \"vaildate\"; did you mean validate?",
+        ),
+        ("a.yaml", "steps:\n  - validate: x\n   to: y\n", ":3:"),
+        ("a.json", "{\"steps\": [{\"validate\": \"x\", \"options\": {\"deep\": 1}}]}", ":1:"),
+        ("a.toml", "[[steps]]\nvalidate = \"x\"\nvalidate = \"y\"\n", ":3:"),
+    ] {
+        let recipe = folder.path().join(name);
+        fs::write(&recipe, text).unwrap();
+        let error = zvf(&["run", recipe.to_str().unwrap()]).refused(2);
+        assert!(error.contains(&format!("{name}{place}")), "{error}");
+    }
+    let schema: Json = zvf(&["run", "--schema"]).json();
+    assert!(schema["properties"]["steps"]["items"]["properties"]["export"].is_object());
+}
+
+#[test]
+fn a_part_of_a_store_becomes_a_store() {
+    let from = store("pc3_basic");
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("part.zarrvectors");
+    let to = to.to_str().unwrap();
+    zvf(&["convert", "--quiet", from.arg(), to, "--limit", "100"]).clean();
+    let count = |store: &str| zvf(&["query", store]).clean().lines().count();
+    assert_eq!(count(to), 101);
+    assert_eq!(zvf(&["validate", to]).code, 0);
+    let whole = folder.path().join("whole.zarrvectors");
+    zvf(&["convert", "--quiet", from.arg(), whole.to_str().unwrap()]).clean();
+    assert_eq!(count(whole.to_str().unwrap()), count(from.arg()));
+}

@@ -1,0 +1,255 @@
+//! Meshes of several levels of detail, in fragments of Draco.
+//!
+//! ```text
+//! ID.index    chunk_shape f32[3], grid_origin f32[3], num_lods u32, lod_scales f32[n], vertex_offsets f32[n][3],
+//!             num_fragments u32[n]; for each level: positions u32[3][k] (all x, all y, all z), sizes u32[k]
+//! ID          all fragments, level 0 first; in a shard right before the manifest
+//! ```
+//!
+//! A place is grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1)), then the transform,
+//! in 64 bits. Level 0 is read. Seams have equal places on both sides and are not joined.
+
+use serde_json::{Map, Value as Json};
+use zvf_format::Class;
+use zvf_metadata::Dtype;
+use zvf_model::{Batch, Kind, ObjectId};
+
+use super::folder::{Folder, bad};
+use super::shards::Sharding;
+use super::{Objects, Place, describe_objects, record, skeletons, u32_at};
+use crate::ConvertError;
+use crate::draco::{Limits, Meaning, decode};
+use crate::read::roles::axes;
+use crate::read::values::{column, no_batch};
+use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
+
+pub(super) fn open(
+    folder: &Folder,
+    info: &Map<String, Json>,
+    properties: Option<&Map<String, Json>>,
+    options: &ReadOptions,
+) -> Result<Reader, ConvertError> {
+    if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
+        return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+    }
+    let bits = info.get("vertex_quantization_bits").and_then(Json::as_u64).unwrap_or(0);
+    if !matches!(bits, 10 | 16) {
+        let place = "info vertex_quantization_bits";
+        return Err(bad(Class::OutOfBounds, place, "10 or 16", bits.to_string()).into());
+    }
+    let transform = skeletons::transform(info)?.unwrap_or(skeletons::IDENTITY);
+    let objects = match Sharding::parse(info.get("sharding"), "info")? {
+        Some(sharding) => Objects::list(folder, Some(sharding))?,
+        None => {
+            let ids = folder.list_ids(".index")?.into_iter();
+            let places = ids.map(|id| (id, Place::File(format!("{id}.index")))).collect();
+            Objects { folder: folder.clone(), sharding: None, places }
+        }
+    };
+    let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
+    if options.apply_space || transform == skeletons::IDENTITY {
+        header = header.with_unit("nanometer");
+    }
+    header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
+    let [a, b, c] = transform;
+    let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
+    header.space = Some(Space { name: None, affine, is_applied: options.apply_space });
+    let transform = if options.apply_space { transform } else { skeletons::IDENTITY };
+    header.left_out.push("levels of detail but the finest".to_owned());
+    record(&mut header, Some(info));
+    let ids: Vec<u64> = objects.ids().collect();
+    let last = describe_objects("segment_id", &ids, properties, &mut header)?;
+    let steps = if bits == 10 { 1023.0 } else { 65_535.0 };
+    let pieces = Pieces {
+        objects,
+        transform,
+        steps,
+        next: 0,
+        fragments: Vec::new(),
+        vertices: 0,
+        faces: None,
+        last: Some(last),
+    };
+    Ok(Reader::new(header, pieces))
+}
+
+/// What a manifest says of level 0.
+struct Manifest {
+    chunk_shape: [f64; 3],
+    origin: [f64; 3],                // with the offset of the level
+    fragments: Vec<([u32; 3], u64)>, // place in the grid, bytes
+    data_size: u64,                  // of all levels
+}
+
+impl Manifest {
+    fn parse(name: &str, bytes: &[u8]) -> Result<Self, ConvertError> {
+        let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
+        let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
+        let lods = u64::from(u32_at(bytes, 24));
+        let head = 28 + u128::from(lods) * 20;
+        let short = |wanted: u128| {
+            let expected = format!("at least {wanted} bytes");
+            ConvertError::from(bad(Class::Truncated, name, expected, bytes.len().to_string()))
+        };
+        if bytes.len() < 28 || head > bytes.len() as u128 {
+            return Err(short(head.max(28)));
+        }
+        let lods = usize::try_from(lods).unwrap_or(usize::MAX);
+        let (offsets, counts) = (28 + lods * 4, 28 + lods * 16);
+        let mut at = 28 + lods * 20;
+        let (mut fragments, mut data_size) = (Vec::new(), 0_u64);
+        for lod in 0..lods {
+            let count = u32_at(bytes, counts + lod * 4) as usize;
+            let end = at as u128 + count as u128 * 16;
+            if end > bytes.len() as u128 {
+                return Err(short(end));
+            }
+            for n in 0..count {
+                let cell = [0, 1, 2].map(|axis| u32_at(bytes, at + (axis * count + n) * 4));
+                let size = u64::from(u32_at(bytes, at + (3 * count + n) * 4));
+                data_size += size; // at most a third of the manifest's bytes times 2^32
+                if lod == 0 {
+                    fragments.push((cell, size));
+                }
+            }
+            at += count * 16;
+        }
+        if at != bytes.len() {
+            let expected = format!("{at} bytes");
+            return Err(bad(Class::Trailing, name, expected, bytes.len().to_string()).into());
+        }
+        let (chunk_shape, mut origin) = (triple(0), triple(12));
+        if lods > 0 {
+            let offset = triple(offsets);
+            origin = [0, 1, 2].map(|axis| origin[axis] + offset[axis]);
+        }
+        Ok(Self { chunk_shape, origin, fragments, data_size })
+    }
+}
+
+/// A fragment that is to be read.
+struct Fragment {
+    object: usize,
+    key: String,
+    start: u64,
+    size: u64,
+    origin: [f64; 3],
+    shape: [f64; 3],
+}
+
+/// A folder in the course of being read.
+struct Pieces {
+    objects: Objects,
+    transform: [[f64; 4]; 3],
+    steps: f64,
+    next: usize,
+    fragments: Vec<Fragment>, // of an object, the first last
+    vertices: u64,
+    faces: Option<Piece>,
+    last: Option<Piece>,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+        if let Some(faces) = self.faces.take() {
+            return Ok(Some(faces));
+        }
+        loop {
+            if let Some(fragment) = self.fragments.pop() {
+                return self.fragment(&fragment).map(Some);
+            }
+            let Some((id, name, bytes)) = self.objects.read(self.next)? else {
+                return Ok(self.last.take());
+            };
+            let manifest = Manifest::parse(&name, &bytes)?;
+            let (key, mut start) = match self.objects.places.get(self.next) {
+                Some((_, Place::Shard(entry))) => {
+                    let start = entry.start.checked_sub(manifest.data_size);
+                    let Some(start) = start else {
+                        let expected = format!("{} bytes before the manifest", manifest.data_size);
+                        let found = entry.start.to_string();
+                        return Err(bad(Class::OutOfBounds, &name, expected, found).into());
+                    };
+                    (entry.key.clone(), start)
+                }
+                _ => (id.to_string(), 0),
+            };
+            let size = self.objects.folder.size(&key)?.unwrap_or(0);
+            if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
+                let expected = format!("{} bytes of fragments", manifest.data_size);
+                return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
+            }
+            for (cell, size) in manifest.fragments {
+                let origin = [0, 1, 2].map(|axis| {
+                    manifest.origin[axis] + manifest.chunk_shape[axis] * f64::from(cell[axis])
+                });
+                if size > 0 {
+                    let (object, key, shape) = (self.next, key.clone(), manifest.chunk_shape);
+                    self.fragments.push(Fragment { object, key, start, size, origin, shape });
+                }
+                start += size;
+            }
+            self.fragments.reverse();
+            self.next += 1;
+        }
+    }
+
+    fn fragment(&mut self, fragment: &Fragment) -> Result<Piece, ConvertError> {
+        let Fragment { object, key, start, size, origin, shape } = fragment;
+        let place = format!("{key}, fragment at byte {start}");
+        let bytes = self.objects.folder.read_range(key, *start, *size)?;
+        let limits = Limits::from_memory(self.objects.folder.memory());
+        let stream = decode(&bytes, &limits).map_err(|error| {
+            let expected = format!("a Draco stream: {}", error.expected);
+            bad(error.class, &format!("{place}, byte {}", error.byte), expected, error.found)
+        })?;
+        let mut attributes = stream.attributes.into_iter();
+        let Some(positions) = attributes.find(|a| a.meaning == Meaning::Position) else {
+            return Err(bad(Class::NotFound, &place, "positions", "none").into());
+        };
+        let values = positions.values;
+        if values.width() != 3 {
+            let found = values.width().to_string();
+            return Err(bad(Class::BadShape, &place, "positions of three numbers", found).into());
+        }
+        let mut places = Vec::with_capacity(values.len() * 12);
+        for row in 0..values.len() {
+            let stored = [0, 1, 2].map(|axis| {
+                let q = values.float(row, axis).unwrap_or(f64::NAN);
+                origin[axis] + shape[axis] * (q / self.steps)
+            });
+            for [a, b, c, d] in self.transform {
+                let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
+                places.extend_from_slice(&skeletons::narrow(x).to_le_bytes());
+            }
+        }
+        let mut rows = Vec::new();
+        for (at, face) in stream.faces.unwrap_or_default().into_iter().enumerate() {
+            for corner in face {
+                if corner as usize >= values.len() {
+                    let place = format!("{place}, face {at}");
+                    let expected = format!("a vertex below {}", values.len());
+                    return Err(
+                        bad(Class::OutOfBounds, &place, expected, corner.to_string()).into()
+                    );
+                }
+                rows.extend_from_slice(&(u64::from(corner) + self.vertices).to_le_bytes());
+            }
+        }
+        self.vertices += values.len() as u64;
+        self.faces =
+            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
+        let owner = ObjectId(i64::try_from(*object).unwrap_or(i64::MAX));
+        let batch = Batch::new(Kind::Mesh, column(Dtype::FLOAT32, 3, places)?);
+        let owners = vec![Some(owner); values.len()];
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
+    }
+}

@@ -1,0 +1,329 @@
+//! Points in the order of a kd-tree: how many lie on each side of every plane that halves their box.
+//!
+//! ```text
+//! u32 points; u8 1; descriptions of attributes without codings; u8 level
+//! u32 bits, u32 points; streams: how far from even, the rest of bits, axes, which half has more
+//! then for each attribute of float32 its grid; then for each of signed integers what was added
+//! ```
+//!
+//! All values of a point are one place of as many axes. What a stream may claim is compared with the limits before
+//! anything is allocated; a tree has at most 32 levels an axis.
+
+use zvf_format::Class;
+
+use crate::bytes::Cursor;
+use crate::sequential::{self, Stored};
+use crate::symbols::BitStream;
+use crate::{Component, DracoError, Geometry, Limits};
+
+pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry, DracoError> {
+    let start = cursor.at();
+    let points = usize::try_from(cursor.word("points")?).unwrap_or(usize::MAX);
+    limits.check(points, 0, start)?;
+    let decoders = cursor.byte("the count of decoders")?;
+    if decoders != 1 {
+        return Err(cursor.bad(Class::Codec, "one decoder", decoders.to_string()));
+    }
+    let count = cursor.count("attributes")?;
+    if count > cursor.rest().len() / MIN_DESCRIPTION_BYTES {
+        let found = cursor.rest().len().to_string();
+        return Err(cursor.bad(Class::Truncated, format!("{count} attributes"), found));
+    }
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let attribute = sequential::read_description(cursor)?;
+        let coding = match attribute.component {
+            Component::Float32 => 2,
+            other if other.size() <= 4 && other != Component::Bool => 1,
+            other => {
+                let expected = "float32 or integers of at most 32 bits";
+                return Err(cursor.bad(Class::Unsupported, expected, format!("{other:?}")));
+            }
+        };
+        all.push(Stored { attribute, coding, integers: Vec::new() });
+    }
+    let axes: usize = all.iter().map(Stored::width).sum();
+    if axes == 0
+        || axes > MAX_AXES
+        || points.saturating_mul(axes) > limits.max_points.saturating_mul(8)
+    {
+        let expected = format!("1 to {MAX_AXES} values of a point, within the limits");
+        return Err(cursor.bad(Class::LimitExceeded, expected, format!("{points} of {axes}")));
+    }
+    let flat = Tree::read(cursor, points, axes)?;
+    let mut first = 0;
+    for stored in &mut all {
+        let width = stored.width();
+        let rows = flat.chunks_exact(axes).filter_map(|row| row.get(first..first + width));
+        stored.integers = rows.flatten().map(|value| value.cast_signed()).collect();
+        first += width;
+    }
+    finish(cursor, points, all)
+}
+
+fn finish(
+    cursor: &mut Cursor<'_>,
+    points: usize,
+    all: Vec<Stored>,
+) -> Result<Geometry, DracoError> {
+    let mut done = Vec::new();
+    for stored in all {
+        done.push(match stored.coding {
+            2 => Finished::Values(sequential::finish(cursor, stored)?),
+            _ => Finished::Integers(stored),
+        });
+    }
+    let mut attributes = Vec::new();
+    for finished in done {
+        let mut stored = match finished {
+            Finished::Values(attribute) => {
+                attributes.push(attribute);
+                continue;
+            }
+            Finished::Integers(stored) => stored,
+        };
+        let signed = [Component::Int8, Component::Int16, Component::Int32];
+        if signed.contains(&stored.attribute.component) {
+            let mut lows = Vec::new();
+            for _ in 0..stored.width() {
+                let low = cursor.varint("a minimum")?;
+                let low = u32::try_from(low).map_err(|_| {
+                    cursor.bad(Class::Overflow, "a minimum of 32 bits", low.to_string())
+                })?;
+                lows.push((low >> 1).cast_signed() ^ -(low & 1).cast_signed());
+            }
+            let width = stored.width();
+            for (at, value) in stored.integers.iter_mut().enumerate() {
+                *value = value.wrapping_add(lows.get(at % width).copied().unwrap_or(0));
+            }
+        }
+        attributes.push(sequential::finish(cursor, stored)?);
+    }
+    Ok(Geometry { points, faces: None, attributes, keeps_order: false })
+}
+
+enum Finished {
+    Values(crate::Attribute),
+    Integers(Stored),
+}
+
+/// Where numbers of several bits come from.
+enum Numbers<'a> {
+    Direct(Words<'a>),
+    Range(BitStream<'a>),
+    /// A stream for each place of a bit.
+    Folded(Vec<BitStream<'a>>),
+}
+
+impl<'a> Numbers<'a> {
+    fn read(cursor: &mut Cursor<'a>, level: u8) -> Result<Self, DracoError> {
+        Ok(match level {
+            0 | 1 => Self::Direct(Words::read(cursor)?),
+            2 | 3 => Self::Range(BitStream::read(cursor)?),
+            4..=6 => {
+                let mut all = Vec::with_capacity(32);
+                for _ in 0..32 {
+                    all.push(BitStream::read(cursor)?);
+                }
+                BitStream::read(cursor)?; // of single bits, of which there are none
+                Self::Folded(all)
+            }
+            other => {
+                return Err(cursor.bad(Class::Unsupported, "level 0 to 6", other.to_string()));
+            }
+        })
+    }
+
+    fn take(&mut self, bits: u32) -> Option<u32> {
+        let push = |value: u32, bit: bool| (value << 1) | u32::from(bit);
+        match self {
+            Self::Direct(words) => words.take(bits),
+            Self::Range(stream) => Some((0..bits).fold(0, |value, _| push(value, stream.bit()))),
+            Self::Folded(all) => {
+                let streams = all.iter_mut().take(usize::try_from(bits).ok()?);
+                Some(streams.fold(0, |value, stream| push(value, stream.bit())))
+            }
+        }
+    }
+}
+
+/// Bits of words of 32, the highest of a word first.
+struct Words<'a> {
+    bytes: &'a [u8],
+    at: usize, // in bits
+}
+
+impl<'a> Words<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
+        let size = usize::try_from(cursor.word("the size of bits")?).unwrap_or(usize::MAX);
+        if size == 0 || !size.is_multiple_of(4) {
+            return Err(cursor.bad(Class::Codec, "words of four bytes", format!("{size} bytes")));
+        }
+        Ok(Self { bytes: cursor.take(size, "bits")?, at: 0 })
+    }
+
+    fn take(&mut self, bits: u32) -> Option<u32> {
+        let bits = usize::try_from(bits).ok()?;
+        let word = |at: usize| {
+            let bytes = self.bytes.get(at * 4..)?.first_chunk::<4>()?;
+            Some(u64::from(u32::from_le_bytes(*bytes)))
+        };
+        let (at, used) = (self.at / 32, self.at % 32);
+        let high = word(at)? << 32;
+        let both = if used + bits > 32 { high | word(at + 1)? } else { high };
+        self.at += bits;
+        let value = (both << used) >> 32 >> (32 - bits);
+        u32::try_from(value & ((1_u64 << bits) - 1)).ok()
+    }
+}
+
+/// A part of the points.
+struct Part {
+    points: u32,
+    axis: usize, // the one that was halved last
+    row: usize,  // of the tables of places and levels
+}
+
+/// A tree that is read.
+struct Tree<'a> {
+    axes: usize,
+    bits: u32,
+    numbers: Numbers<'a>,
+    rest: Words<'a>,
+    chosen: Words<'a>,
+    halves: Words<'a>,
+    selects: bool,
+    places: Vec<u32>,
+    levels: Vec<u32>,
+}
+
+impl<'a> Tree<'a> {
+    fn read(cursor: &mut Cursor<'a>, points: usize, axes: usize) -> Result<Vec<u32>, DracoError> {
+        let level = cursor.byte("the level")?;
+        let bits = cursor.word("the bits of values")?;
+        if bits > 32 {
+            return Err(cursor.bad(Class::BadShape, "at most 32 bits", bits.to_string()));
+        }
+        let again = cursor.word("points")?;
+        if usize::try_from(again) != Ok(points) {
+            return Err(cursor.bad(Class::CountMismatch, points.to_string(), again.to_string()));
+        }
+        if points == 0 {
+            return Ok(Vec::new());
+        }
+        let rows = axes * 32 + 2;
+        let mut tree = Self {
+            axes,
+            bits,
+            numbers: Numbers::read(cursor, level)?,
+            rest: Words::read(cursor)?,
+            chosen: Words::read(cursor)?,
+            halves: Words::read(cursor)?,
+            selects: level == 6,
+            places: vec![0; rows * axes],
+            levels: vec![0; rows * axes],
+        };
+        let mut flat = Vec::with_capacity(points * axes);
+        let done = tree.walk(again, points * axes, &mut flat);
+        if done.is_none() || flat.len() != points * axes {
+            let found = format!("{} values", flat.len());
+            return Err(cursor.bad(Class::Codec, format!("a tree of {points} points"), found));
+        }
+        Ok(flat)
+    }
+
+    fn walk(&mut self, points: u32, total: usize, to: &mut Vec<u32>) -> Option<()> {
+        let mut open = vec![Part { points, axis: 0, row: 0 }];
+        while let Some(part) = open.pop() {
+            let start = part.row * self.axes;
+            let axis = self.axis(&part, start)?;
+            let level = *self.levels.get(start + axis)?;
+            let left = self.bits.checked_sub(level)?;
+            let count = usize::try_from(part.points).ok()?;
+            if left == 0 || part.points <= 2 {
+                if to.len() + count.checked_mul(self.axes)? > total {
+                    return None;
+                }
+                for _ in 0..count {
+                    self.push_point(start, axis, left == 0, to)?;
+                }
+                continue;
+            }
+            self.halve(&part, (start, axis), left, &mut open)?;
+        }
+        Some(())
+    }
+
+    /// The axis that is halved next.
+    fn axis(&mut self, part: &Part, start: usize) -> Option<usize> {
+        if !self.selects {
+            return Some((part.axis + 1) % self.axes);
+        }
+        if part.points >= 64 {
+            let axis = usize::try_from(self.chosen.take(4)?).ok()?;
+            return (axis < self.axes).then_some(axis);
+        }
+        let levels = self.levels.get(start..start + self.axes)?;
+        levels.iter().enumerate().min_by_key(|(_, level)| **level).map(|(axis, _)| axis)
+    }
+
+    /// A point of a part that is not halved further.
+    fn push_point(
+        &mut self,
+        start: usize,
+        first: usize,
+        is_whole: bool,
+        to: &mut Vec<u32>,
+    ) -> Option<()> {
+        let base = to.len();
+        to.extend_from_slice(self.places.get(start..start + self.axes)?);
+        if is_whole {
+            return Some(());
+        }
+        for step in 0..self.axes {
+            let axis = (first + step) % self.axes;
+            let left = self.bits.checked_sub(*self.levels.get(start + axis)?)?;
+            if left > 0 {
+                *to.get_mut(base + axis)? |= self.rest.take(left)?;
+            }
+        }
+        Some(())
+    }
+
+    fn halve(
+        &mut self,
+        part: &Part,
+        (start, axis): (usize, usize),
+        left: u32,
+        open: &mut Vec<Part>,
+    ) -> Option<()> {
+        let (from, to) = (start..start + self.axes, start + self.axes);
+        if to + self.axes > self.places.len() {
+            return None;
+        }
+        self.places.copy_within(from.clone(), to);
+        let place = self.places.get_mut(to + axis)?;
+        *place = place.checked_add(1 << (left - 1))?;
+        let bits = 31 - part.points.leading_zeros();
+        let deviation = self.numbers.take(bits)?;
+        let mut lower = (part.points / 2).checked_sub(deviation)?;
+        let mut upper = part.points - lower;
+        if lower != upper && self.halves.take(1)? == 0 {
+            std::mem::swap(&mut lower, &mut upper);
+        }
+        *self.levels.get_mut(start + axis)? += 1;
+        self.levels.copy_within(from, to);
+        if lower > 0 {
+            open.push(Part { points: lower, axis, row: part.row });
+        }
+        if upper > 0 {
+            open.push(Part { points: upper, axis, row: part.row + 1 });
+        }
+        Some(())
+    }
+}
+
+/// Values of a point.
+const MAX_AXES: usize = 64;
+/// Meaning, type, width, a flag, an id.
+const MIN_DESCRIPTION_BYTES: usize = 5;

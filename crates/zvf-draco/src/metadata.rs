@@ -1,0 +1,67 @@
+//! Metadata between the header and the geometry: names and values, which are passed over.
+//!
+//! ```text
+//! varint n, n x (varint id, entries); entries of the whole
+//! entries    varint n, n x (u8 size, name, varint size, value); varint n, n x (u8 size, name, entries)
+//! ```
+
+use zvf_format::Class;
+
+use crate::DracoError;
+use crate::bytes::Cursor;
+
+/// Passes over all of it.
+pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
+    let attributes = cursor.count("metadata of attributes")?;
+    check(cursor, attributes)?;
+    for _ in 0..attributes {
+        cursor.varint("an id")?;
+        skip_entries(cursor)?;
+    }
+    skip_entries(cursor)
+}
+
+/// Entries, and those below them: how many are left at each level.
+fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
+    let mut open = vec![read_own(cursor)?];
+    while let Some(left) = open.last_mut() {
+        if *left == 0 {
+            open.pop();
+            continue;
+        }
+        *left -= 1;
+        let size = usize::from(cursor.byte("the size of a name")?);
+        cursor.take(size, "a name")?;
+        if open.len() >= MAX_DEPTH {
+            let expected = format!("at most {MAX_DEPTH} levels of metadata");
+            return Err(cursor.bad(Class::LimitExceeded, expected, "more"));
+        }
+        open.push(read_own(cursor)?);
+    }
+    Ok(())
+}
+
+/// The values of one level; how many levels are below it.
+fn read_own(cursor: &mut Cursor<'_>) -> Result<usize, DracoError> {
+    let entries = cursor.count("metadata")?;
+    check(cursor, entries)?;
+    for _ in 0..entries {
+        let size = usize::from(cursor.byte("the size of a name")?);
+        cursor.take(size, "a name")?;
+        let size = cursor.count("the size of a value")?;
+        cursor.take(size, "a value")?;
+    }
+    let below = cursor.count("metadata below")?;
+    check(cursor, below)?;
+    Ok(below)
+}
+
+fn check(cursor: &Cursor<'_>, count: usize) -> Result<(), DracoError> {
+    let left = cursor.rest().len();
+    if count <= left {
+        return Ok(());
+    }
+    Err(cursor.bad(Class::Truncated, format!("{count} entries"), format!("{left} bytes")))
+}
+
+const MAX_DEPTH: usize = 64;

@@ -1,0 +1,169 @@
+//! The viewer: a page, its script and style, and the reader in WebAssembly, as files that lie in this crate.
+//!
+//! The files are built from `viewer/` and kept compressed in `page/`, so that building the server takes no Node. The server
+//! sends them as they are to clients that take gzip, and unpacks them for the others.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue,
+    IF_NONE_MATCH, VARY,
+};
+use hyper::{Response, StatusCode};
+
+use crate::answer::{Answer, answer, empty_body, full_body, takes_gzip};
+use crate::refusal::Refusal;
+
+/// One file of the page.
+struct PageFile {
+    name: &'static str,
+    content_type: &'static str,
+    gzipped: &'static [u8],
+}
+
+const FILES: [PageFile; 5] = [
+    PageFile {
+        name: "index.html",
+        content_type: "text/html; charset=utf-8",
+        gzipped: include_bytes!("../page/index.html.gz"),
+    },
+    PageFile {
+        name: "viewer.css",
+        content_type: "text/css; charset=utf-8",
+        gzipped: include_bytes!("../page/viewer.css.gz"),
+    },
+    PageFile {
+        name: "viewer.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzipped: include_bytes!("../page/viewer.js.gz"),
+    },
+    PageFile {
+        name: "worker.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzipped: include_bytes!("../page/worker.js.gz"),
+    },
+    PageFile {
+        name: "zvf_wasm_bg.wasm",
+        content_type: "application/wasm",
+        gzipped: include_bytes!("../page/zvf_wasm_bg.wasm.gz"),
+    },
+];
+
+/// The files of the page for a static host, by name. The page names its own policy, as such a host sends none: stores may
+/// lie on any host, everything else beside the page.
+///
+/// ```
+/// let files = zvf_serve::static_viewer_files()?;
+/// assert!(files.iter().any(|(name, _)| *name == "index.html"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// When a file of this crate does not unpack.
+pub fn static_viewer_files() -> std::io::Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut files = Vec::with_capacity(FILES.len());
+    for file in &FILES {
+        let mut bytes = file.unpack()?;
+        if file.name == "index.html" {
+            let policy = VIEWER_POLICY.replace("connect-src 'self'", "connect-src *");
+            // `frame-ancestors` is no word of a policy inside a page.
+            let policy = policy.replace("; frame-ancestors 'self'", "");
+            let tag = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">");
+            bytes = String::from_utf8_lossy(&bytes).replace(POLICY_PLACE, &tag).into_bytes();
+        }
+        files.push((file.name, bytes));
+    }
+    Ok(files)
+}
+
+impl PageFile {
+    fn unpack(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(self.gzipped).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A version of the file: the checksum and the length that gzip ends with.
+    fn tag(&self) -> String {
+        let end = self.gzipped.len().saturating_sub(8);
+        let digits = self.gzipped.get(end..).unwrap_or_default().iter();
+        format!("\"{}\"", digits.map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+}
+
+/// Answers `/view/<name>`.
+pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, Refusal> {
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        return Err(Refusal::not_found("there is no such file of the page"));
+    };
+    let tag = file.tag();
+    let is_known = request
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|known| known.trim().trim_start_matches("W/") == tag || known.trim() == "*");
+    let mut sent = if is_known {
+        let mut sent: Answer = Response::new(empty_body());
+        *sent.status_mut() = StatusCode::NOT_MODIFIED;
+        sent
+    } else if takes_gzip(request) {
+        let mut sent = answer(StatusCode::OK, file.content_type, full_body(file.gzipped));
+        sent.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        sent
+    } else {
+        let bytes = file.unpack().map_err(|_error| {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Refusal::new(status, "Encoding", "a file of the page does not unpack")
+        })?;
+        answer(StatusCode::OK, file.content_type, full_body(bytes))
+    };
+    let headers = sent.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(VIEWER_POLICY));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    Ok(sent)
+}
+
+/// What the page may load: its own files, the reader among them, and nothing of any other host.
+const VIEWER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
+     img-src 'self' blob: data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'self'";
+/// Where the page for a static host names its policy.
+const POLICY_PLACE: &str = "<!--POLICY-->";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sends_every_file_packed_and_plain() {
+        for file in &FILES {
+            let mut request = HeaderMap::new();
+            let plain = answer_viewer(file.name, &request).unwrap();
+            assert!(!plain.headers().contains_key(CONTENT_ENCODING), "{}", file.name);
+            request.insert("accept-encoding", "gzip".parse().unwrap());
+            let packed = answer_viewer(file.name, &request).unwrap();
+            assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip", "{}", file.name);
+            assert_eq!(packed.headers()[ETAG], plain.headers()[ETAG], "{}", file.name);
+            request.insert("if-none-match", packed.headers()[ETAG].clone());
+            assert_eq!(answer_viewer(file.name, &request).unwrap().status(), 304, "{}", file.name);
+        }
+        assert_eq!(answer_viewer("other.js", &HeaderMap::new()).unwrap_err().status, 404);
+    }
+
+    #[test]
+    fn the_page_for_static_hosts_names_its_policy() {
+        let files = static_viewer_files().unwrap();
+        let (_, page) = files.iter().find(|(name, _)| *name == "index.html").unwrap();
+        let page = String::from_utf8(page.clone()).unwrap();
+        assert!(page.contains("connect-src *"), "{page}");
+        assert!(!page.contains(POLICY_PLACE) && !page.contains("frame-ancestors"), "{page}");
+        assert!(!page.contains("http:") && !page.contains("https:"), "no other host is named");
+    }
+}

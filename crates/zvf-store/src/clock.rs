@@ -1,0 +1,8 @@
+//! The clock that deadlines and budgets of retries are counted with.
+//!
+//! Natively that of tokio, which tests can hold. In a browser that of JavaScript: the one of `std` panics there.
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use tokio::time::Instant;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use web_time::Instant;

@@ -1,0 +1,224 @@
+//! What a store holds, as one document for the page.
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value as Json, json};
+use zvf_format::num::to_u64;
+use zvf_metadata::Dtype;
+use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
+use zvf_query::Reader;
+
+use crate::error::WasmError;
+
+/// Axes, bounds, kinds with their levels, attributes and groups. A level that cannot be read is named under `faults`.
+///
+/// # Errors
+///
+/// When no level can be read.
+pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
+    let root = reader.store().root();
+    let numbers = reader.store().level_numbers();
+    let opened = join_all(numbers.iter().map(|number| reader.level(LevelId(*number)))).await;
+    let (mut kinds, mut faults): (Vec<(Kind, Vec<LevelReader>)>, Vec<Json>) = Default::default();
+    let mut first_fault = None;
+    for (number, level) in numbers.iter().zip(opened) {
+        match level {
+            Ok(level) => add_level(reader, level, &mut kinds, &mut faults).await,
+            Err(error) => {
+                let error = WasmError::from(error);
+                faults.push(json!({"level": number, "error": error.to_json()}));
+                first_fault.get_or_insert(error);
+            }
+        }
+    }
+    if let (true, Some(fault)) = (kinds.is_empty(), first_fault) {
+        return Err(fault);
+    }
+    let mut described = Vec::with_capacity(kinds.len());
+    for (kind, levels) in &kinds {
+        described.push(describe_kind(*kind, levels).await?);
+    }
+    let groups = match kinds.first().and_then(|(_, levels)| levels.first()) {
+        Some(level) => describe_groups(level).await?,
+        None => Json::Null,
+    };
+    let axes: Vec<Json> = root
+        .axes()
+        .iter()
+        .map(|axis| json!({"name": axis.name, "type": axis.kind, "unit": axis.unit}))
+        .collect();
+    Ok(json!({
+        "version": root.zarr_vectors.zv_version.to_string(),
+        "axes": axes,
+        "bounds": root.zarr_vectors.bounds,
+        "kinds": described,
+        "groups": groups,
+        "faults": faults,
+        "notices": reader.store().notices().iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
+}
+
+async fn add_level(
+    reader: &Reader,
+    level: LevelReader,
+    kinds: &mut Vec<(Kind, Vec<LevelReader>)>,
+    faults: &mut Vec<Json>,
+) {
+    let number = level.level();
+    let extra: Vec<Kind> = level.extra_kinds().collect();
+    let mut found = Vec::new();
+    if let Some(first) = level.kinds().first() {
+        found.push((*first, level.clone()));
+    }
+    for kind in extra {
+        match reader.level_of_kind(number, kind).await {
+            Ok(level) => found.push((kind, level)),
+            Err(error) => {
+                let error = WasmError::from(error).to_json();
+                faults.push(json!({"level": number.0, "kind": kind.token(), "error": error}));
+            }
+        }
+    }
+    for (kind, level) in found {
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, levels)) => levels.push(level),
+            None => kinds.push((kind, vec![level])),
+        }
+    }
+}
+
+async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmError> {
+    let (mut described, mut attributes) = (Vec::with_capacity(levels.len()), Vec::new());
+    let mut objects = Json::Null;
+    for level in levels {
+        let meta = level.node().meta();
+        described.push(json!({
+            "level": level.level().0,
+            "vertices": meta.vertex_count,
+            "error": meta.geometric_error(),
+            "additive": meta.is_additive(),
+            "sparsity": meta.object_sparsity,
+            "chunkShape": level.chunk_shape().sizes(),
+            "binShape": level.bins().map(|bins| bins.bin_shape().to_vec()),
+            "chunks": level.chunks().await?.len(),
+        }));
+    }
+    if let Some(finest) = levels.first() {
+        attributes = describe_attributes(finest).await?;
+        objects = finest.objects().await?.map_or(Json::Null, |index| json!(index.slots()));
+    }
+    Ok(
+        json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}),
+    )
+}
+
+/// Attributes of vertices and objects, by the names that cells take.
+async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>, WasmError> {
+    let mut list = Vec::new();
+    for name in level.attribute_names().await?.names {
+        if let Some(attribute) = level.attribute(&name).await? {
+            let about = (attribute.dtype(), attribute.width(), attribute.categories());
+            list.push(describe_attribute("vertex", &name, &name, about));
+        }
+    }
+    for name in level.object_attribute_names().await?.names {
+        if let Some(attribute) = level.object_attribute(&name).await? {
+            let key = format!("object.{name}");
+            let about = (attribute.dtype(), attribute.width(), None);
+            list.push(describe_attribute("object", &name, &key, about));
+        }
+    }
+    Ok(list)
+}
+
+fn describe_attribute(
+    scope: &str,
+    name: &str,
+    key: &str,
+    (dtype, width, categories): (Dtype, u32, Option<&Categories>),
+) -> Json {
+    let categories = categories.map(|categories| {
+        categories.values().iter().take(MAX_CATEGORIES).map(value_json).collect::<Vec<_>>()
+    });
+    let dtype = dtype.to_string();
+    json!({"scope": scope, "name": name, "key": key, "dtype": dtype, "width": width, "categories": categories})
+}
+
+async fn describe_groups(level: &LevelReader) -> Result<Json, WasmError> {
+    let Some(groups) = level.groups().await? else { return Ok(Json::Null) };
+    let count = groups.len().min(MAX_GROUPS);
+    let list: Vec<Json> = (0..count)
+        .map(|group| {
+            let name = groups.name(group).unwrap_or_else(|| group.to_string());
+            json!({"group": group, "name": name})
+        })
+        .collect();
+    Ok(json!({"count": groups.len(), "list": list}))
+}
+
+/// The chunks of a level by their places along the axes of space, one after the other; each once.
+///
+/// # Errors
+///
+/// When the level is not there, or presence cannot be read.
+pub async fn describe_cells(
+    reader: &Reader,
+    level: LevelId,
+    kind: Kind,
+) -> Result<(usize, Vec<i32>), WasmError> {
+    let level = reader.level_of_kind(level, kind).await?;
+    let axes = level.axes();
+    let table = level.chunks().await?;
+    if table.len() > MAX_CELLS {
+        return Err(WasmError::Request(format!("the level has more than {MAX_CELLS} chunks")));
+    }
+    let mut keys: Vec<&[i64]> =
+        table.rows().filter_map(|key| key.get(key.len().checked_sub(axes)?..)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut cells = Vec::with_capacity(keys.len() * axes);
+    for at in keys.into_iter().flatten() {
+        let at = i32::try_from(*at);
+        cells.push(at.map_err(|_error| WasmError::Request("a chunk lies too far out".to_owned()))?);
+    }
+    Ok((axes, cells))
+}
+
+/// A value as JSON has it; whole numbers beyond 2^53 as text.
+pub(crate) fn value_json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => json!(value),
+        Value::Int(value) if value.unsigned_abs() > MAX_SAFE => json!(value.to_string()),
+        Value::Int(value) => json!(value),
+        Value::UInt(value) if *value > MAX_SAFE => json!(value.to_string()),
+        Value::UInt(value) => json!(value),
+        Value::Float(value) if value.is_finite() => json!(value),
+        Value::Float(value) => json!(value.to_string()),
+        Value::Text(text) => json!(text),
+    }
+}
+
+/// The values of a row: one alone, or a list.
+pub(crate) fn row_json(values: Vec<Json>) -> Json {
+    let mut values = values;
+    if values.len() == 1 { values.remove(0) } else { Json::Array(values) }
+}
+
+/// An empty object of JSON.
+pub(crate) fn new_object() -> Map<String, Json> {
+    Map::new()
+}
+
+/// How many rows a list has, for documents.
+pub(crate) fn count_json(n: usize) -> Json {
+    json!(to_u64(n))
+}
+
+/// The largest whole number that JavaScript has exactly.
+const MAX_SAFE: u64 = 1 << 53;
+/// Categories of one attribute that are shown.
+const MAX_CATEGORIES: usize = 4096;
+/// Groups that are listed.
+const MAX_GROUPS: u64 = 4096;
+/// Chunks of a level that the page holds.
+const MAX_CELLS: usize = 2_000_000;

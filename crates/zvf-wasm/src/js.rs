@@ -1,0 +1,227 @@
+//! The interface for JavaScript: promises, JSON text for documents, typed arrays for cells.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::{AbortHandle, Abortable};
+use js_sys::{
+    Array, BigInt64Array, Float32Array, Float64Array, Int32Array, Object, Reflect, Uint32Array,
+};
+use object_store::path::Path;
+use serde_json::json;
+use wasm_bindgen::prelude::*;
+use zvf_model::{Kind, LevelId, ObjectId};
+use zvf_query::Reader;
+use zvf_store::{OpenOptions, Store};
+
+use crate::error::WasmError;
+use crate::source::{PageStore, Source};
+use crate::{
+    Cell, CellRequest, Question, count_rows, describe_cells, describe_group, describe_object,
+    describe_store, load_cell, plan_query, search_objects, validate_cell,
+};
+
+/// An open store.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct StoreHandle {
+    reader: Reader,
+    /// What is being loaded, by the token of the caller.
+    running: RefCell<HashMap<u32, AbortHandle>>,
+}
+
+/// Opens the store that `source` gives the bytes of; `name` ends in `.tet` where it is one file.
+///
+/// # Errors
+///
+/// JSON text with class, key, message and hint; likewise of every other function.
+#[wasm_bindgen(js_name = openStore)]
+pub async fn open_store(
+    source: Source,
+    name: String,
+    budget_bytes: f64,
+) -> Result<StoreHandle, JsValue> {
+    let budget = (budget_bytes as u64).max(MIN_BUDGET_BYTES);
+    let options = OpenOptions {
+        budget_bytes: budget,
+        cache_bytes: budget / 4,
+        requests_in_flight: REQUESTS_IN_FLIGHT,
+        ..OpenOptions::default()
+    };
+    let prefix = Path::from(name.as_str());
+    let backend = Arc::new(PageStore::new(source));
+    let opened = Store::from_object_store(backend, &prefix, options).await;
+    let store = opened.map_err(|error| fault(error.into()))?;
+    Ok(StoreHandle { reader: Reader::new(store), running: RefCell::default() })
+}
+
+#[wasm_bindgen]
+impl StoreHandle {
+    /// What the store holds.
+    pub async fn info(&self) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        describe_store(&reader).await.map(|info| info.to_string()).map_err(fault)
+    }
+
+    /// The chunks of a level, one after the other, as many numbers each as there are axes.
+    pub async fn cells(&self, kind: String, level: u32) -> Result<Int32Array, JsValue> {
+        let reader = self.reader.clone();
+        let kind = parse_kind(&kind)?;
+        let (_, cells) = describe_cells(&reader, LevelId(level), kind).await.map_err(fault)?;
+        Ok(Int32Array::from(cells.as_slice()))
+    }
+
+    /// One chunk: an object of typed arrays, whose buffers can be transferred. `token` is what cancels it.
+    #[wasm_bindgen(js_name = loadCell)]
+    pub async fn load_cell(&self, request: String, token: u32) -> Result<JsValue, JsValue> {
+        let reader = self.reader.clone();
+        let request = CellRequest::parse(&request).map_err(fault)?;
+        let (handle, registration) = AbortHandle::new_pair();
+        self.running.borrow_mut().insert(token, handle);
+        let loaded = Abortable::new(load_cell(&reader, &request), registration).await;
+        self.running.borrow_mut().remove(&token);
+        match loaded {
+            Ok(cell) => Ok(cell_object(&cell.map_err(fault)?).into()),
+            Err(_aborted) => Err(JsValue::from_str(CANCELLED)),
+        }
+    }
+
+    /// Gives up loading the chunk that has this token; its requests are aborted.
+    pub fn cancel(&self, token: u32) {
+        if let Some(handle) = self.running.borrow_mut().remove(&token) {
+            handle.abort();
+        }
+    }
+
+    /// One object: attributes and where it lies.
+    pub async fn object(&self, kind: String, level: u32, id: String) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let kind = parse_kind(&kind)?;
+        let id = parse_id(&id)?;
+        let found = describe_object(&reader, kind, LevelId(level), id).await;
+        found.map(|object| object.to_string()).map_err(fault)
+    }
+
+    /// The exact attributes of the vertex at a position.
+    pub async fn vertex(
+        &self,
+        kind: String,
+        level: u32,
+        position: Vec<f64>,
+        object: Option<String>,
+    ) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let kind = parse_kind(&kind)?;
+        let object = object.map(|id| parse_id(&id)).transpose()?;
+        let found = crate::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
+        found.map(|vertex| vertex.to_string()).map_err(fault)
+    }
+
+    /// Objects by id or by the value of an attribute.
+    pub async fn search(&self, text: String) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        search_objects(&reader, &text).await.map(|found| found.to_string()).map_err(fault)
+    }
+
+    /// The members of a group.
+    pub async fn group(&self, group: u32) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let members = describe_group(&reader, group.into()).await;
+        members.map(|members| members.to_string()).map_err(fault)
+    }
+
+    /// How many rows a question has.
+    pub async fn count(&self, question: String) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let question = Question::parse(&question).map_err(fault)?;
+        count_rows(&reader, &question).await.map(|counts| counts.to_string()).map_err(fault)
+    }
+
+    /// What a question will read.
+    pub async fn plan(&self, question: String) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let question = Question::parse(&question).map_err(fault)?;
+        plan_query(&reader, &question).await.map(|plan| plan.to_string()).map_err(fault)
+    }
+
+    /// Whether one chunk is sound.
+    #[wasm_bindgen(js_name = validateCell)]
+    pub async fn validate_cell(
+        &self,
+        kind: String,
+        level: u32,
+        cell: Vec<i32>,
+    ) -> Result<String, JsValue> {
+        let reader = self.reader.clone();
+        let kind = parse_kind(&kind)?;
+        let cell: Vec<i64> = cell.into_iter().map(i64::from).collect();
+        let found = validate_cell(&reader, LevelId(level), kind, &cell).await;
+        found.map(|found| found.to_string()).map_err(fault)
+    }
+
+    /// Requests and bytes so far.
+    pub fn statistics(&self) -> String {
+        let stats = self.reader.store().io_stats();
+        json!({"requests": stats.requests, "bytes": stats.bytes_read}).to_string()
+    }
+}
+
+/// Bytes of memory that the reader holds.
+#[wasm_bindgen(js_name = memoryBytes)]
+#[must_use]
+pub fn memory_bytes() -> f64 {
+    let memory = wasm_bindgen::memory();
+    let buffer = Reflect::get(&memory, &"buffer".into());
+    let bytes = buffer.ok().and_then(|buffer| Reflect::get(&buffer, &"byteLength".into()).ok());
+    bytes.and_then(|bytes| bytes.as_f64()).unwrap_or(f64::NAN)
+}
+
+fn fault(error: WasmError) -> JsValue {
+    JsValue::from_str(&error.to_json().to_string())
+}
+
+fn parse_kind(token: &str) -> Result<Kind, JsValue> {
+    token
+        .parse()
+        .map_err(|error: zvf_model::UnknownKind| fault(WasmError::Request(error.to_string())))
+}
+
+fn parse_id(text: &str) -> Result<ObjectId, JsValue> {
+    let id = text.parse().map(ObjectId);
+    id.map_err(|_error| fault(WasmError::Request("an id is a whole number".to_owned())))
+}
+
+fn cell_object(cell: &Cell) -> Object {
+    let object = Object::new();
+    let set = |object: &Object, name: &str, value: JsValue| {
+        // An object of ours takes every property.
+        let _ = Reflect::set(object, &name.into(), &value);
+    };
+    set(&object, "origin", Float64Array::from(cell.origin.as_slice()).into());
+    set(&object, "positions", Float32Array::from(cell.positions.as_slice()).into());
+    set(&object, "ownVertices", cell.own_vertices.into());
+    set(&object, "slots", Uint32Array::from(cell.slots.as_slice()).into());
+    set(&object, "ids", BigInt64Array::from(cell.ids.as_slice()).into());
+    set(&object, "rows", Uint32Array::from(cell.rows.as_slice()).into());
+    set(&object, "segments", Uint32Array::from(cell.segments.as_slice()).into());
+    set(&object, "faces", Uint32Array::from(cell.faces.as_slice()).into());
+    let attributes = Array::new();
+    for attribute in &cell.attributes {
+        let one = Object::new();
+        set(&one, "name", attribute.name.as_str().into());
+        set(&one, "width", attribute.width.into());
+        set(&one, "values", Float32Array::from(attribute.values.as_slice()).into());
+        attributes.push(&one);
+    }
+    set(&object, "attributes", attributes.into());
+    object
+}
+
+/// What a load that was given up ends with.
+const CANCELLED: &str =
+    r#"{"class":"Cancelled","key":null,"message":"no longer wanted","hint":null}"#;
+/// The least memory in which cells of usual stores can be read.
+const MIN_BUDGET_BYTES: u64 = 16 << 20;
+/// Requests of one handle at once; a page has several handles.
+const REQUESTS_IN_FLIGHT: usize = 8;

@@ -1,0 +1,225 @@
+//! Questions about objects, groups and rows, answered as documents.
+
+use futures_util::TryStreamExt as _;
+use serde_json::{Value as Json, json};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, Members, ObjectId};
+use zvf_query::{Columns, Query, Reader};
+
+use crate::describe::{count_json, new_object, row_json, value_json};
+use crate::error::WasmError;
+use crate::request::Question;
+
+/// How many vertices, parts and elements the answer to a question has.
+///
+/// # Errors
+///
+/// When the question makes no sense of the store, or something cannot be read.
+pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json, WasmError> {
+    let counts = reader.count(&question.0).await?;
+    Ok(json!({"level": counts.level.0, "kind": counts.kind.token(), "vertices": counts.vertices,
+        "parts": counts.parts, "elements": counts.elements, "complete": counts.complete}))
+}
+
+/// What a question will read.
+///
+/// # Errors
+///
+/// As [`count_rows`].
+pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json, WasmError> {
+    let plan = reader.plan(&question.0).await?;
+    Ok(
+        json!({"level": plan.level.0, "kind": plan.kind.token(), "chunks": plan.chunks, "cells": plan.cells,
+        "rows": plan.rows, "requests": plan.requests, "bytes": plan.bytes}),
+    )
+}
+
+/// One object: its attributes, where it is by its chunks, and the exact box of its vertices.
+///
+/// # Errors
+///
+/// When the level has no objects, or none of this id, or it cannot be read.
+pub async fn describe_object(
+    reader: &Reader,
+    kind: Kind,
+    level: LevelId,
+    id: ObjectId,
+) -> Result<Json, WasmError> {
+    let opened = reader.level_of_kind(level, kind).await?;
+    let Some(index) = opened.objects().await? else {
+        return Err(WasmError::Request("the level has no objects".to_owned()));
+    };
+    let Some(row) = index.find(&[id]).await?.first().copied().flatten() else {
+        return Err(WasmError::Request(format!("there is no object {id} at level {level}")));
+    };
+    let manifests = index.manifests(&[row]).await?;
+    let chunks = manifests.first().map(|manifest| chunk_box(&opened, manifest)).transpose()?;
+    let mut attributes = new_object();
+    for name in opened.object_attribute_names().await?.names {
+        let Some(attribute) = opened.object_attribute(&name).await? else { continue };
+        let values = attribute.rows(&[row]).await?;
+        let width = zvf_format::num::usize_from_u32(attribute.width());
+        let values = (0..width).map(|c| value_json(&values.value(0, c))).collect();
+        attributes.insert(name, row_json(values));
+    }
+    Ok(
+        json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": chunks.flatten(), "attributes": attributes}),
+    )
+}
+
+/// The box of the chunks that an object lies in.
+fn chunk_box(
+    level: &LevelReader,
+    manifest: &zvf_model::ObjectManifest,
+) -> Result<Option<[Vec<f64>; 2]>, WasmError> {
+    let sizes = level.chunk_shape().sizes();
+    let mut found: Option<[Vec<f64>; 2]> = None;
+    for (chunk, _) in manifest.references()? {
+        let Some(at) = chunk.spatial(sizes.len()) else { continue };
+        let low: Vec<f64> = at
+            .iter()
+            .zip(sizes)
+            .map(|(at, size)| zvf_format::num::f64_from_i64(*at) * size)
+            .collect();
+        let high: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size).collect();
+        found = Some(match found {
+            None => [low, high],
+            Some([lows, highs]) => [
+                lows.iter().zip(&low).map(|(a, b)| a.min(*b)).collect(),
+                highs.iter().zip(&high).map(|(a, b)| a.max(*b)).collect(),
+            ],
+        });
+    }
+    Ok(found)
+}
+
+/// Everything that is known of the vertex at `row` of a chunk: its position and attributes, with those of its object.
+///
+/// # Errors
+///
+/// When there is no such vertex, or it cannot be read.
+pub async fn describe_vertex(
+    reader: &Reader,
+    kind: Kind,
+    level: LevelId,
+    position: &[f64],
+    object: Option<ObjectId>,
+) -> Result<Json, WasmError> {
+    let bounds = Bounds::new(position, position)
+        .map_err(|error| WasmError::Request(format!("position: {error}")))?;
+    let mut query = Query::within(bounds).mode(zvf_query::Mode::Crop).of_kind(kind).at_level(level);
+    query = query.columns(Columns::All).with_owners();
+    let mut batches = reader.stream(query);
+    while let Some(batch) = batches.try_next().await? {
+        for i in 0..batch.len() {
+            let owner = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
+            if object.is_some() && owner != object {
+                continue;
+            }
+            let mut attributes = new_object();
+            for field in batch.fields() {
+                let width = zvf_format::num::usize_from_u32(field.column.width());
+                let value = |c| field.value(i, c).map_or(Json::Null, |value| value_json(&value));
+                attributes
+                    .insert(field.name.to_string(), row_json((0..width).map(value).collect()));
+            }
+            return Ok(
+                json!({"object": owner.map(|id| id.0.to_string()), "attributes": attributes}),
+            );
+        }
+    }
+    Err(WasmError::Request("there is no vertex at this position".to_owned()))
+}
+
+/// Objects whose id is `text`, or one of whose attributes has the value `text`; at most 100.
+///
+/// # Errors
+///
+/// When an index or an attribute cannot be read.
+pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmError> {
+    let text = text.trim();
+    let numbers = reader.store().level_numbers();
+    let Some(first) = numbers.first().map(|number| LevelId(*number)) else { return Ok(json!([])) };
+    let own = reader.level(first).await?;
+    let mut kinds: Vec<Kind> = own.kinds().first().copied().into_iter().collect();
+    kinds.extend(own.extra_kinds());
+    let mut found = Vec::new();
+    for kind in kinds {
+        let level = reader.level_of_kind(first, kind).await?;
+        let Some(index) = level.objects().await? else { continue };
+        if let Ok(id) = text.parse::<i64>()
+            && index.find(&[ObjectId(id)]).await?.iter().any(Option::is_some)
+        {
+            found.push(json!({"kind": kind.token(), "object": id.to_string()}));
+        }
+        search_values(&level, &index, kind, text, &mut found).await?;
+    }
+    Ok(Json::Array(found))
+}
+
+async fn search_values(
+    level: &LevelReader,
+    index: &zvf_model::ObjectIndex,
+    kind: Kind,
+    text: &str,
+    found: &mut Vec<Json>,
+) -> Result<(), WasmError> {
+    let wanted = text.to_lowercase();
+    for name in level.object_attribute_names().await?.names {
+        let Some(attribute) = level.object_attribute(&name).await? else { continue };
+        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED);
+        let values = attribute.range(0..slots).await?;
+        let mut rows = Vec::new();
+        for row in 0..slots {
+            let i = usize::try_from(row).unwrap_or(usize::MAX); // at most MAX_SEARCHED
+            let value = match value_json(&values.value(i, 0)) {
+                Json::String(value) => value,
+                Json::Null => continue,
+                other => other.to_string(),
+            };
+            if value.to_lowercase() == wanted && found.len() + rows.len() < MAX_FOUND {
+                rows.push(row);
+            }
+        }
+        for id in index.ids_of(&rows).await? {
+            let object =
+                json!({"kind": kind.token(), "object": id.0.to_string(), "attribute": name});
+            found.push(object);
+        }
+    }
+    Ok(())
+}
+
+/// The members of a group: `{"range": [start, stop]}` or `{"ids": [...]}`.
+///
+/// # Errors
+///
+/// When there is no such group, or it cannot be read.
+pub async fn describe_group(reader: &Reader, group: u64) -> Result<Json, WasmError> {
+    let numbers = reader.store().level_numbers();
+    let first = numbers.first().map_or(LevelId(0), |number| LevelId(*number));
+    let Some(groups) = reader.level(first).await?.groups().await? else {
+        return Err(WasmError::Request("the store has no groups".to_owned()));
+    };
+    if group >= groups.len() {
+        return Err(WasmError::Request(format!("there is no group {group}")));
+    }
+    Ok(match groups.members(&[group]).await?.pop() {
+        Some(Members::Range { start, stop }) => {
+            json!({"range": [start.to_string(), stop.to_string()]})
+        }
+        Some(Members::Ids(ids)) => {
+            let count = count_json(ids.len());
+            let ids: Vec<String> =
+                ids.iter().take(MAX_MEMBERS).map(|id| id.0.to_string()).collect();
+            json!({"ids": ids, "count": count})
+        }
+        None => json!({"ids": []}),
+    })
+}
+
+/// Rows of an attribute that a search looks at.
+const MAX_SEARCHED: u64 = 1 << 20;
+/// Objects that a search names.
+const MAX_FOUND: usize = 100;
+/// Members of a group that are listed.
+const MAX_MEMBERS: usize = 1_000_000;

@@ -1,0 +1,174 @@
+//! Requests as JSON: which cell, and which question.
+
+use serde_json::{Map, Value};
+use zvf_model::{Bounds, Kind, LevelId, ObjectId};
+use zvf_query::{Columns, Mode, Order, Query, UnknownIds};
+
+use crate::error::WasmError;
+
+/// Which chunk is wanted, and what of it.
+#[derive(Clone, Debug)]
+pub struct CellRequest {
+    /// The kind of geometry.
+    pub kind: Kind,
+    /// The level.
+    pub level: LevelId,
+    /// The chunk, by its position along each axis of space.
+    pub cell: Vec<i64>,
+    /// A condition as `zvf query --where` has it.
+    pub condition: Option<String>,
+    /// Attributes that come along, by the names that questions have for them: `radius`, `object.mass`.
+    pub columns: Vec<String>,
+    /// The axes that are drawn: at most three.
+    pub axes: Vec<usize>,
+}
+
+impl CellRequest {
+    /// Reads a request.
+    ///
+    /// # Errors
+    ///
+    /// When a field is missing or of another type.
+    pub fn parse(text: &str) -> Result<Self, WasmError> {
+        let fields = parse_object(text)?;
+        let cell = required(&fields, "cell")?.as_array().ok_or_else(|| bad("cell", "a list"))?;
+        let cell = cell.iter().map(|n| n.as_i64().ok_or_else(|| bad("cell", "whole numbers")));
+        let axes = match fields.get("axes").and_then(Value::as_array) {
+            None => vec![0, 1, 2],
+            Some(axes) => {
+                let axes = axes.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok()));
+                let axes = axes.collect::<Option<Vec<usize>>>();
+                axes.filter(|axes| axes.len() <= 3).ok_or_else(|| bad("axes", "at most three"))?
+            }
+        };
+        Ok(Self {
+            kind: parse_kind(required(&fields, "kind")?)?,
+            level: parse_level(required(&fields, "level")?)?,
+            cell: cell.collect::<Result<_, _>>()?,
+            condition: text_field(&fields, "where").filter(|text| !text.trim().is_empty()),
+            columns: texts(&fields, "columns"),
+            axes,
+        })
+    }
+}
+
+/// A question to a whole level.
+#[derive(Clone, Debug)]
+pub struct Question(pub(crate) Query);
+
+impl Question {
+    /// Reads a question: `kind`, `level`, `where`, `bbox` as `[low, high]`, `objects`, `mode`, all optional.
+    ///
+    /// # Errors
+    ///
+    /// When a field is of another type, or the condition does not parse.
+    pub fn parse(text: &str) -> Result<Self, WasmError> {
+        let fields = parse_object(text)?;
+        let mut query = Query::all().columns(Columns::None).unknown_ids(UnknownIds::Skip);
+        if let Some(kind) = fields.get("kind") {
+            query = query.of_kind(parse_kind(kind)?);
+        }
+        if let Some(level) = fields.get("level") {
+            query = query.at_level(parse_level(level)?);
+        }
+        if let Some(condition) = text_field(&fields, "where").filter(|text| !text.trim().is_empty())
+        {
+            query = query.filter(parse_condition(&condition)?);
+        }
+        if let Some(sides) = fields.get("bbox").and_then(Value::as_array) {
+            let side = |at: usize| {
+                let side = sides.get(at).and_then(Value::as_array)?;
+                side.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()
+            };
+            let (Some(low), Some(high)) = (side(0), side(1)) else {
+                return Err(bad("bbox", "[low, high]"));
+            };
+            let bounds =
+                Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
+            query = query.in_region(bounds.into());
+            if let Some(mode) = text_field(&fields, "mode") {
+                let known = Mode::ALL.into_iter().find(|known| known.word() == mode);
+                query = query
+                    .mode(known.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
+            }
+        }
+        if let Some(ids) = fields.get("objects").and_then(Value::as_array) {
+            let ids = ids.iter().map(parse_id).collect::<Result<Vec<_>, _>>()?;
+            query = query.of_objects(ids);
+        }
+        Ok(Self(query))
+    }
+}
+
+/// The question for one cell: what touches it of elements, everything in its chunk of the rest, as it is stored.
+pub(crate) fn cell_query(
+    request: &CellRequest,
+    columns: Vec<String>,
+    inside: Bounds,
+) -> Result<Query, WasmError> {
+    let mode = if request.kind.has_links() { Mode::Touch } else { Mode::Cells };
+    let mut query = Query::within(inside)
+        .mode(mode)
+        .of_kind(request.kind)
+        .at_level(request.level)
+        .increment_only()
+        .with_owners()
+        .with_places()
+        .columns(Columns::Named(columns));
+    if !request.kind.has_links() {
+        query = query.order(Order::Storage);
+    }
+    if let Some(condition) = &request.condition {
+        query = query.filter(parse_condition(condition)?);
+    }
+    Ok(query)
+}
+
+fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate, WasmError> {
+    text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
+        WasmError::Request(format!("where: {error}"))
+    })
+}
+
+pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, WasmError> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) | Err(_) => Err(bad("the request", "an object of JSON")),
+    }
+}
+
+fn required<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value, WasmError> {
+    fields.get(name).ok_or_else(|| bad(name, "to be there"))
+}
+
+fn parse_kind(value: &Value) -> Result<Kind, WasmError> {
+    let token = value.as_str().unwrap_or_default();
+    token.parse().map_err(|error: zvf_model::UnknownKind| WasmError::Request(error.to_string()))
+}
+
+fn parse_level(value: &Value) -> Result<LevelId, WasmError> {
+    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    number.map(LevelId).ok_or_else(|| bad("level", "a number"))
+}
+
+/// An id: a decimal string, because numbers of JavaScript end at 2^53.
+pub(crate) fn parse_id(value: &Value) -> Result<ObjectId, WasmError> {
+    let number = match value {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_i64(),
+    };
+    number.map(ObjectId).ok_or_else(|| bad("objects", "decimal ids"))
+}
+
+fn text_field(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    fields.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
+    let list = fields.get(name).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn bad(name: &str, expected: &str) -> WasmError {
+    WasmError::Request(format!("{name}: expected {expected}"))
+}

@@ -1,0 +1,94 @@
+//! Cells of the archived stores: together they hold what a question to the whole level answers.
+
+use archives::Unpacked;
+use zvf_model::{Kind, LevelId, ObjectId};
+use zvf_query::Reader;
+use zvf_wasm::{Cell, CellRequest, NO_OBJECT, Question};
+
+async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
+    let number = LevelId(u32::try_from(level).unwrap());
+    let (axes, cells) =
+        zvf_wasm::describe_cells(reader, number, kind.parse().unwrap()).await.unwrap();
+    let mut loaded = Vec::new();
+    for cell in cells.chunks(axes) {
+        let text = format!("{{\"kind\": \"{kind}\", \"level\": {level}, \"cell\": {cell:?}}}");
+        let request = CellRequest::parse(&text).unwrap();
+        loaded.push(zvf_wasm::load_cell(reader, &request).await.unwrap());
+    }
+    loaded
+}
+
+#[tokio::test]
+async fn cells_hold_every_vertex_once() {
+    let mut seen = 0;
+    for id in archives::ids() {
+        let unpacked = Unpacked::new(&id);
+        let reader = Reader::new(unpacked.open().await);
+        // Stores of reference mode without rows have no level that can be asked.
+        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
+        for kind in info["kinds"].as_array().unwrap() {
+            let name = kind["kind"].as_str().unwrap();
+            for level in kind["levels"].as_array().unwrap() {
+                let number = level["level"].as_u64().unwrap();
+                let question = format!("{{\"kind\": \"{name}\", \"level\": {number}}}");
+                let question = Question::parse(&question).unwrap();
+                let counted = zvf_wasm::count_rows(&reader, &question).await.unwrap();
+                let cells = cells_of(&reader, name, number).await;
+                check(&cells, &format!("{id}, {name}, level {number}"));
+                if level["additive"] == false {
+                    let vertices: u32 = cells.iter().map(|cell| cell.own_vertices).sum();
+                    assert_eq!(counted["vertices"], vertices, "{id}, {name}, level {number}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 70, "{seen}");
+}
+
+fn check(cells: &[Cell], what: &str) {
+    for cell in cells {
+        assert_eq!(cell.positions.len(), cell.slots.len() * 3, "{what}");
+        let rows = u32::try_from(cell.slots.len()).unwrap();
+        assert!(cell.segments.iter().chain(&cell.faces).all(|row| *row < rows), "{what}");
+        let slots = u32::try_from(cell.ids.len()).unwrap();
+        assert!(cell.slots.iter().all(|slot| *slot < slots || *slot == NO_OBJECT), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn chains_are_joined_across_chunks() {
+    for (id, kind) in [("sl3_streamlines", "streamline"), ("ln3_basic", "line")] {
+        let unpacked = Unpacked::new(id);
+        let reader = Reader::new(unpacked.open().await);
+        let cells = cells_of(&reader, kind, 0).await;
+        let vertices: u32 = cells.iter().map(|cell| cell.own_vertices).sum();
+        let segments: usize = cells.iter().map(|cell| cell.segments.len() / 2).sum();
+        let mut ids: Vec<i64> = cells.iter().flat_map(|cell| cell.ids.clone()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        // Each chain has one segment less than vertices.
+        assert_eq!(segments, usize::try_from(vertices).unwrap() - ids.len(), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn objects_and_faults_are_told() {
+    let unpacked = Unpacked::new("sl3_streamlines");
+    let reader = Reader::new(unpacked.open().await);
+    let id = cells_of(&reader, "streamline", 0).await[0].ids[0];
+    let found = zvf_wasm::search_objects(&reader, &id.to_string()).await.unwrap();
+    assert_eq!(found[0]["object"], id.to_string());
+    let found =
+        zvf_wasm::describe_object(&reader, Kind::Streamline, LevelId(0), ObjectId(id)).await;
+    let object = found.unwrap();
+    assert_eq!(object["id"], id.to_string());
+    assert!(object["bounds"][0].is_array(), "{object}");
+    let sound = zvf_wasm::validate_cell(&reader, LevelId(0), Kind::Streamline, &[9, 9, 9]).await;
+    assert_eq!(sound.unwrap_err().to_json()["class"], "InvalidArgument");
+    let error = CellRequest::parse("{\"kind\": \"voxels\", \"level\": 0, \"cell\": []}");
+    assert_eq!(error.unwrap_err().to_json()["class"], "InvalidArgument");
+    let one_axis = "{\"kind\": \"streamline\", \"level\": 0, \"cell\": [0]}";
+    let request = CellRequest::parse(one_axis).unwrap();
+    assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "it has more axes");
+}

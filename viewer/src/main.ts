@@ -1,0 +1,409 @@
+// The page: opens the store of the address, moves the camera, keeps the address, and offers `window.zvfViewer`.
+
+import { VIEWS, project } from "./camera.ts";
+import { add, axisAngle, multiplyQuats, normalizeQuat, rotate, scale, type Quat, type Vec3 } from "./math.ts";
+import { Pool, type StoreSource } from "./pool.ts";
+import { Renderer } from "./gl.ts";
+import { Scene, type Picked, type StoreInfo } from "./scene.ts";
+import { checkState, complete, decodeAddress, difference, encodeAddress, mergePatch, packIds, type Layer, type State } from "./state.ts";
+import { buildHelp, buildPanel, showCard, showFault, showLegend, showScaleBar, type Actions } from "./ui.ts";
+
+const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
+const canvas = byId<HTMLCanvasElement>("picture");
+const IS_SMALL = Math.min(screen.width, screen.height) < 500 || (navigator as any).deviceMemory <= 2;
+
+let scene: Scene | null = null;
+let defaults: State;
+let renderer: Renderer;
+let wasm: Promise<WebAssembly.Module> | null = null;
+let addressTimer = 0;
+let shownRanges = "";
+const faults: { class: string; key: string | null; message: string; hint: string | null }[] = [];
+const ready = deferred();
+const marks = { firstPicture: 0, settled: 0 };
+
+function deferred() {
+  let resolve!: () => void, reject!: (error: unknown) => void;
+  const promise = new Promise<void>((yes, no) => { resolve = yes; reject = no; });
+  return { promise, resolve, reject };
+}
+
+function report(fault: { class: string; key: string | null; message: string; hint: string | null }): void {
+  faults.push(fault);
+  showFault(fault);
+}
+
+function plainFault(error: unknown) {
+  const fault = (error as any)?.fault;
+  return fault ?? { class: "Io", key: null, message: (error as Error)?.message ?? String(error), hint: null };
+}
+
+function defaultLayer(kind: string, info: StoreInfo, software: boolean): Layer {
+  const about = info.kinds.find((one) => one.kind === kind)!;
+  const isChain = ["streamline", "polyline"].includes(kind), attribute = about.attributes.find((one) => one.scope === "vertex" && one.width !== 2);
+  const by = isChain ? "direction" : kind === "point_cloud" && attribute ? "attribute" : about.objects ? "object" : kind === "mesh" ? "constant" : "constant";
+  const value = kind === "mesh" ? "#d9b9a6" : kind === "point_cloud" ? "#8ec5ff" : "#f0c674";
+  const chosen = by === "attribute" ? attribute! : null;
+  return {
+    visible: true, opacity: 1,
+    colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: kind === "point_cloud" ? "turbo" : "viridis", range: null },
+    size: { mode: "adaptive", value: 2 }, width: 2, wireframe: false,
+  };
+}
+
+function defaultState(store: string, info: StoreInfo): State {
+  const software = renderer.software;
+  const layers: Record<string, Layer> = {};
+  for (const { kind } of info.kinds) layers[kind] = defaultLayer(kind, info, software);
+  return {
+    v: 1, store, camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" },
+    level: "auto", error: null, budget: { points: software ? 300_000 : IS_SMALL ? 500_000 : 3_000_000, bytes: (IS_SMALL ? 256 : 1024) * 2 ** 20 },
+    layers, objects: { mode: "all", ids: [], groups: [] }, where: "", clip: { box: null, planes: [] }, selected: null,
+    theme: "dark", background: "#0d0f14", edl: true, scaleBar: true, axes: true, stats: false,
+  };
+}
+
+/** From one corner, a little from above. */
+const CORNER: Quat = normalizeQuat(multiplyQuats(axisAngle([0, 0, 1], 0.7), axisAngle([1, 0, 0], 1.12)));
+
+async function open(address: Record<string, unknown>, source: StoreSource | null): Promise<void> {
+  scene?.pool.close();
+  scene = null;
+  const store = typeof address.store === "string" ? address.store : Array.isArray(address.store) ? String(address.store[0]) : "";
+  if (!source && !store) { byId("status").textContent = "Drop a store here: a folder, or a .tet pack."; ready.resolve(); return; }
+  byId("status").textContent = "Opening…";
+  // Not streaming: a host that sends another type than application/wasm does no harm.
+  wasm ??= fetch("zvf_wasm_bg.wasm").then((answer) => answer.arrayBuffer()).then((bytes) => WebAssembly.compile(bytes));
+  const workers = IS_SMALL ? 1 : Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
+  const pool = new Pool("worker.js", workers);
+  const url = source ? undefined : new URL(store, location.href.split("#")[0]).href;
+  const name = url ? (url.replace(/\/+$/, "").endsWith(".tet") ? decodeURIComponent(url.replace(/\/+$/, "").split("/").pop()!) : "") : source!.name;
+  await pool.open(await wasm, source ?? { url, name }, 160 * 2 ** 20);
+  const info: StoreInfo = await pool.ask(0, "info", []).done;
+  defaults = defaultState(store, info);
+  const made = new Scene(pool, info, renderer, defaults);
+  defaults.camera = made.cameraFor(...made.bounds(), info.axes.length < 3 ? [0, 0, 0, 1] : CORNER);
+  const state = complete<State>(address, defaults);
+  const wrong = checkState(state, info.axes.length);
+  if (wrong) report({ class: "InvalidArgument", key: null, message: `The address is not used: ${wrong}`, hint: null });
+  made.state = wrong ? structuredClone(defaults) : structuredClone(state);
+  made.onFault = (fault) => { faults.push(fault); showFault(fault); };
+  made.onChange = changed;
+  for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
+  await made.start();
+  scene = made;
+  document.title = `${storeName(store, source)} – zvf`;
+  byId("title").textContent = storeName(store, source);
+  byId("status").textContent = "";
+  applyLook();
+  buildPanel(made, actions);
+  await made.idle();
+  buildPanel(made, actions); // with the ranges that were seen
+  ready.resolve();
+}
+
+function storeName(store: string, source: StoreSource | null): string {
+  return (source?.name || decodeURIComponent(store.replace(/\/+$/, "").split("/").pop() ?? "")).replace(/\.(zarrvectors|zarr|tet)$/, "") || "zvf";
+}
+
+function applyLook(): void {
+  const theme = scene!.state.theme, light = theme === "light" || (theme === "auto" && matchMedia("(prefers-color-scheme: light)").matches);
+  document.documentElement.dataset.theme = light ? "light" : "dark";
+  byId("stats").hidden = !scene!.state.stats;
+  showLegend(scene!);
+}
+
+function changed(): void {
+  if (!scene) return;
+  marks.firstPicture ||= scene.firstPicture;
+  marks.settled ||= scene.settled;
+  showScaleBar(scene);
+  const ranges = scene.info.kinds.map(({ kind }) => scene!.range(kind).join()).join();
+  if (ranges !== shownRanges) { shownRanges = ranges; showLegend(scene); }
+  if (scene.state.stats) byId("stats").textContent = statsText();
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(writeAddress, 500) as unknown as number;
+}
+
+function statsText(): string {
+  const s = scene!.statistics(), mega = (n: number) => `${(n / 2 ** 20).toFixed(1)} MB`;
+  showLegend(scene!);
+  return [`${s.shown.vertices.toLocaleString("en")} vertices`, `${s.shown.cells} cells, levels ${s.levels.join(", ")}`, `${s.ms.last.toFixed(0)} ms, p95 ${s.ms.p95.toFixed(0)} ms`, `${s.requests.done} requests, ${s.requests.inFlight} under way`, `${mega(s.bytes.transferred)} received`, `${mega(s.bytes.gpu)} GPU, ${mega(s.bytes.cpu)} CPU, ${mega(s.bytes.wasm)} WASM`].join("\n");
+}
+
+function addressState(): unknown {
+  const state = { ...scene!.state, objects: { ...scene!.state.objects, ids: packIds(scene!.state.objects.ids) } };
+  const rest = (difference(state, { ...defaults, v: 0, store: "" }) ?? {}) as Record<string, unknown>;
+  return rest;
+}
+
+function writeAddress(): void {
+  if (!scene || !scene.state.store) return;
+  const fragment = encodeAddress(addressState());
+  if (fragment.length <= 8192) history.replaceState(null, "", fragment);
+}
+
+async function setState(patch: unknown): Promise<void> {
+  if (!scene) throw new Error("no store is open");
+  if (patch === null || typeof patch !== "object" || Array.isArray(patch)) throw new Error("expected an object");
+  const before = scene.state, merged = complete<State>(mergePatch(before, patch), defaults);
+  if (merged.camera) merged.camera = { ...merged.camera, orientation: Array.isArray(merged.camera.orientation) && merged.camera.orientation.length === 4 ? normalizeQuat(merged.camera.orientation) : merged.camera.orientation };
+  const wrong = checkState(merged, scene.info.axes.length);
+  if (wrong) throw new Error(wrong);
+  for (const kind of Object.keys(merged.layers)) {
+    if (!scene.trees.has(kind)) throw new Error(`layers.${kind}: the store has ${[...scene.trees.keys()].join(", ")}`);
+    const { by, attribute, scope } = merged.layers[kind].colour;
+    const known = scene.info.kinds.find((one) => one.kind === kind)!.attributes;
+    if (by === "attribute" && !known.some((one) => one.name === attribute && (!scope || one.scope === scope))) throw new Error(`layers.${kind}.colour.attribute: there is no ${attribute}; there are ${known.map((one) => one.name).join(", ") || "none"}`);
+  }
+  if (merged.where !== before.where && merged.where.trim()) {
+    // A faulty condition is told before anything is let go of.
+    const counts = await scene.pool.ask(0, "count", [{ where: merged.where, level: scene.info.kinds[0].levels.at(-1)!.level, kind: scene.info.kinds[0].kind }]).done;
+    const counted = document.getElementById("counted");
+    if (counted) counted.textContent = `${counts.vertices.toLocaleString("en")} vertices of the coarsest level.`;
+  }
+  scene.state = structuredClone(merged);
+  await apply(before, scene.state);
+}
+
+async function apply(before: State, after: State): Promise<void> {
+  const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+  if (before.where !== after.where) scene!.reload();
+  for (const kind of Object.keys(after.layers)) {
+    const a = before.layers[kind], b = after.layers[kind];
+    if (same(a, b)) continue;
+    const wide = (layer: Layer) => scene!.isWide(layer);
+    if (scene!.columns(a).join() !== scene!.columns(b).join()) scene!.reload(kind);
+    else if (wide(a) !== wide(b) || a.wireframe !== b.wireframe) scene!.reload(kind, true);
+    else if (!same(a.colour, b.colour)) scene!.recolour(kind);
+  }
+  if (!same(before.objects, after.objects) || !same(before.selected, after.selected)) scene!.recolour();
+  if (!same({ ...before, camera: 0 }, { ...after, camera: 0 })) { applyLook(); buildPanel(scene!, actions); }
+  scene!.touch();
+  await scene!.idle();
+  showLegend(scene!);
+}
+
+const actions: Actions = {
+  patch: (patch) => setState(patch).catch((error) => { report({ ...plainFault(error), class: plainFault(error).class === "Io" ? "InvalidArgument" : plainFault(error).class }); buildPanel(scene!, actions); }),
+  async select(kind, object) {
+    if (!scene) return;
+    const finest = scene.trees.get(kind)!.levels[0].level;
+    const found = await scene.pool.ask(0, "object", [kind, finest, object]).done;
+    const camera = found.bounds ? scene.cameraFor(pad(found.bounds[0]), pad(found.bounds[1])) : scene.state.camera;
+    await setState({ selected: { kind, object }, camera });
+  },
+  frameAll() { if (scene) void setState({ camera: scene.cameraFor(...scene.bounds()) }); },
+  async screenshot() {
+    const blob = await screenshot({}), link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = `${byId("title").textContent}.png`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  },
+};
+
+const pad = (list: number[]): Vec3 => [list[0] ?? 0, list[1] ?? 0, list[2] ?? 0];
+
+async function screenshot({ width = canvas.width, height = canvas.height, transparent = false }: { width?: number; height?: number; transparent?: boolean } = {}): Promise<Blob> {
+  if (!scene) throw new Error("no store is open");
+  if (!(width >= 1 && height >= 1 && width <= 8192 && height <= 8192)) throw new Error("a picture has 1 to 8192 pixels a side");
+  const view = scene.view(width, height);
+  scene.choose(view);
+  const pixels = renderer.picture(view, scene.items(1), scene.state, scene.planes(view), transparent);
+  scene.touch();
+  const sheet = document.createElement("canvas");
+  sheet.width = width; sheet.height = height;
+  sheet.getContext("2d")!.putImageData(new ImageData(pixels as Uint8ClampedArray<ArrayBuffer>, width, height), 0, 0);
+  return new Promise((resolve, reject) => sheet.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture cannot be written"))), "image/png"));
+}
+
+// --- the camera by pointer, touch and keys -------------------------------------------------------------------------
+
+const pointers = new Map<number, { x: number; y: number }>();
+let travelled = 0;
+
+function orbit(dx: number, dy: number): void {
+  const { camera } = scene!.state, up: Vec3 = [0, 0, 1];
+  const isFlat = scene!.info.axes.length < 3;
+  if (isFlat) { pan(dx, dy); return; }
+  const turned = multiplyQuats(axisAngle(up, -dx * 0.006), multiplyQuats(camera.orientation, axisAngle([1, 0, 0], -dy * 0.006)));
+  camera.orientation = normalizeQuat(turned);
+  scene!.touch(true);
+}
+
+function pan(dx: number, dy: number): void {
+  const { camera } = scene!.state, step = (2 * camera.distance * Math.tan((camera.fov * Math.PI) / 360)) / canvas.clientHeight;
+  camera.target = add(camera.target, rotate(camera.orientation, scale([-dx, dy, 0], step)));
+  scene!.touch(true);
+}
+
+function zoom(factor: number, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2): void {
+  const { camera } = scene!.state, before = camera.distance;
+  camera.distance = Math.min(scene!.extent() * 20, Math.max(scene!.extent() * 1e-7, before * factor));
+  // What is under the pointer stays there.
+  const step = (2 * (before - camera.distance) * Math.tan((camera.fov * Math.PI) / 360)) / canvas.clientHeight;
+  camera.target = add(camera.target, rotate(camera.orientation, scale([x - canvas.clientWidth / 2, canvas.clientHeight / 2 - y, 0], step)));
+  scene!.touch(true);
+}
+
+async function pickAt(x: number, y: number): Promise<Picked | null> {
+  if (!scene) return null;
+  const ratio = canvas.width / canvas.clientWidth;
+  return scene.pick(x * ratio, y * ratio);
+}
+
+async function click(x: number, y: number): Promise<void> {
+  const picked = await pickAt(x, y);
+  showCard(picked, scene!, actions);
+  const selected = picked && picked.object !== null ? { kind: picked.kind, object: picked.object } : null;
+  if (JSON.stringify(selected) !== JSON.stringify(scene!.state.selected)) await actions.patch({ selected });
+}
+
+canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, { x: event.clientX, y: event.clientY }); travelled = 0; });
+canvas.addEventListener("pointermove", (event) => {
+  const last = pointers.get(event.pointerId);
+  if (!last || !scene) return;
+  const dx = event.clientX - last.x, dy = event.clientY - last.y, others = [...pointers].filter(([id]) => id !== event.pointerId);
+  travelled += Math.abs(dx) + Math.abs(dy);
+  if (others.length === 1) {
+    const other = others[0][1], before = Math.hypot(last.x - other.x, last.y - other.y), now = Math.hypot(event.clientX - other.x, event.clientY - other.y);
+    if (before > 0 && now > 0) zoom(before / now, (event.clientX + other.x) / 2, (event.clientY + other.y) / 2);
+    pan(dx / 2, dy / 2);
+  } else if (event.buttons & 6 || event.shiftKey) pan(dx, dy);
+  else orbit(dx, dy);
+  pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+});
+const release = (event: PointerEvent) => {
+  const was = pointers.delete(event.pointerId);
+  if (was && event.type === "pointerup" && travelled < 5 && event.button === 0 && scene) void click(event.clientX, event.clientY);
+};
+canvas.addEventListener("pointerup", release);
+canvas.addEventListener("pointercancel", release);
+canvas.addEventListener("contextmenu", (event) => event.preventDefault());
+canvas.addEventListener("wheel", (event) => { event.preventDefault(); if (scene) zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY * (event.deltaMode ? 0.05 : 0.0015)))), event.clientX, event.clientY); }, { passive: false });
+canvas.addEventListener("webglcontextlost", (event) => { event.preventDefault(); report({ class: "Unavailable", key: null, message: "The graphics were reset; the picture is drawn again.", hint: null }); });
+canvas.addEventListener("webglcontextrestored", () => scene?.restore());
+
+document.addEventListener("keydown", (event) => {
+  if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.metaKey || event.altKey) return;
+  const step = 24, { key } = event, move = event.shiftKey ? pan : orbit;
+  if (key === "?") byId<HTMLDialogElement>("help").showModal();
+  else if (key === "/") { event.preventDefault(); byId("search").focus(); }
+  else if (key.toLowerCase() === "p") togglePanel();
+  else if (!scene) return;
+  else if (key === "ArrowLeft") move(-step, 0);
+  else if (key === "ArrowRight") move(step, 0);
+  else if (key === "ArrowUp") move(0, -step);
+  else if (key === "ArrowDown") move(0, step);
+  else if (key === "+" || key === "=") zoom(0.85);
+  else if (key === "-") zoom(1 / 0.85);
+  else if (key.toLowerCase() === "f") actions.frameAll();
+  else if (key.toLowerCase() === "s") actions.screenshot();
+  else if (key.toLowerCase() === "t") void actions.patch({ stats: !scene.state.stats });
+  else if (key.toLowerCase() === "o") void actions.patch({ camera: { projection: scene.state.camera.projection === "perspective" ? "orthographic" : "perspective" } });
+  else if (key >= "1" && key <= "6") void actions.patch({ camera: { orientation: Object.values(VIEWS)[Number(key) - 1] } });
+  else if (key === "Enter" && event.target === canvas) void click(canvas.clientWidth / 2, canvas.clientHeight / 2);
+  else if (key === "Escape") { byId("card").hidden = true; void actions.patch({ selected: null }); }
+});
+
+function togglePanel(): void {
+  const closed = byId("panel").classList.toggle("closed");
+  byId("menu").setAttribute("aria-expanded", String(!closed));
+}
+byId("menu").addEventListener("click", togglePanel);
+
+byId<HTMLFormElement>("searchForm").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const text = byId<HTMLInputElement>("search").value.trim();
+  if (!scene || !text) return;
+  try {
+    const found = await scene.pool.ask(0, "search", [text]).done;
+    byId("found").replaceChildren(...found.slice(0, 50).map((one: any) => Object.assign(document.createElement("option"), { value: one.object })));
+    if (found.length) await actions.select(found[0].kind, found[0].object);
+    else byId("status").textContent = `Nothing is called ${text}.`;
+    setTimeout(() => { byId("status").textContent = ""; }, 3000);
+  } catch (error) { report(plainFault(error)); }
+});
+
+// --- stores that are dropped ---------------------------------------------------------------------------------------
+
+async function filesOf(entry: any, path: string, files: Map<string, Blob>): Promise<void> {
+  if (entry.isFile) files.set(path, await new Promise<File>((yes, no) => entry.file(yes, no)));
+  else {
+    const reader = entry.createReader();
+    for (;;) {
+      const some: any[] = await new Promise((yes, no) => reader.readEntries(yes, no));
+      if (!some.length) break;
+      await Promise.all(some.map((one) => filesOf(one, path ? `${path}/${one.name}` : one.name, files)));
+    }
+  }
+}
+
+document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("drop"); });
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("drop"); });
+document.addEventListener("drop", async (event) => {
+  event.preventDefault();
+  document.body.classList.remove("drop");
+  const entry = event.dataTransfer?.items[0]?.webkitGetAsEntry();
+  if (!entry) return;
+  try {
+    const files = new Map<string, Blob>();
+    const isPack = entry.isFile;
+    await filesOf(entry, isPack ? entry.name : "", files);
+    await open({}, { files, name: isPack ? entry.name : "" });
+  } catch (error) { report(plainFault(error)); byId("status").textContent = "This is no store that can be read."; }
+});
+
+// --- sizes, themes, and the hook -----------------------------------------------------------------------------------
+
+function resize(): void {
+  const ratio = Math.min(2, devicePixelRatio || 1);
+  canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
+  canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio));
+  scene?.touch();
+}
+
+Object.defineProperty(window, "zvfViewer", { value: Object.freeze({
+  version: 1,
+  ready: ready.promise,
+  idle: () => scene?.idle() ?? Promise.resolve(),
+  marks: () => ({ ...marks }),
+  stats: () => scene?.statistics() ?? null,
+  getState: () => (scene ? structuredClone(scene.state) : null),
+  setState,
+  url: () => location.href.split("#")[0] + encodeAddress(addressState()),
+  pick: pickAt,
+  project: (points: Vec3[]) => { const ratio = canvas.width / canvas.clientWidth, view = scene!.view(); return points.map((point) => { const at = project(view, point); return at && [at[0] / ratio, at[1] / ratio, at[2]]; }); },
+  kinds: () => scene?.info.kinds.map((one) => one.kind) ?? [],
+  loadedObjects: (kind?: string) => scene?.loadedObjects(kind) ?? [],
+  search: (text: string) => scene!.pool.ask(0, "search", [text]).done.then((found: any[]) => found.map(({ kind, object }) => ({ kind, object }))),
+  frame: () => { const start = performance.now(); scene!.frame(); renderer.finish(); return performance.now() - start; },
+  screenshot,
+  errors: () => structuredClone(faults),
+}) });
+
+async function begin(): Promise<void> {
+  buildHelp();
+  renderer = new Renderer(canvas);
+  resize();
+  new ResizeObserver(resize).observe(canvas);
+  const { state, fault } = decodeAddress(location.hash);
+  if (fault) report({ class: "InvalidArgument", key: null, message: fault, hint: null });
+  await open(state ?? {}, null);
+}
+
+window.addEventListener("hashchange", () => {
+  const { state, fault } = decodeAddress(location.hash);
+  if (fault) report({ class: "InvalidArgument", key: null, message: fault, hint: null });
+  else if (state) void open(state, null).catch(failed);
+});
+
+function failed(error: unknown): void {
+  const fault = plainFault(error);
+  report(fault);
+  byId("status").textContent = "The store cannot be opened.";
+  ready.reject(error);
+}
+ready.promise.catch(() => {});
+begin().catch(failed);

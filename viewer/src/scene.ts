@@ -1,0 +1,455 @@
+// What is shown of one store: its trees, cells under way, budgets, colours, and what was picked.
+
+import { makeView, project, type View } from "./camera.ts";
+import { colourCell, NO_OBJECT, type CellData } from "./colour.ts";
+import { depthRange, Renderer, type DrawItem } from "./gl.ts";
+import { rotate, type Vec3 } from "./math.ts";
+import { Pool, StoreFault, type Fault } from "./pool.ts";
+import { idTest, type Layer, type State } from "./state.ts";
+import { cutTree, Tree, type LevelInfo, type Node } from "./tree.ts";
+
+export interface AttributeInfo { scope: string; name: string; key: string; dtype: string; width: number; categories: unknown[] | null }
+export interface KindInfo { kind: string; levels: LevelInfo[]; attributes: AttributeInfo[]; objects: number | null }
+export interface StoreInfo {
+  version: string;
+  axes: { name: string; type: string; unit: string | null }[];
+  bounds: [number[], number[]];
+  kinds: KindInfo[];
+  groups: { count: number; list: { group: number; name: string }[] } | null;
+  faults: { level: number; error: Fault }[];
+  notices: string[];
+}
+
+export interface Picked { kind: string; object: string | null; level: number; cell: number[]; row: number; position: number[]; attributes: Record<string, unknown>; exact: boolean }
+
+const LOADS_AT_ONCE = 16;
+
+export class Scene {
+  readonly pool: Pool;
+  readonly info: StoreInfo;
+  readonly trees = new Map<string, Tree>();
+  readonly renderer: Renderer;
+  readonly faults: Fault[] = [];
+  readonly groups = new Map<number, (id: bigint) => boolean>();
+  readonly ranges = new Map<string, [number, number]>();
+  readonly frames: number[] = [];
+  state: State;
+  drawn: { node: Node; tree: Tree }[] = [];
+  movedAt = 0;
+  firstPicture = 0;
+  settled = 0;
+  share = 1;
+  onChange: () => void = () => {};
+  onFault: (fault: Fault) => void = () => {};
+  #loading = new Set<Node>();
+  #frame = 0;
+  #dirty = true;
+  #held = 0;
+  #full = 1;
+  #idle: (() => void)[] = [];
+  #decoded = 0;
+  #lastFrame = 0;
+
+  constructor(pool: Pool, info: StoreInfo, renderer: Renderer, state: State) {
+    this.pool = pool;
+    this.info = info;
+    this.renderer = renderer;
+    this.state = state;
+  }
+
+  async start(): Promise<void> {
+    const axes = this.info.axes.length;
+    await Promise.all(this.info.kinds.map(async (kind) => {
+      const cells = new Map<number, Int32Array>();
+      await Promise.all(kind.levels.map(async (level) => {
+        try { cells.set(level.level, await this.pool.ask(level.level, "cells", [kind.kind, level.level]).done); }
+        catch (error) { this.report(error); }
+      }));
+      this.trees.set(kind.kind, new Tree(kind.kind, kind.levels, cells, axes));
+    }));
+    await this.loadGroups();
+  }
+
+  report(error: unknown): void {
+    const fault: Fault = error instanceof StoreFault ? error.fault : { class: "Io", key: null, message: (error as Error)?.message ?? String(error), hint: null };
+    if (fault.class === "Cancelled" || this.faults.some((known) => known.message === fault.message)) return;
+    this.faults.push(fault);
+    this.onFault(fault);
+  }
+
+  /** The largest side of what the store says it holds. */
+  extent(): number {
+    const [low, high] = this.bounds();
+    return Math.max(1e-12, Math.hypot(high[0] - low[0], high[1] - low[1], high[2] - low[2]));
+  }
+
+  bounds(): [Vec3, Vec3] {
+    const [low, high] = this.info.bounds, side = (list: number[], i: number) => list[i] ?? 0;
+    return [[side(low, 0), side(low, 1), side(low, 2)], [side(high, 0), side(high, 1), side(high, 2)]];
+  }
+
+  view(width = this.renderer.canvas.width, height = this.renderer.canvas.height): View {
+    return makeView(this.state.camera, width, height, this.extent());
+  }
+
+  layer(kind: string): Layer { return this.state.layers[kind]; }
+
+  /** Something has changed: a frame is drawn, and cells are chosen anew. */
+  touch(moved = false): void {
+    if (moved) this.movedAt = performance.now();
+    this.#dirty = true;
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => { this.#frame = 0; this.frame(); });
+  }
+
+  get moving(): boolean { return performance.now() - this.movedAt < 180; }
+
+  frame(): void {
+    if (this.renderer.gl.isContextLost()) return;
+    const start = performance.now(), view = this.view();
+    this.choose(view);
+    const items = this.items(this.moving ? this.share : 1);
+    const distance = this.state.camera.distance, reach = this.extent() / 2;
+    depthRange[0] = Math.max(0, distance - reach); depthRange[1] = distance + reach;
+    this.renderer.draw(view, items, this.state, this.planes(view), false, null, this.moving);
+    this.renderer.finish();
+    const took = performance.now() - start;
+    this.frames.push(took);
+    if (this.frames.length > 240) this.frames.shift();
+    // While the camera moves, as much of each cell is drawn as fits in a tenth of a second.
+    if (this.moving) {
+      this.share = Math.min(1, Math.max(0.02, this.share * Math.min(1.5, Math.max(0.4, 80 / took))));
+      this.touch();
+    } else if (this.share < 1 && this.#lastFrame !== this.movedAt) {
+      this.#lastFrame = this.movedAt;
+      this.touch();
+    }
+    if (!this.firstPicture && items.length) this.firstPicture = performance.now();
+    this.#dirty = false;
+    this.settle();
+    this.onChange();
+    if (this.moving) setTimeout(() => this.touch(), 200);
+  }
+
+  isIdle(): boolean { return !this.#loading.size && !this.#dirty && !this.moving; }
+
+  settle(): void {
+    if (!this.isIdle()) return;
+    if (!this.settled) this.settled = performance.now();
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  idle(): Promise<void> {
+    this.touch();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  planes(view: View): Float32Array {
+    const { box, planes } = this.state.clip, list: number[] = [], eye = view.eye;
+    // Relative to the eye, as positions are.
+    const push = (normal: Vec3, offset: number) => list.push(normal[0], normal[1], normal[2], offset - (normal[0] * eye[0] + normal[1] * eye[1] + normal[2] * eye[2]));
+    if (box) for (let i = 0; i < Math.min(3, box[0].length); i++) {
+      const unit: Vec3 = [0, 0, 0];
+      unit[i] = 1; push(unit, box[1][i]);
+      unit[i] = -1; push([-0 + (i === 0 ? -1 : 0), i === 1 ? -1 : 0, i === 2 ? -1 : 0], -box[0][i]);
+    }
+    for (const plane of planes) push(plane.normal as Vec3, plane.offset);
+    return Float32Array.from(list);
+  }
+
+  /** Chooses what is drawn and asks for what is missing. */
+  choose(view: View): void {
+    const now = performance.now(), drawn: { node: Node; tree: Tree }[] = [], want: { node: Node; tree: Tree }[] = [];
+    const visible = [...this.trees.values()].filter((tree) => this.layer(tree.kind)?.visible);
+    const clip = this.state.clip.box ? ([this.state.clip.box[0].concat([0, 0]).slice(0, 3), this.state.clip.box[1].concat([0, 0]).slice(0, 3)] as [Vec3, Vec3]) : null;
+    // What memory does not hold is not asked for: the target rises instead.
+    const points = (this.state.budget.points * this.#full) / Math.max(1, visible.length);
+    for (const tree of visible) {
+      const cut = cutTree(tree, view, { level: this.state.level, error: this.state.error, points, clip });
+      for (const node of cut.draw) { node.lastUsed = now; drawn.push({ node, tree }); }
+      for (const node of cut.want) want.push({ node, tree });
+    }
+    this.drawn = drawn;
+    want.sort((a, b) => b.node.priority - a.node.priority);
+    const wanted = new Set(want.map(({ node }) => node));
+    for (const node of this.#loading) if (!wanted.has(node) && !node.isRoot) { this.pool.cancel(node.token); }
+    for (const { node, tree } of want) {
+      if (this.#loading.size >= LOADS_AT_ONCE) break;
+      if (!this.#loading.has(node)) void this.load(node, tree);
+    }
+    this.evict();
+  }
+
+  async load(node: Node, tree: Tree): Promise<void> {
+    const layer = this.layer(tree.kind), columns = this.columns(layer);
+    const where = this.state.where;
+    this.#loading.add(node);
+    const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns }]);
+    node.token = token;
+    try {
+      const data: CellData = await done;
+      if (where !== this.state.where || columns.join() !== this.columns(this.layer(tree.kind)).join()) return; // asked for before a change
+      this.#decoded += bytesOf(data);
+      this.place(node, tree, data);
+    } catch (error) {
+      const fault = error instanceof StoreFault ? error.fault : null;
+      if (fault?.class !== "Cancelled") {
+        node.fault = fault ?? { class: "Io", key: null, message: String(error), hint: null };
+        this.report(error);
+      }
+    } finally {
+      this.#loading.delete(node);
+      this.touch();
+    }
+  }
+
+  columns(layer: Layer): string[] {
+    return layer.colour.by === "attribute" && layer.colour.attribute ? [layer.colour.scope === "object" ? `object.${layer.colour.attribute}` : layer.colour.attribute] : [];
+  }
+
+  place(node: Node, tree: Tree, data: CellData): void {
+    if (!this.state.where && tree.kind === "point_cloud") shuffle(data);
+    node.data = data;
+    this.learnRange(tree, data);
+    const layer = this.layer(tree.kind);
+    node.gpu = this.renderer.upload(data, this.colours(tree, data), tree.kind, this.isWide(layer), layer.wireframe);
+    node.bytes = bytesOf(data) + node.gpu.bytes;
+    this.#held += node.bytes;
+  }
+
+  isWide(layer: Layer): boolean { return layer.width * Math.min(2, globalThis.devicePixelRatio || 1) > 1.01; }
+
+  learnRange(tree: Tree, data: CellData): void {
+    const attribute = data.attributes[0];
+    if (!attribute) return;
+    const key = `${tree.kind}/${attribute.name}`, range = this.ranges.get(key) ?? [Infinity, -Infinity];
+    let [low, high] = range;
+    for (const value of attribute.values) { if (value < low) low = value; if (value > high) high = value; }
+    if (low < range[0] || high > range[1]) {
+      const grew = Number.isFinite(range[0]) && (low < range[0] - 0.01 * (range[1] - range[0]) || high > range[1] + 0.01 * (range[1] - range[0]));
+      this.ranges.set(key, [low, high]);
+      if (grew && !this.layer(tree.kind).colour.range) this.recolour(tree.kind);
+    }
+  }
+
+  range(kind: string): [number, number] {
+    const layer = this.layer(kind), known = this.ranges.get(`${kind}/${this.columns(layer)[0]}`);
+    return layer.colour.range ?? (known && Number.isFinite(known[0]) ? known : [0, 1]);
+  }
+
+  attribute(kind: string): AttributeInfo | undefined {
+    const { attribute, scope } = this.layer(kind).colour;
+    const all = this.info.kinds.find((info) => info.kind === kind)?.attributes ?? [];
+    return all.find((info) => info.name === attribute && (scope ? info.scope === scope : true));
+  }
+
+  colours(tree: Tree, data: CellData): Uint8Array {
+    const layer = this.layer(tree.kind), { objects, selected } = this.state;
+    const named = idTest(objects.ids), inGroups = (id: bigint) => objects.groups.some((group) => this.groups.get(group)?.(id));
+    const isVisible = (id: bigint | null) => {
+      if (objects.mode === "all") return true;
+      const listed = id !== null && (named(id) || inGroups(id));
+      return objects.mode === "only" ? listed : !listed;
+    };
+    return colourCell(data, {
+      layer, isVisible, groupOf: (id) => this.groupOf(id), range: this.range(tree.kind),
+      categories: !!this.attribute(tree.kind)?.categories, selected: selected && selected.kind === tree.kind ? BigInt(selected.object) : null,
+    });
+  }
+
+  groupOf(id: bigint): number | null {
+    for (const [group, has] of this.groups) if (has(id)) return group;
+    return null;
+  }
+
+  async loadGroups(): Promise<void> {
+    const list = (this.info.groups?.list ?? []).slice(0, 256);
+    await Promise.all(list.map(async ({ group }) => {
+      try {
+        const members = await this.pool.ask(group, "group", [group]).done;
+        if (members.range) { const [start, stop] = members.range.map(BigInt); this.groups.set(group, (id) => id >= start && id < stop); }
+        else { const ids = new Set<bigint>(members.ids.map(BigInt)); this.groups.set(group, (id) => ids.has(id)); }
+      } catch (error) { this.report(error); }
+    }));
+  }
+
+  recolour(kind?: string): void {
+    for (const tree of this.trees.values()) if (!kind || tree.kind === kind) {
+      for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data && node.gpu) this.renderer.recolour(node.gpu, node.data, this.colours(tree, node.data));
+    }
+    this.touch();
+  }
+
+  /** Lets go of all cells of a kind, which are then asked for anew. */
+  reload(kind?: string, keepData = false): void {
+    for (const tree of this.trees.values()) if (!kind || tree.kind === kind) for (const nodes of tree.byLevel.values()) for (const node of nodes) {
+      const data = node.data;
+      if (node.loading || this.#loading.has(node)) this.pool.cancel(node.token);
+      if (data) this.drop(node);
+      node.fault = null;
+      if (keepData && data) this.place(node, tree, data);
+    }
+    this.touch();
+  }
+
+  /** Makes the buffers of a context anew. */
+  restore(): void {
+    this.renderer.restore();
+    this.reload(undefined, true);
+  }
+
+  drop(node: Node): void {
+    if (node.gpu) this.renderer.remove(node.gpu);
+    this.#held -= node.bytes;
+    node.data = node.gpu = null;
+    node.bytes = 0;
+  }
+
+  /** Lets go of what was not drawn for longest, never of what is drawn or of the coarsest level. */
+  evict(): void {
+    const cap = this.state.budget.bytes * 0.75;
+    if (this.#held <= cap) { this.#full = Math.min(1, this.#full * 1.02); return; }
+    const drawn = new Set(this.drawn.map(({ node }) => node)), candidates: Node[] = [];
+    for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data && !node.isRoot && !drawn.has(node)) candidates.push(node);
+    candidates.sort((a, b) => a.lastUsed - b.lastUsed);
+    for (const node of candidates) { if (this.#held <= cap * 0.9) return; this.drop(node); }
+    if (this.#held > cap) this.#full = Math.max(0.05, this.#full * 0.8);
+  }
+
+  items(share: number): DrawItem[] {
+    const items: DrawItem[] = [];
+    for (const { node, tree } of this.drawn) if (node.gpu && node.data) items.push({ gpu: node.gpu, data: node.data, layer: this.layer(tree.kind), share, coarseness: tree.levels.findIndex((info) => info.level === node.level) });
+    return items;
+  }
+
+  /** What is at a pixel of the canvas. */
+  async pick(x: number, y: number): Promise<Picked | null> {
+    const view = this.view(), nodes = this.drawn.filter(({ node }) => node.gpu && node.data);
+    const hit = this.renderer.pick(view, this.items(1), this.planes(view), x, y);
+    if (!hit) return null;
+    const { node, tree } = nodes[hit.item], data = node.data!;
+    const row = this.#nearestVertex(view, data, node.gpu!.wide ? [data.segments[hit.vertex * 2], data.segments[hit.vertex * 2 + 1]] : this.#around(data, hit.vertex), x, y);
+    const position: Vec3 = [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3;
+    const slot = data.slots[row], object = slot === NO_OBJECT ? null : String(data.ids[slot]);
+    const picked: Picked = { kind: tree.kind, object, level: node.level, cell: node.cell, row: data.rows[row], position, attributes: {}, exact: false };
+    await this.describe(picked);
+    return picked;
+  }
+
+  /** The vertices of the elements that are drawn up to this one. */
+  #around(data: CellData, vertex: number): number[] {
+    const found = new Set([vertex]);
+    if (data.faces.length) { for (let f = 0; f < data.faces.length; f += 3) if (data.faces[f + 2] === vertex) { found.add(data.faces[f]); found.add(data.faces[f + 1]); } }
+    else for (let s = 0; s < data.segments.length; s += 2) if (data.segments[s + 1] === vertex) found.add(data.segments[s]);
+    return [...found];
+  }
+
+  #nearestVertex(view: View, data: CellData, rows: number[], x: number, y: number): number {
+    let best = rows[0], nearest = Infinity;
+    for (const row of rows) {
+      const at = project(view, [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3);
+      const distance = at ? Math.hypot(at[0] - x, at[1] - y) : Infinity;
+      if (distance < nearest) { nearest = distance; best = row; }
+    }
+    return best;
+  }
+
+  /** Adds what the full data says: attributes of the object, then of the vertex, where this is a vertex of level 0. */
+  async describe(picked: Picked): Promise<void> {
+    const finest = this.trees.get(picked.kind)!.levels[0].level;
+    try {
+      if (picked.object !== null) {
+        const object = await this.pool.ask(0, "object", [picked.kind, finest, picked.object]).done;
+        Object.assign(picked.attributes, object.attributes);
+      }
+      const info = this.info.kinds.find((kind) => kind.kind === picked.kind)!;
+      if (info.attributes.some((attribute) => attribute.scope === "vertex")) {
+        const columns = info.attributes.filter((attribute) => attribute.scope === "vertex").map((attribute) => attribute.key);
+        const cell: CellData = await this.pool.ask(hashCell(picked.cell, picked.level), "loadCell", [{ kind: picked.kind, level: picked.level, cell: picked.cell, where: this.state.where, columns }]).done;
+        let at = cell.rows.subarray(0, cell.ownVertices).indexOf(picked.row);
+        if (at >= 0) for (const attribute of cell.attributes) {
+          const values = Array.from(attribute.values.subarray(at * attribute.width, (at + 1) * attribute.width)), about = info.attributes.find((a) => a.key === attribute.name);
+          picked.attributes[attribute.name] = values.length === 1 ? (about?.categories?.[values[0]] ?? values[0]) : values;
+          at = at;
+        }
+      }
+      picked.exact = picked.level === finest;
+    } catch (error) { this.report(error); }
+  }
+
+  statistics() {
+    const shown = { vertices: 0, segments: 0, faces: 0, cells: this.drawn.length }, levels = new Set<number>();
+    for (const { node } of this.drawn) if (node.data) {
+      const counted = countShown(node.data, this.colours(this.trees.get(this.drawn.find((d) => d.node === node)!.tree.kind)!, node.data));
+      shown.vertices += counted.vertices; shown.segments += counted.segments; shown.faces += counted.faces;
+      levels.add(node.level);
+    }
+    const { counters, wasm } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);
+    let gpu = 0, cpu = 0;
+    for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.gpu) { gpu += node.gpu.bytes; cpu += node.bytes - node.gpu.bytes; }
+    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+    const { transferred, ...requests } = counters;
+    return {
+      shown, levels: [...levels].sort((a, b) => a - b), ms: { last: this.frames[this.frames.length - 1] ?? 0, p50: at(0.5), p95: at(0.95) },
+      requests, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm }, budget: { ...this.state.budget },
+    };
+  }
+
+  /** The objects of the cells that are drawn. */
+  loadedObjects(kind?: string): string[] {
+    const ids = new Set<string>();
+    for (const { node, tree } of this.drawn) if (node.data && (!kind || tree.kind === kind)) {
+      const colours = this.colours(tree, node.data), seen = new Set<number>();
+      node.data.slots.forEach((slot, i) => { if (slot !== NO_OBJECT && colours[i * 4 + 3] !== 0 && i < node.data!.ownVertices) seen.add(slot); });
+      for (const slot of seen) ids.add(String(node.data.ids[slot]));
+    }
+    return [...ids];
+  }
+
+  /** A camera that sees a box. */
+  cameraFor(low: Vec3, high: Vec3, orientation = this.state.camera.orientation): State["camera"] {
+    const camera = this.state.camera, target = [0, 1, 2].map((i) => (low[i] + high[i]) / 2) as Vec3;
+    const canvas = this.renderer.canvas, aspect = canvas.width / Math.max(1, canvas.height), half = [0, 1, 2].map((i) => (high[i] - low[i]) / 2) as Vec3;
+    const right = rotate(orientation, [1, 0, 0]), up = rotate(orientation, [0, 1, 0]), back = rotate(orientation, [0, 0, 1]);
+    const reach = (axis: Vec3) => Math.abs(axis[0]) * half[0] + Math.abs(axis[1]) * half[1] + Math.abs(axis[2]) * half[2];
+    const tangent = Math.tan((camera.fov * Math.PI) / 360);
+    const distance = Math.max(reach(up), reach(right) / aspect) / tangent + reach(back) * 0.6;
+    return { ...camera, target, orientation, distance: Math.max(distance * 1.02, 1e-9) };
+  }
+}
+
+export function hashCell(cell: number[], level: number): number {
+  let hash = level + 1;
+  // Neighbours of one shard go to the same worker, so that its index is read once.
+  for (const at of cell) hash = (hash * 31 + Math.floor(at / 2) + 7) >>> 0;
+  return hash;
+}
+
+export function bytesOf(data: CellData): number {
+  return data.positions.byteLength + data.slots.byteLength + data.ids.byteLength + data.rows.byteLength + data.segments.byteLength + data.faces.byteLength + data.attributes.reduce((sum, attribute) => sum + attribute.values.byteLength, 0);
+}
+
+function countShown(data: CellData, colours: Uint8Array) {
+  const own = (i: number) => i < data.ownVertices && colours[i * 4 + 3] !== 0;
+  let vertices = 0, segments = 0, faces = 0;
+  for (let i = 0; i < data.ownVertices; i++) if (colours[i * 4 + 3] !== 0) vertices++;
+  for (let s = 0; s < data.segments.length; s += 2) if (own(data.segments[s])) segments++;
+  for (let f = 0; f < data.faces.length; f += 3) if (own(data.faces[f])) faces++;
+  return { vertices, segments, faces };
+}
+
+/** Orders points by a hash, so that a prefix of them is spread over the cell; always in the same way. */
+export function shuffle(data: CellData): void {
+  const n = data.ownVertices;
+  if (n < 2 || data.segments.length || data.faces.length) return;
+  let seed = 2463534242;
+  const random = (below: number) => { seed ^= seed << 13; seed >>>= 0; seed ^= seed >>> 17; seed ^= seed << 5; seed >>>= 0; return seed % below; };
+  const { positions: p, slots, rows } = data;
+  for (let i = n - 1; i > 0; i--) {
+    const j = random(i + 1);
+    for (let k = 0; k < 3; k++) { const t = p[i * 3 + k]; p[i * 3 + k] = p[j * 3 + k]; p[j * 3 + k] = t; }
+    const s = slots[i]; slots[i] = slots[j]; slots[j] = s;
+    const r = rows[i]; rows[i] = rows[j]; rows[j] = r;
+    for (const { width, values } of data.attributes) for (let k = 0; k < width; k++) { const t = values[i * width + k]; values[i * width + k] = values[j * width + k]; values[j * width + k] = t; }
+  }
+}
+

@@ -1,0 +1,129 @@
+// Where a worker has bytes from: ranges over HTTP, or files that were dropped on the page.
+
+export interface Reply { status: number; bytes: Uint8Array; first: number; total: number; etag: string | null }
+
+export interface Counters { sent: number; done: number; failed: number; cancelled: number; inFlight: number; queued: number; transferred: number }
+
+export const newCounters = (): Counters => ({ sent: 0, done: 0, failed: 0, cancelled: 0, inFlight: 0, queued: 0, transferred: 0 });
+
+/** The form that the reader in WebAssembly asks for. */
+export interface Source {
+  get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply>;
+}
+
+const DEADLINE_MS = 30_000;
+const TRIES = 4;
+
+/** Objects below a URL. A request that fails in passing is sent again; one that is dropped is aborted. */
+export class HttpSource implements Source {
+  readonly counters: Counters;
+  readonly #base: string;
+  readonly #atOnce: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(base: string, atOnce: number, counters: Counters) {
+    this.#base = base.replace(/\/+$/, "");
+    this.#atOnce = atOnce;
+    this.counters = counters;
+  }
+
+  async get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply> {
+    // A store in one file is its own base: its only key is its name.
+    const url = this.#base.endsWith(".tet") || key === "" ? this.#base : `${this.#base}/${key.split("/").map(encodeURIComponent).join("/")}`;
+    const range = suffix > 0 ? `bytes=-${suffix}` : first >= 0 ? `bytes=${first}-${last >= 0 ? last : ""}` : null;
+    await this.#enter(signal);
+    try {
+      return await this.#tries(url, range, signal);
+    } finally {
+      this.counters.inFlight--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  async #enter(signal: AbortSignal): Promise<void> {
+    if (this.counters.inFlight >= this.#atOnce) {
+      this.counters.queued++;
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+        signal.addEventListener("abort", () => {
+          const at = this.#waiting.indexOf(resolve);
+          if (at >= 0) { this.#waiting.splice(at, 1); resolve(); }
+        });
+      });
+      this.counters.queued--;
+    }
+    this.counters.inFlight++;
+  }
+
+  async #tries(url: string, range: string | null, signal: AbortSignal): Promise<Reply> {
+    for (let tried = 1; ; tried++) {
+      signal.throwIfAborted();
+      const late = new AbortController();
+      const timer = setTimeout(() => late.abort(new Error("no answer within 30 s")), DEADLINE_MS);
+      const stop = () => late.abort(signal.reason);
+      signal.addEventListener("abort", stop);
+      this.counters.sent++;
+      try {
+        const answer = await fetch(url, { headers: range ? { Range: range } : {}, signal: late.signal, credentials: "same-origin", cache: "default" });
+        if (RETRIED.includes(answer.status) && tried < TRIES) {
+          const asked = Number(answer.headers.get("Retry-After"));
+          this.counters.failed++;
+          await pause(asked > 0 && asked < 30 ? asked * 1000 : 100 * 2 ** tried * Math.random(), signal);
+          continue;
+        }
+        const bytes = new Uint8Array(answer.ok ? await answer.arrayBuffer() : new ArrayBuffer(0));
+        this.counters.transferred += bytes.length;
+        this.counters.done++;
+        return replyOf(answer, bytes, url);
+      } catch (error) {
+        if (signal.aborted) { this.counters.cancelled++; throw error; }
+        this.counters.failed++;
+        if (tried >= TRIES) throw new Error(`${new URL(url).pathname.split("/").slice(-4).join("/")} cannot be fetched: ${(error as Error).message}`);
+        await pause(100 * 2 ** tried * Math.random(), signal);
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", stop);
+      }
+    }
+  }
+}
+
+const RETRIED = [408, 429, 500, 502, 503, 504];
+
+function replyOf(answer: Response, bytes: Uint8Array, url: string): Reply {
+  const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.headers.get("Content-Range") ?? "");
+  let status = answer.status;
+  // Some static hosts answer with a page of HTML where there is no file.
+  if (status === 200 && /text\/html/.test(answer.headers.get("Content-Type") ?? "") && !url.endsWith(".html")) status = 404;
+  return { status, bytes, first: range ? Number(range[1]) : 0, total: range ? Number(range[2]) : bytes.length, etag: answer.headers.get("ETag") };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); });
+  });
+}
+
+/** Files of a folder or a pack, by their paths. */
+export class FileSource implements Source {
+  readonly counters: Counters;
+  readonly #files: Map<string, Blob>;
+
+  constructor(files: Map<string, Blob>, counters: Counters) {
+    this.#files = files;
+    this.counters = counters;
+  }
+
+  async get(key: string, first: number, last: number, suffix: number, _signal: AbortSignal): Promise<Reply> {
+    this.counters.sent++;
+    const file = this.#files.get(key);
+    if (!file) { this.counters.done++; return { status: 404, bytes: new Uint8Array(0), first: 0, total: 0, etag: null }; }
+    const start = suffix > 0 ? Math.max(0, file.size - suffix) : Math.max(0, first);
+    const end = suffix > 0 || last < 0 ? file.size : Math.min(file.size, last + 1);
+    const bytes = new Uint8Array(await file.slice(start, end).arrayBuffer());
+    this.counters.done++;
+    this.counters.transferred += bytes.length;
+    return { status: suffix > 0 || first >= 0 ? 206 : 200, bytes, first: start, total: file.size, etag: null };
+  }
+}

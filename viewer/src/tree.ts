@@ -1,0 +1,191 @@
+// The cells of all levels of one kind, and which of them a view wants: the finest that its budget allows, where the
+// error that a level states is more pixels than the target.
+
+import { pixelsPerUnit, project, seesBox, type View } from "./camera.ts";
+import type { CellData } from "./colour.ts";
+import type { GpuCell } from "./gl.ts";
+import type { Vec3 } from "./math.ts";
+import type { Fault } from "./pool.ts";
+
+export interface LevelInfo { level: number; vertices: number; error: number | null; additive: boolean; chunkShape: number[]; binShape: number[] | null; chunks: number }
+
+export interface Node {
+  level: number;
+  cell: number[];
+  low: Vec3;
+  high: Vec3;
+  children: Node[];
+  isRoot: boolean;
+  data: CellData | null;
+  gpu: GpuCell | null;
+  bytes: number;
+  token: number;
+  loading: boolean;
+  fault: Fault | null;
+  lastUsed: number;
+  priority: number;
+  stale: boolean;
+}
+
+export class Tree {
+  readonly kind: string;
+  readonly levels: LevelInfo[];
+  readonly roots: Node[] = [];
+  readonly byLevel = new Map<number, Node[]>();
+  readonly target: number;
+
+  constructor(kind: string, levels: LevelInfo[], cells: Map<number, Int32Array>, axes: number) {
+    this.kind = kind;
+    this.levels = [...levels].sort((a, b) => a.level - b.level);
+    this.target = kind === "point_cloud" ? 3 : 1.5;
+    for (const info of this.levels) this.byLevel.set(info.level, makeNodes(info, cells.get(info.level) ?? new Int32Array(0), axes));
+    this.#link();
+  }
+
+  /** A cell of a level lies below the cell of the next coarser one that holds its middle. */
+  #link(): void {
+    const numbers = this.levels.map((info) => info.level);
+    numbers.forEach((number, at) => {
+      const nodes = this.byLevel.get(number)!, parentLevel = numbers[at + 1];
+      if (parentLevel === undefined) { for (const node of nodes) { node.isRoot = true; this.roots.push(node); } return; }
+      const shape = this.levels[at + 1].chunkShape, parents = new Map<string, Node>();
+      for (const parent of this.byLevel.get(parentLevel)!) parents.set(parent.cell.join(), parent);
+      const own = this.levels[at].chunkShape;
+      for (const node of nodes) {
+        const key = node.cell.map((c, i) => Math.floor(((c + 0.5) * own[i]) / shape[i])).join();
+        const parent = parents.get(key);
+        if (parent) parent.children.push(node);
+        else { node.isRoot = true; this.roots.push(node); }
+      }
+    });
+  }
+
+  info(level: number): LevelInfo { return this.levels.find((info) => info.level === level)!; }
+
+  /** How far the geometry of a level is from the full data, in units of the world. */
+  error(level: number): number {
+    const info = this.info(level);
+    if (this.levels[0].level === level) return 0;
+    if (info.error !== null && info.error > 0) return info.error;
+    const sizes = info.binShape ?? info.chunkShape.map((size) => size / 32);
+    return Math.max(...sizes.slice(0, 3));
+  }
+
+  vertices(node: Node): number {
+    if (node.data) return node.data.ownVertices;
+    const info = this.info(node.level);
+    return info.chunks > 0 ? info.vertices / info.chunks : 0;
+  }
+}
+
+function makeNodes(info: LevelInfo, cells: Int32Array, axes: number): Node[] {
+  const nodes: Node[] = [], shape = info.chunkShape;
+  for (let at = 0; at + axes <= cells.length; at += axes) {
+    const cell = Array.from(cells.subarray(at, at + axes));
+    const side = (i: number, step: number) => (i < axes ? (cell[i] + step) * shape[i] : 0);
+    nodes.push({
+      level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
+      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, stale: false,
+    });
+  }
+  return nodes;
+}
+
+export interface Cut { draw: Node[]; want: Node[]; }
+
+export interface CutOptions { level: "auto" | number; error: number | null; points: number; clip: [Vec3, Vec3] | null }
+
+/** Which cells are to be drawn now, and which are wanted for it, most urgent first. */
+export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
+  const visible = (node: Node) => seesBox(view, node.low, node.high) && meets(node, options.clip);
+  if (options.level !== "auto") {
+    const level = tree.byLevel.has(options.level) ? options.level : tree.levels[0].level;
+    const wanted = (tree.byLevel.get(level) ?? []).filter(visible);
+    for (const node of wanted) node.priority = closeness(view, node);
+    const sorted = wanted.sort((a, b) => b.priority - a.priority);
+    // A level that was asked for by its number is shown as far as the budget goes.
+    let total = 0;
+    const kept = sorted.filter((node) => (total += tree.vertices(node)) <= options.points || total <= tree.vertices(node));
+    return { draw: kept.filter((node) => node.data), want: kept.filter((node) => !node.data && !node.fault) };
+  }
+  const target = options.error ?? tree.target, refined = new Set<Node>();
+  const heap = new Heap();
+  const push = (node: Node) => {
+    const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
+    node.priority = error * closeness(view, node);
+    if (node.children.length && error > target) heap.push(node);
+  };
+  const roots = tree.roots.filter(visible);
+  let total = 0;
+  for (const root of roots) { total += tree.vertices(root); push(root); }
+  for (let node = heap.pop(); node; node = heap.pop()) {
+    const children = node.children.filter(visible);
+    const additive = tree.info(children[0]?.level ?? node.level).additive;
+    const cost = children.reduce((sum, child) => sum + tree.vertices(child), 0) - (additive ? 0 : tree.vertices(node));
+    if (!children.length || total + cost > options.points) continue;
+    total += cost;
+    refined.add(node);
+    for (const child of children) push(child);
+  }
+  const draw: Node[] = [], want: Node[] = [];
+  const complete = (node: Node): boolean => !visible(node) || (refined.has(node) ? node.children.every(complete) : !!node.data || !!node.fault);
+  const walk = (node: Node, covered: boolean): void => {
+    if (!visible(node)) return;
+    const isRefined = refined.has(node);
+    const additive = isRefined && tree.info(node.children[0].level).additive;
+    if (!node.data && !node.fault && (!isRefined || additive || node.isRoot)) { if (node.isRoot) node.priority += 1e12; want.push(node); }
+    if (!isRefined) { if (node.data && !covered) draw.push(node); return; }
+    const replaced = !additive && complete(node) || (!additive && !node.data);
+    if (!replaced && node.data && !covered) draw.push(node);
+    for (const child of node.children) walk(child, covered || (!replaced && !additive && !!node.data));
+  };
+  for (const root of roots) walk(root, false);
+  want.sort((a, b) => b.priority - a.priority);
+  return { draw, want };
+}
+
+function meets(node: Node, clip: [Vec3, Vec3] | null): boolean {
+  return !clip || [0, 1, 2].every((i) => node.high[i] >= clip[0][i] && node.low[i] <= clip[1][i]);
+}
+
+/** 1 in the middle of the picture, less to its rim, more for what is large. */
+function closeness(view: View, node: Node): number {
+  const middle: Vec3 = [(node.low[0] + node.high[0]) / 2, (node.low[1] + node.high[1]) / 2, (node.low[2] + node.high[2]) / 2];
+  const at = project(view, middle);
+  if (!at) return 0.25;
+  const dx = at[0] / view.width - 0.5, dy = at[1] / view.height - 0.5;
+  return 1 / (1 + 4 * (dx * dx + dy * dy));
+}
+
+/** Nodes by their priority, the highest first. */
+class Heap {
+  readonly #list: Node[] = [];
+
+  push(node: Node): void {
+    const list = this.#list;
+    let at = list.push(node) - 1;
+    while (at > 0) {
+      const up = (at - 1) >> 1;
+      if (list[up].priority >= node.priority) break;
+      list[at] = list[up];
+      at = up;
+    }
+    list[at] = node;
+  }
+
+  pop(): Node | undefined {
+    const list = this.#list, first = list[0], last = list.pop();
+    if (!last || !list.length) return first;
+    let at = 0;
+    for (;;) {
+      let down = 2 * at + 1;
+      if (down >= list.length) break;
+      if (down + 1 < list.length && list[down + 1].priority > list[down].priority) down++;
+      if (list[down].priority <= last.priority) break;
+      list[at] = list[down];
+      at = down;
+    }
+    list[at] = last;
+    return first;
+  }
+}

@@ -1,0 +1,63 @@
+// A worker: one reader in its own memory, asked by messages.
+
+import init, { memoryBytes, openStore, type StoreHandle } from "../pkg/zvf_wasm.js";
+import { FileSource, HttpSource, newCounters } from "./source.ts";
+
+const counters = newCounters();
+let store: StoreHandle | null = null;
+let ready: Promise<unknown> | null = null;
+
+export interface Call { id: number; op: string; args: any[] }
+
+async function run(op: string, args: any[], id: number): Promise<{ value: any; transfer?: Transferable[] }> {
+  if (op === "open") {
+    const { wasm, url, files, name, atOnce, budget } = args[0];
+    ready ??= init({ module_or_path: wasm });
+    await ready;
+    const source = files ? new FileSource(files, counters) : new HttpSource(url, atOnce, counters);
+    store = await openStore(source, name, budget);
+    return { value: null };
+  }
+  if (!store) throw new Error("no store is open");
+  switch (op) {
+    case "info": return { value: JSON.parse(await store.info()) };
+    case "cells": { const cells = await store.cells(args[0], args[1]); return { value: cells, transfer: [cells.buffer as ArrayBuffer] }; }
+    case "loadCell": {
+      const cell = await store.loadCell(JSON.stringify(args[0]), id);
+      const arrays = [cell.origin, cell.positions, cell.slots, cell.ids, cell.rows, cell.segments, cell.faces, ...cell.attributes.map((a: any) => a.values)];
+      return { value: cell, transfer: arrays.map((array: any) => array.buffer) };
+    }
+    case "object": return { value: JSON.parse(await store.object(args[0], args[1], args[2])) };
+    case "vertex": return { value: JSON.parse(await store.vertex(args[0], args[1], new Float64Array(args[2]), args[3] ?? undefined)) };
+    case "search": return { value: JSON.parse(await store.search(args[0])) };
+    case "group": return { value: JSON.parse(await store.group(args[0])) };
+    case "count": return { value: JSON.parse(await store.count(JSON.stringify(args[0]))) };
+    case "plan": return { value: JSON.parse(await store.plan(JSON.stringify(args[0]))) };
+    case "validateCell": return { value: JSON.parse(await store.validateCell(args[0], args[1], new Int32Array(args[2]))) };
+    default: throw new Error(`unknown operation ${op}`);
+  }
+}
+
+self.onmessage = async (event: MessageEvent<Call>) => {
+  const { id, op, args } = event.data;
+  if (op === "cancel") { store?.cancel(args[0]); return; }
+  const status = () => ({ counters: { ...counters }, wasm: ready ? safeMemory() : 0 });
+  try {
+    const { value, transfer } = await run(op, args, id);
+    self.postMessage({ id, value, status: status() }, { transfer: transfer ?? [] });
+  } catch (error) {
+    self.postMessage({ id, fault: faultOf(error), status: status() });
+  }
+};
+
+function safeMemory(): number {
+  try { return memoryBytes(); } catch { return 0; }
+}
+
+/** The reader says faults as JSON text; everything else is a fault of the page. */
+function faultOf(error: unknown): { class: string; key: string | null; message: string; hint: string | null } {
+  if (typeof error === "string") {
+    try { return JSON.parse(error); } catch { return { class: "Io", key: null, message: error, hint: null }; }
+  }
+  return { class: "Io", key: null, message: (error as Error)?.message ?? String(error), hint: null };
+}

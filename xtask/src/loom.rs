@@ -1,0 +1,60 @@
+//! `loom`: models of what threads share, in every order of their steps.
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::House;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "loom",
+    help: "run the models of cache, budget and streams in every order
+
+usage: cargo xtask loom [FILTERS AND OPTIONS OF THE TESTS]
+
+The crates are compiled with the locks and atomics of the checker; what they depend on is as in any other test.",
+    run,
+};
+
+fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    let words: Vec<_> = args.rest().collect();
+    for package in PACKAGES {
+        let built = house
+            .cargo(&["rustc", "-p", package, "--lib", "--profile", "test"])
+            .args(&["--message-format", "json-render-diagnostics", "--", "--cfg", "zvf_loom"])
+            .output()
+            .with_context(|| format!("the models of {package} do not compile"))?;
+        let program = built.lines().find_map(executable).context("cargo names no program")?;
+        house.program(&program).args(&["models::"]).args(&words).run()?;
+        // A filter that fits nothing would prove nothing.
+        let listed = house.program(&program).args(&["models::", "--list"]).output();
+        let listed = listed.unwrap_or_default();
+        ensure!(listed.contains("models::"), "{package} has no models");
+    }
+    Ok(())
+}
+
+/// The program that a message of cargo names, if it does.
+fn executable(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    message["executable"].as_str().map(str::to_owned)
+}
+
+const PACKAGES: [&str; 2] = ["zvf-store", "zvf-query"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_among_messages() {
+        for (line, program) in [
+            (r#"{"reason":"compiler-artifact","executable":"/a/b"}"#, Some("/a/b")),
+            (r#"{"reason":"compiler-artifact","executable":null}"#, None),
+            ("warning: one", None),
+        ] {
+            assert_eq!(executable(line).as_deref(), program);
+        }
+    }
+}
