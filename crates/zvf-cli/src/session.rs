@@ -297,7 +297,7 @@ impl Session {
     }
 }
 
-/// Does work that waits on a thread of its own, so that Ctrl-C is heard meanwhile.
+/// Runs blocking work on a thread of its own, so that Ctrl-C is heard.
 #[cfg(feature = "edit")]
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> zvf::edit::Result<T> + Send + 'static,

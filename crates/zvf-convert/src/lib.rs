@@ -11,7 +11,7 @@
 //! Each writer takes batches one after the other, so that an answer larger than memory can be written
 //! while it is read. What a format cannot hold is refused with the reason, never changed silently.
 //!
-//! [`mod@format`] is the table of all formats, [`read`] opens a file of any, [`write`] makes one of any: a reader
+//! [`mod@format`] is the table of all formats, [`read`] opens a file of any, [`mod@write`] makes one of any: a reader
 //! yields a header and pieces, and a writer takes them, so that each format meets all others.
 //!
 //! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).

@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// For each attribute the corners whose opposite edge is a seam: all at edges, and those that are told.
+    /// For each attribute the corners whose opposite edge is a seam: those at boundaries, and those that the stream lists.
     fn read_seams(mut self, corners: &Corners) -> Vec<Vec<bool>> {
         let mut all = vec![vec![false; corners.vertex.len()]; self.seams.len()];
         for face in 0..corners.faces() {

@@ -9,6 +9,8 @@
 //! All values of a point are one place of as many axes. What a stream may claim is compared with the limits before
 //! anything is allocated; a tree has at most 32 levels an axis.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "other types are refused by name")]
+
 use zvf_format::Class;
 
 use crate::bytes::Cursor;
@@ -87,7 +89,7 @@ fn finish(
             let mut lows = Vec::new();
             for _ in 0..stored.width() {
                 let low = cursor.varint("a minimum")?;
-                let low = u32::try_from(low).map_err(|_| {
+                let low = u32::try_from(low).map_err(|_overflow| {
                     cursor.bad(Class::Overflow, "a minimum of 32 bits", low.to_string())
                 })?;
                 lows.push((low >> 1).cast_signed() ^ -(low & 1).cast_signed());

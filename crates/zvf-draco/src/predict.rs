@@ -55,7 +55,7 @@ pub(crate) fn read(
         sequential::NO_PREDICTION => None,
         _ => Some(cursor.signed("a transform")?),
     };
-    let count = rows.checked_mul(width).unwrap_or(usize::MAX);
+    let count = rows.saturating_mul(width);
     let symbols = if cursor.byte("a flag of compression")? > 0 {
         symbols::decode(cursor, count, width)?
     } else {
@@ -94,7 +94,7 @@ fn read_plain(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, DracoEr
     if !(1..=4).contains(&width) {
         return Err(cursor.bad(Class::BadShape, "1 to 4 bytes of a number", width.to_string()));
     }
-    let bytes = cursor.take(count.checked_mul(width).unwrap_or(usize::MAX), "numbers")?;
+    let bytes = cursor.take(count.saturating_mul(width), "numbers")?;
     let number =
         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(number).collect())
@@ -468,10 +468,10 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
     let mut add = |corner: u32| {
         let a = minus(of_corner(next(corner))?, middle);
         let b = minus(of_corner(previous(corner))?, middle);
-        for axis in 0..3 {
+        for (axis, sum) in sum.iter_mut().enumerate() {
             let (i, j) = ((axis + 1) % 3, (axis + 2) % 3);
             let part = a[i].wrapping_mul(b[j]).wrapping_sub(a[j].wrapping_mul(b[i]));
-            sum[axis] = sum[axis].wrapping_add(part);
+            *sum = sum.wrapping_add(part);
         }
         Some(())
     };

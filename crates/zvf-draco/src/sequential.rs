@@ -44,7 +44,7 @@ fn read_faces(
     faces: usize,
     points: usize,
 ) -> Result<Vec<[u32; 3]>, DracoError> {
-    let corners = faces.checked_mul(3).unwrap_or(usize::MAX);
+    let corners = faces.saturating_mul(3);
     let flat = match cursor.byte("the method of indices")? {
         0 => {
             let mut last = 0_i64;
@@ -88,7 +88,7 @@ fn read_plain_indices(
         }
         _ => 4,
     };
-    let bytes = cursor.take(corners.checked_mul(width).unwrap_or(usize::MAX), "indices")?;
+    let bytes = cursor.take(corners.saturating_mul(width), "indices")?;
     let index =
         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u32::from(*byte));
     Ok(bytes.chunks(width).map(index).collect())
@@ -120,7 +120,7 @@ impl Stored {
     ) -> Result<(), DracoError> {
         if self.coding == 0 {
             let row = self.width() * self.attribute.component.size();
-            let size = rows.checked_mul(row).unwrap_or(usize::MAX);
+            let size = rows.saturating_mul(row);
             self.attribute.values = cursor.take(size, "values")?.to_vec();
         } else {
             self.integers = predict::read(cursor, rows, self.width(), mesh)?;

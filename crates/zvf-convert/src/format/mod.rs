@@ -7,9 +7,9 @@
 //! write/NAME.rs        the writer: `Header` and `Piece`s -> bytes
 //! ```
 //!
-//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of [`formats!`]. Everything
+//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of `formats!`. Everything
 //! else (`create`, `query -o`, `convert`, `formats`) takes it from the table. Content decides before the name:
-//! [`Format::detect`] asks every `recognizes` in the order of the table, so a format whose magic is contained
+//! `Format::detect` asks every `recognizes` in the order of the table, so a format whose magic is contained
 //! in that of another (COPC in LAZ in LAS) stands before it.
 //!
 //! Not here: what the losses of one conversion are ([`crate::write::find_losses`]).

@@ -9,7 +9,7 @@ use crate::read::{Group, Header, Piece};
 ///
 /// Vertices are one batch: `parts` or owners of all pieces one after another. Edges that came inside of batches
 /// and those of [`Piece::Elements`] are one table, over all vertices. Attributes of objects are in the order in
-/// which they came: [`object_row`](Self::object_row) finds those of one.
+/// which they came: `object_row` finds those of one.
 #[derive(Debug)]
 pub struct Collected {
     /// What was promised.

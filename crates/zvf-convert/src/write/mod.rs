@@ -8,7 +8,7 @@
 //! let report = writer.finish()?;                     what was written, and losses that only values show
 //! ```
 //!
-//! A writer takes what a [`Reader`](crate::read::Reader) yields. Vertices come before the
+//! A writer takes what a [`Reader`] yields. Vertices come before the
 //! elements that name them, and before what is said of their object; groups come anywhere. A format that counts
 //! before it begins, or needs all of an object at once, keeps the pieces in a [`Collected`] until `finish`,
 //! under [`WriteOptions::memory`]; all others stream.
@@ -171,7 +171,7 @@ pub struct Report {
 ///     writer.write(piece?)?;
 /// }
 /// assert_eq!(writer.finish()?.vertices, 2);
-/// assert!(text.starts_with(b"x,y,z,radius,type\n0,0,0,2.5,1\n"));
+/// assert!(text.starts_with(b"x,y,z,radius,type,object\n0,0,0,2.5,1,0\n"));
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
 ///

@@ -168,18 +168,21 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds what of the chain is in the region to `out`, and calls `end` after each run. Contact in a
-    /// single point is a run of one vertex.
+    /// single point is a run of one vertex, unless the chain is that vertex alone and lies on a face that the region
+    /// leaves out.
     pub(crate) fn clip(&self, region: &Region, out: &mut Vec<Cut>, mut end: impl FnMut(&[Cut])) {
         let mut parts = Vec::new();
         let mut open = false; // the last vertex put out is `last`, or a point of the segment before
+        let mut is_left_out = false; // unless a segment follows
         let mut last: Option<(Vertex, Point)> = None;
         self.any(|piece, vertex| {
             let Some((row, point)) = vertex else {
-                if open {
+                if open && is_left_out {
+                    out.pop();
+                } else if open {
                     end(out);
-                    open = false;
                 }
-                last = None;
+                (open, is_left_out, last) = (false, false, None);
                 return false;
             };
             let place = Place { cell: piece.cell, row };
@@ -190,9 +193,11 @@ impl<'a> Chain<'a> {
                     if region.contains_closed(here) {
                         out.push(Cut::stored(vertex));
                         open = true;
+                        is_left_out = !region.contains(here);
                     }
                 }
                 Some((before, from)) => {
+                    is_left_out = false;
                     let from = cut(from, self.axes);
                     if open || is_near(region, from, here) {
                         region.clip_segment(from, here, &mut parts);
@@ -225,7 +230,9 @@ impl<'a> Chain<'a> {
             last = Some((vertex, *point));
             false
         });
-        if open {
+        if open && is_left_out {
+            out.pop();
+        } else if open {
             end(out);
         }
     }

@@ -170,8 +170,7 @@ impl Data {
         for (object, id) in self.objects.iter().zip(&self.ids) {
             let points: Vec<Vec<f64>> = object.iter().map(|vertex| self.point(*vertex)).collect();
             if let [one] = points.as_slice() {
-                let closed = shape.cut(one, one).is_some();
-                all.extend(closed.then(|| (*id, vec![one.clone()])));
+                all.extend(shape.contains(one).then(|| (*id, vec![one.clone()])));
                 continue;
             }
             let mut run: Vec<Vec<f64>> = Vec::new();

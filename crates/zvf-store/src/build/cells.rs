@@ -274,7 +274,7 @@ impl CellSink {
         left.map_err(|error| error.with_key(&self.0.key))
     }
 
-    /// Counts cells that another process wrote, as its [`leave`](Self::leave) said.
+    /// Counts cells that another process wrote, as its [`finish_part`](Self::finish_part) said.
     ///
     /// # Errors
     ///
@@ -288,7 +288,7 @@ impl CellSink {
         Ok(())
     }
 
-    /// Which of the cells that another process wrote, as its [`leave`](Self::leave) said, lie in objects that
+    /// Which of the cells that another process wrote, as its [`finish_part`](Self::finish_part) said, lie in objects that
     /// are not there. Before the array is finished.
     ///
     /// # Errors

@@ -24,8 +24,8 @@ impl Build {
     /// a folder on the same file system that outlives every process; below a URL, under its final names.
     ///
     /// The same calls made again, by whoever, change nothing. Dropping removes nothing. A sink is ended
-    /// with [`CellSink::leave`], what it wrote is told to the sink of the process that publishes with
-    /// [`CellSink::elsewhere`].
+    /// with [`CellSink::finish_part`](super::CellSink::finish_part), what it wrote is passed to the sink of the process that publishes by
+    /// [`CellSink::record_external`](super::CellSink::record_external).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

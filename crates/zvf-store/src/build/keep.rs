@@ -35,7 +35,7 @@ impl Build {
     /// # build.publish(&root).await?;
     /// let options = BuildOptions { replace: true, ..BuildOptions::default() };
     /// let build = Build::begin(&address, options).await?;
-    /// build.keep(|node| node.as_str() == "1").await?;
+    /// build.carry_over(|node| node.as_str() == "1").await?;
     /// build.publish(&root).await?;
     /// assert_eq!(Store::open(&address, Default::default()).await?.list_levels().await?, [0]);
     /// # Ok(())
@@ -57,7 +57,7 @@ impl Build {
     }
 
     /// Puts what was written at `path` and below aside as well, in `folder`, which must not be there: under
-    /// second names, synced where the build is. A later build may [`adopt`](Self::adopt) it.
+    /// second names, synced where the build is. A later build may [`hard_link_from`](Self::hard_link_from) it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -70,7 +70,7 @@ impl Build {
     /// # let root = Root::new(block, Axis::spatial(2).unwrap_or_default());
     /// let build = Build::begin(&address, BuildOptions::default()).await?;
     /// build.group("0", &LevelDoc::new(0).to_group()).await?;
-    /// build.lend("0", &dir.path().join("aside")).await?;
+    /// build.hard_link_to("0", &dir.path().join("aside")).await?;
     /// build.abandon().await?;
     ///
     /// let build = Build::begin(&address, BuildOptions::default()).await?;
@@ -104,7 +104,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// As [`lend`](Self::lend).
+    /// As [`hard_link_to`](Self::hard_link_to).
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_from(

@@ -20,7 +20,7 @@ use super::json;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), zvf::Error> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// let reader = zvf::Reader::new(zvf::open(path).await?);
+/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
 /// let all = reader.statistics(zvf::LevelId(0), None).await?;
 /// for one in zvf::inspect::AttributeStats::list(&all) {
 ///     println!("{} {}: {:?} to {:?}", one.scope, one.name, one.min, one.max);

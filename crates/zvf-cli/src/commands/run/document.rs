@@ -5,6 +5,8 @@
 //!
 //! Not here: what keys mean ([`super::recipe`]).
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "events and values of other kinds are refused")]
+
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use toml_span::value::ValueInner;
 
@@ -293,11 +295,11 @@ mod tests {
             "steps:\n  - convert: a.trk\n    to: b.tck\n    options: {strict: true, limit: 5}\n";
         let json = "{\"steps\": [\n\t{\"convert\": \"a.trk\", \"to\": \"b.tck\",\n \"options\": {\"strict\": true, \"limit\": 5}}]}";
         let toml = "[[steps]]\nconvert = \"a.trk\"\nto = \"b.tck\"\noptions = {strict = true, limit = 5}\n";
-        let wanted = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;;";
+        let wanted = "steps=-convert=a.trk;to=b.tck;options=strict=true;limit=5;;;";
         let trees = [(yaml, Syntax::Yaml), (json, Syntax::Json), (toml, Syntax::Toml)];
         for (text, syntax) in trees {
             let node = parse(text, syntax).unwrap();
-            assert_eq!(shape(&node).replace(";;;;", ";;;;"), wanted, "{syntax:?}");
+            assert_eq!(shape(&node), wanted, "{syntax:?}");
         }
     }
 

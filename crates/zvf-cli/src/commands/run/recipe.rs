@@ -12,6 +12,8 @@
 //!
 //! Not here: which files patterns stand for ([`super::plan`]).
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "what is no text, list or map is refused")]
+
 use std::collections::BTreeMap;
 
 use super::document::{Fault, Mark, Node, Value};
@@ -149,7 +151,7 @@ impl Vars {
     fn value(&self, name: &str, mark: Mark, inside: &mut Vec<String>) -> Result<String, Fault> {
         if let Some(name) = name.strip_prefix("env:") {
             return std::env::var(name)
-                .map_err(|_| Fault::new(mark, format!("the environment has no {name}")));
+                .map_err(|_unset| Fault::new(mark, format!("the environment has no {name}")));
         }
         let Some(text) = self.0.get(name) else {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();

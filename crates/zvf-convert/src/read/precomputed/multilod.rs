@@ -6,7 +6,7 @@
 //! ID          all fragments, level 0 first; in a shard right before the manifest
 //! ```
 //!
-//! A place is grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1)), then the transform,
+//! A place is `grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1))`, then the transform,
 //! in 64 bits. Level 0 is read. Seams have equal places on both sides and are not joined.
 
 use serde_json::{Map, Value as Json};

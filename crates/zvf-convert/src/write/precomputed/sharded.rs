@@ -13,10 +13,13 @@ use super::Folder;
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 
+/// Ids of a minishard with their bytes, ascending.
+type Minishard = Vec<(u64, Vec<u8>)>;
+
 /// What goes into the shards of a folder, by shard and minishard, ids ascending.
 pub(super) struct Shards {
     sharding: Sharding,
-    shards: BTreeMap<u64, BTreeMap<u64, Vec<(u64, Vec<u8>)>>>,
+    shards: BTreeMap<u64, BTreeMap<u64, Minishard>>,
 }
 
 impl Shards {
