@@ -311,6 +311,7 @@ impl Pyramid {
             levels: self.levels,
             until: self.until,
             until_bytes: self.until_bytes,
+            equal_levels: false,
             prune: self.prune,
             renumber: self.renumber,
             additive: self.additive,
