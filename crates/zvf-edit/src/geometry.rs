@@ -270,11 +270,6 @@ impl Geometry {
         matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
     }
 
-    /// Whether several objects may name one fragment.
-    pub(crate) const fn is_shared(&self) -> bool {
-        self.shared
-    }
-
     /// Whether links are records of their own.
     pub(crate) fn has_links(&self) -> bool {
         matches!(self.kind, Kind::Graph | Kind::Mesh)

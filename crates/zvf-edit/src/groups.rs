@@ -34,16 +34,7 @@ pub(crate) struct Group {
 
 impl Groups {
     pub(crate) fn open(snap: &Snapshot) -> Result<Self> {
-        Self::open_at(snap, PATH, COLUMNS)
-    }
-
-    /// Those that a coarser level has.
-    pub(crate) fn open_level(snap: &Snapshot, level: u32) -> Result<Self> {
-        Self::open_at(snap, &format!("{level}/groups"), &format!("{level}/group_attributes"))
-    }
-
-    fn open_at(snap: &Snapshot, path: &str, beside: &str) -> Result<Self> {
-        let array = RowArray::open(snap, path)?;
+        let array = RowArray::open(snap, PATH)?;
         let mut list = Vec::new();
         if let Some(array) = &array {
             let attrs = &array.doc["attributes"];
@@ -65,25 +56,11 @@ impl Groups {
             }
         }
         let mut columns = Vec::new();
-        for name in children(snap, beside)? {
-            columns.extend(open_row_column(snap, &format!("{beside}/{name}"), &name)?);
+        for name in children(snap, COLUMNS)? {
+            columns.extend(open_row_column(snap, &format!("{COLUMNS}/{name}"), &name)?);
         }
         let before = list.len();
         Ok(Self { array, list, columns, erased: Vec::new(), changed: false, before })
-    }
-
-    /// Whether names, members and values are the same, in whatever order members are listed.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let group = |group: &Group| {
-            let mut members = group.members.clone();
-            members.sort_unstable();
-            (group.name.clone(), members)
-        };
-        let column = |column: &RowColumn| {
-            (column.name.clone(), column.ty.clone(), column.array.bytes.clone())
-        };
-        self.list.iter().map(group).eq(other.list.iter().map(group))
-            && self.columns.iter().map(column).eq(other.columns.iter().map(column))
     }
 
     /// The name a group answers to.

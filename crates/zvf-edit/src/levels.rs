@@ -264,7 +264,7 @@ impl Geometry {
     }
 }
 
-pub(crate) fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
+fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
     let corner =
         |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
     Some([corner(&value[0])?, corner(&value[1])?])

@@ -24,8 +24,6 @@ pub(crate) struct Snapshot {
     cache: RefCell<HashMap<String, Option<Bytes>>>,
     /// What the last commits put under their keys: the transaction, and its span of new bytes.
     known: HashMap<String, (String, Option<Span>)>,
-    /// Keys that are not committed: the cache has what they hold.
-    over: BTreeSet<String>,
     /// Bytes read so far.
     pub(crate) read: Cell<u64>,
 }
@@ -53,20 +51,8 @@ impl Snapshot {
             later,
             cache: RefCell::default(),
             known,
-            over: BTreeSet::new(),
             read: Cell::new(0),
         })
-    }
-
-    /// The same store with changes that are not committed.
-    pub(crate) fn with_changes(&self, changes: &Changes) -> Result<Self> {
-        let mut snap = Self::at(&self.journal, self.head)?;
-        snap.cache.get_mut().extend(self.cache.borrow().clone());
-        for (key, bytes) in changes {
-            snap.cache.get_mut().insert(key.clone(), bytes.clone());
-            snap.over.insert(key.clone());
-        }
-        Ok(snap)
     }
 
     /// The store as it was at a head.
@@ -88,7 +74,7 @@ impl Snapshot {
     pub(crate) fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let mut names: BTreeSet<String> = self.journal.store.list(prefix)?.into_iter().collect();
         while self.look_ahead()? {}
-        for key in self.later.borrow().before.keys().chain(&self.over) {
+        for key in self.later.borrow().before.keys() {
             let below = match prefix {
                 "" => Some(key.as_str()),
                 _ => key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')),
