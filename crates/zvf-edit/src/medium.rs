@@ -16,6 +16,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tokio::task::coop::unconstrained;
 use zvf_format::Class;
 use zvf_publish::{KeyedFolder, PreparedFile};
 use zvf_store::{Objects, SeenVersion};
@@ -259,8 +260,11 @@ async fn replace(objects: &Objects, put: Put<'_>) -> Result<bool> {
 }
 
 /// Waits on this thread for what the object store answers.
+///
+/// Inside a task of tokio the work would share the task's budget of steps: once that is used up, everything says that it is
+/// not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
 pub(crate) fn wait<F: Future>(work: F) -> F::Output {
-    let mut work = std::pin::pin!(work);
+    let mut work = std::pin::pin!(unconstrained(work));
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -285,3 +289,23 @@ const CHANGED: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::Already
 
 /// Requests under way at once.
 const REQUESTS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_may_wait_for_more_than_its_budget_of_steps() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let steps = runtime.block_on(async {
+            let door = tokio::sync::Semaphore::new(1);
+            wait(async {
+                for _ in 0..1000 {
+                    drop(door.acquire().await);
+                }
+                1000
+            })
+        });
+        assert_eq!(steps, 1000);
+    }
+}
