@@ -11,7 +11,7 @@ use zvf::convert::Format;
 use zvf::convert::read::{self, Input, Reader};
 use zvf::create::MemorySource;
 use zvf::export::Export;
-use zvf::{Columns, Kind};
+use zvf::{Columns, Kind, LevelId};
 
 use crate::commands::create::Create;
 use crate::commands::how::How;
@@ -163,11 +163,27 @@ impl Convert {
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
             exports.push(Export::read(&reader, query.clone(), Some(kind)).await?);
+            for level in self.coarser_levels(&reader, kind)? {
+                progress.set(format!("level {level} of {store}"));
+                exports.push(read_level(&reader, &query, kind, level).await?);
+            }
         }
         drop(progress);
         notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok((exports, notes))
+    }
+
+    /// The levels that go beside level 0 into a mesh of several resolutions.
+    fn coarser_levels(&self, reader: &zvf::Reader, kind: Kind) -> anyhow::Result<Vec<LevelId>> {
+        let asked = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
+        let Some((_, count)) = asked.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
+        let Some(count) = count.as_u64().filter(|count| (1..=MAX_LODS).contains(count)) else {
+            let usage = Usage::new(format!("precomputed.lods of {count}"));
+            return Err(usage.with_hint(format!("give a number from 1 to {MAX_LODS}")).into());
+        };
+        let numbers = reader.store().level_numbers().into_iter();
+        Ok(numbers.filter(|level| (1..count).contains(&u64::from(*level))).map(LevelId).collect())
     }
 
     /// Writes what a store answers.
@@ -240,6 +256,26 @@ impl Convert {
         self.job().write(session, format, sources.collect(), notes, out)
     }
 }
+
+/// A coarser level of a mesh, with the size of its detail.
+async fn read_level(
+    reader: &zvf::Reader,
+    query: &zvf::Query,
+    kind: Kind,
+    level: LevelId,
+) -> anyhow::Result<Export> {
+    let opened = reader.level_of_kind(level, kind).await.map_err(zvf::Error::from)?;
+    let error = opened.node().meta().geometric_error();
+    let bins = opened.bins().map_or(opened.chunk_shape().sizes(), |bins| bins.bin_shape());
+    let diagonal = bins.iter().map(|size| size * size).sum::<f64>().sqrt();
+    let mut export = Export::read(reader, query.clone().at_level(level), Some(kind)).await?;
+    let record = (zvf::convert::write::LOD_SCALE.to_owned(), error.unwrap_or(diagonal).into());
+    export.header.records.push(record);
+    Ok(export)
+}
+
+/// Resolutions of a mesh.
+const MAX_LODS: u64 = 8;
 
 fn needs_store(option: &str) -> anyhow::Error {
     let usage = Usage::new(format!("{option} is asked of a store, and the input is none"));
