@@ -29,7 +29,7 @@ impl ServedStore {
         options: &OpenOptions,
     ) -> Result<Self, zvf::Error> {
         let reader = zvf::open(address, options.clone()).await?;
-        let bytes = match Store::backend(address, options)? {
+        let bytes = match Store::reading_backend(address, options)? {
             Some(backend) => Bytestore::Remote { objects: backend.store, prefix: backend.prefix },
             None => {
                 let path = address.strip_prefix("file://").unwrap_or(address);

@@ -279,7 +279,7 @@ const PARTS: &[&str] = &[
     "zarr.json",
     "link",
     "up",
-    "root",
+    "slash",
     ".tmp-1",
     "/0/",
     "%",

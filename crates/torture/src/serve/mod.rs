@@ -122,7 +122,7 @@ fn write_store(store: &Path) -> anyhow::Result<()> {
     std::fs::write(store.join("a,b"), "a comma")?;
     std::os::unix::fs::symlink("../canary", store.join("link"))?;
     std::os::unix::fs::symlink("..", store.join("up"))?;
-    std::os::unix::fs::symlink("/", store.join("root"))?;
+    std::os::unix::fs::symlink("/", store.join("slash"))?;
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub(super) const TARGETS: &[TargetRule] = &[
             ("/data/three/link", 404),
             ("/data/three/up/canary", 404),
             ("/data/three/up/three.zarrvectors/zarr.json", 404),
-            ("/data/three/root/etc/passwd", 404),
+            ("/data/three/slash/etc/passwd", 404),
             ("/data/three/up", 404),
             ("/data/three/zarr.json/x", 404),
             ("/canary", 404),

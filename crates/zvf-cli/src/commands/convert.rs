@@ -62,10 +62,12 @@ enum To {
 
 impl Convert {
     pub(crate) async fn run(
-        self,
+        mut self,
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        // They go when the command ends.
+        let _fetched = self.fetch_inputs(session).await?;
         let to = match self.to {
             Some(to) => to,
             None => to_by_name(&self.output)?,
@@ -100,6 +102,28 @@ impl Convert {
                 self.convert_files(session, format, out).await
             }
         }
+    }
+
+    /// Copies precomputed folders behind URLs to this machine, and reads the copies.
+    async fn fetch_inputs(&mut self, session: &Session) -> anyhow::Result<Vec<tempfile::TempDir>> {
+        let mut fetched = Vec::new();
+        for input in &mut self.inputs {
+            let address =
+                input.to_str().filter(|text| text.starts_with(PRECOMPUTED)).map(str::to_owned);
+            let Some(address) = address else { continue };
+            let place = self.how.scratch().unwrap_or_else(std::env::temp_dir);
+            let folder = tempfile::Builder::new().prefix(".zvf-input-").tempdir_in(place)?;
+            let progress = session.progress("fetching");
+            progress.set(address.clone());
+            let options = session.options(zvf::Timeouts::Batch);
+            let copied =
+                zvf::fetch::fetch_precomputed(&address, &options, folder.path(), MAX_FETCHED_BYTES);
+            copied.await.with_context(|| format!("cannot read {address}"))?;
+            drop(progress);
+            *input = folder.path().to_owned();
+            fetched.push(folder);
+        }
+        Ok(fetched)
     }
 
     fn job(&self) -> Job {
@@ -274,6 +298,10 @@ async fn read_level(
     Ok(export)
 }
 
+/// What names a precomputed folder behind a URL begins with, as viewers have it.
+const PRECOMPUTED: &str = "precomputed://";
+/// Bytes that are copied of one at most.
+const MAX_FETCHED_BYTES: u64 = 1 << 40;
 /// Resolutions of a mesh.
 const MAX_LODS: u64 = 8;
 
