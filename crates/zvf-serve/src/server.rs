@@ -207,7 +207,12 @@ impl Server {
         for (store, view) in stores.iter_mut().zip(&self.views) {
             store["neuroglancer"] = view.clone().into();
         }
-        serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores})
+        let mut said =
+            serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores});
+        if self.state.stores.len() > 1 {
+            said["page"] = crate::api::joint_page_address(&self.state.stores).into();
+        }
+        said
     }
 
     /// Stops: no new connection, and requests in progress have the time of [`Limits::stop_timeout`].

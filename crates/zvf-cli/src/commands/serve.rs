@@ -178,6 +178,9 @@ pub(crate) async fn serve_until_interrupt(
         for (name, page) in server.store_names().iter().zip(&pages) {
             writeln!(out, "  {name}  {page}")?;
         }
+        if let Some(page) = described["page"].as_str() {
+            writeln!(out, "  all of them  {root}{page}")?;
+        }
         for store in described["stores"].as_array().into_iter().flatten() {
             if let Some(view) = store["neuroglancer"].as_str() {
                 writeln!(out, "  {}  {view}", store["name"].as_str().unwrap_or_default())?;
