@@ -49,7 +49,7 @@ pub async fn fetch_precomputed(
     if source.can_list {
         source.copy_all().await?;
     } else {
-        source.copy_folder("").await?;
+        source.copy_folder("", &[]).await?;
     }
     Ok(max_bytes - source.left)
 }
@@ -76,14 +76,15 @@ impl Source {
         self.copy_many(keys).await.map(drop)
     }
 
-    /// Copies a folder by what its `info` says, and the folders that it names.
+    /// Copies a folder by what its `info` says, and the folders that it names; `known` are the ids that the folder above
+    /// tells.
     #[boxed]
-    async fn copy_folder(&mut self, below: &str) -> Result<(), Error> {
+    async fn copy_folder(&mut self, below: &str, known: &[String]) -> Result<(), Error> {
         let Some(info) = self.copy_json(&join(below, "info")).await? else {
             return Err(Error::bad_request("the address", "a folder with a file info", "none"));
         };
         let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
-        let mut segments = Vec::new();
+        let mut segments = known.to_vec();
         if let Some(key) = text("segment_properties") {
             let said = self.copy_json(&join(&join(below, &key), "info")).await?;
             segments = said.map(|said| ids(&said)).unwrap_or_default();
@@ -92,7 +93,7 @@ impl Source {
             Some("neuroglancer_annotations_v1") => self.copy_annotations(below, &info).await,
             None if below.is_empty() => {
                 for key in [text("skeletons"), text("mesh")].into_iter().flatten() {
-                    self.copy_folder(&key).await?;
+                    self.copy_folder(&key, &segments).await?;
                 }
                 Ok(())
             }

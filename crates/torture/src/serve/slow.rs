@@ -100,13 +100,13 @@ impl Slow {
         let most = (self.conns + GOOD_CLIENTS + 8).to_string();
         let (short, long) = (short.to_string(), long.to_string());
         let options = [
-            ["--max-connections", &most],
-            ["--max-connections-per-peer", &most],
-            ["--first-byte-timeout", &short],
-            ["--header-timeout", &short],
-            ["--body-timeout", &long],
-            ["--idle-timeout", &long],
-            ["--write-timeout", &long],
+            ["--max-connections", most.as_str()],
+            ["--max-connections-per-peer", most.as_str()],
+            ["--first-byte-timeout", short.as_str()],
+            ["--header-timeout", short.as_str()],
+            ["--body-timeout", long.as_str()],
+            ["--idle-timeout", long.as_str()],
+            ["--write-timeout", long.as_str()],
         ];
         let served = Served::start(&self.program.path()?, options.as_flattened())?;
         let idle_time = Duration::from_secs((self.secs / 6).max(1));
