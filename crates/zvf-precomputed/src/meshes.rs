@@ -51,8 +51,12 @@ impl Meshes {
                 }
                 continue; // a coarser level may have lost it
             };
+            let faces = triangles(&batch);
+            if faces.is_empty() && !lods.is_empty() {
+                continue; // or all of its faces
+            }
             let scale = level.node().meta().geometric_error().unwrap_or_else(|| bin_size(level));
-            lods.push(LodMesh { positions: positions(&batch), faces: triangles(&batch), scale });
+            lods.push(LodMesh { positions: positions(&batch), faces, scale });
         }
         let third = match &lods[..] {
             [_] => 1.0,
