@@ -7,8 +7,8 @@ use anyhow::bail;
 use crate::args::Args;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
-    tidy, torture,
+    Command, api, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python,
+    test, tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -61,7 +61,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     // The programs that hold the library to account are tested too. The Python package has a step of its own.
     Step {
         name: "test",
@@ -76,6 +76,7 @@ const STEPS: [Step; 14] = [
     },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
     Step { name: "docs", run: |house| docs::run(house, Args::from_words(&["--check"])) },
+    Step { name: "api", run: |house| api::run(house, Args::default()) },
     Step { name: "commands", run: |house| docs::run(house, Args::from_words(&["--run"])) },
     Step { name: "features", run: |house| features::run(house, Args::default()) },
     Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },

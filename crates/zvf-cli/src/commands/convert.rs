@@ -147,13 +147,17 @@ impl Convert {
         store: &str,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (exports, notes) = self.ask(session, store, true).await?;
-        let sources = exports.into_iter().map(|export| MemorySource {
-            name: format!("{} of {store}", export.header.kind).into(),
-            header: export.header.clone(),
-            pieces: export.into_pieces().collect(),
-        });
-        let sources: Vec<MemorySource> = sources.collect();
+        let (exports, mut notes) = self.ask(session, store, true).await?;
+        let mut sources = Vec::new();
+        for mut export in exports {
+            let mut pieces = Vec::new();
+            while let Some(piece) = export.next().await? {
+                pieces.push(piece);
+            }
+            notes.append(&mut export.notes);
+            let name = format!("{} of {store}", export.header.kind).into();
+            sources.push(MemorySource { name, header: export.header, pieces });
+        }
         session.print_notices(out, notes)?;
         let Self { output, dry_run, how, .. } = self;
         Create::from_sources(sources, output, dry_run, *how).run(session, out).await
@@ -186,14 +190,14 @@ impl Convert {
         let mut exports = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
-            exports.push(Export::read(&reader, query.clone(), Some(kind)).await?);
+            let query = super::query::collected(query.clone(), session);
+            exports.push(Export::open(&reader, query.clone(), Some(kind)).await?);
             for level in self.coarser_levels(&reader, kind)? {
                 progress.set(format!("level {level} of {store}"));
                 exports.push(read_level(&reader, &query, kind, level).await?);
             }
         }
         drop(progress);
-        notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok((exports, notes))
     }
@@ -221,7 +225,7 @@ impl Convert {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
         let sources = exports.into_iter().map(Source::from).collect();
-        self.job().write(session, format, sources, notes, out)
+        self.job().write(session, format, sources, notes, out).await
     }
 
     /// Writes what files hold.
@@ -277,7 +281,7 @@ impl Convert {
         let bytes = size.map(|size| (counter, size));
         let sources =
             readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
-        self.job().write(session, format, sources.collect(), notes, out)
+        self.job().write(session, format, sources.collect(), notes, out).await
     }
 }
 
@@ -292,7 +296,7 @@ async fn read_level(
     let error = opened.node().meta().geometric_error();
     let bins = opened.bins().map_or(opened.chunk_shape().sizes(), |bins| bins.bin_shape());
     let diagonal = bins.iter().map(|size| size * size).sum::<f64>().sqrt();
-    let mut export = Export::read(reader, query.clone().at_level(level), Some(kind)).await?;
+    let mut export = Export::open(reader, query.clone().at_level(level), Some(kind)).await?;
     let record = (zvf::convert::write::LOD_SCALE.to_owned(), error.unwrap_or(diagonal).into());
     export.header.records.push(record);
     Ok(export)
