@@ -59,7 +59,7 @@ pub(crate) fn scan_head(
     let Some(end) = end else { return Ok(None) };
     let is_old = check_request_line(bytes.get(..line).unwrap_or_default())?;
     let headers = bytes.get(line + 2..end).unwrap_or_default();
-    let body_bytes = check_headers(headers, is_old, limits.max_headers)?;
+    let body_bytes = check_headers(headers, is_old, limits)?;
     Ok(Some(Head { bytes: end + END.len(), body_bytes }))
 }
 
@@ -93,7 +93,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
     if method.is_empty() || !method.iter().copied().all(is_token) {
         return Err(malformed("the method is no word"));
     }
-    let is_visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+    let is_visible = |byte: &u8| byte.is_ascii_graphic() && !b"#<>`".contains(byte);
     if target.is_empty() || !target.iter().all(is_visible) {
         return Err(malformed("a target is visible ASCII without a fragment"));
     }
@@ -115,7 +115,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
 }
 
 /// Names, values and their number; the length of the body.
-fn check_headers(headers: &[u8], is_old: bool, max_headers: usize) -> Result<u64, Refusal> {
+fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, Refusal> {
     let (mut count, mut length, mut is_coded) = (0_usize, None, false);
     let mut hosts = 0_usize;
     let lines = headers.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -142,7 +142,7 @@ fn check_headers(headers: &[u8], is_old: bool, max_headers: usize) -> Result<u64
         is_coded |= name.eq_ignore_ascii_case(b"transfer-encoding");
         hosts += usize::from(name.eq_ignore_ascii_case(b"host"));
     }
-    if count > max_headers {
+    if count > limits.max_headers {
         return Err(too_many_headers());
     }
     if hosts > 1 || (hosts == 0 && !is_old) {
@@ -153,6 +153,10 @@ fn check_headers(headers: &[u8], is_old: bool, max_headers: usize) -> Result<u64
         (true, None) => {
             let status = StatusCode::LENGTH_REQUIRED;
             Err(Refusal::new(status, "InvalidArgument", "a body must state its length"))
+        }
+        (false, Some(length)) if length > limits.max_body_bytes as u64 => {
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            Err(Refusal::new(status, "LimitExceeded", "the body is too large"))
         }
         (false, length) => Ok(length.unwrap_or(0)),
     }
@@ -244,6 +248,7 @@ mod tests {
             ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /\r\n\r\n", 400),
             ("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -271,6 +276,8 @@ mod tests {
             ("Content-Length: ", 400),
             ("Content-Length: 0x1", 400),
             ("Content-Length: 99999999999999999999", 400),
+            ("Content-Length: 18446744073709551615", 413),
+            ("Content-Length: 1048577", 413),
             ("Content-Length: 1\r\nTransfer-Encoding: chunked", 400),
             ("Transfer-Encoding: chunked\r\ncontent-length: 1", 400),
             ("Transfer-Encoding: chunked", 411),
