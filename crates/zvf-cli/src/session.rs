@@ -131,6 +131,25 @@ impl Session {
         }
     }
 
+    /// The number of the last commit to a store; none without a journal.
+    #[cfg(feature = "edit")]
+    pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
+        let Some(place) = self.place_of_journal(address)? else { return Ok(None) };
+        if place.folder().is_some() {
+            return Ok(zvf::edit::head(place)?);
+        }
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(watched
+            .iter()
+            .find(|(own, _)| own.to_string() == place.to_string())
+            .map(|(_, head)| *head))
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) fn journal_head(&self, _address: &str) -> anyhow::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at
     /// the end nobody must have committed.
     #[cfg(feature = "edit")]

@@ -1,5 +1,7 @@
 //! Stores of every kind as precomputed objects, decoded again and compared with the answers of the reader.
 
+#![cfg(feature = "store")]
+
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;

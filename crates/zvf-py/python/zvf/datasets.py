@@ -107,9 +107,10 @@ class Dataset:
 
     def info(self) -> Info:
         """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
-        if self._summary is None:
-            self._summary = json.loads(self._native.summary().wait())
-        return Info(self._summary)
+        summary = self._summary
+        if summary is None:
+            summary = self._summary = json.loads(self._native.summary().wait())
+        return Info(summary)
 
     @property
     def kinds(self) -> tuple[str, ...]:

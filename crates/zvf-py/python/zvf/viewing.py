@@ -43,7 +43,7 @@ class View:
     def page(self) -> str:
         """The viewer of the store."""
         with urllib.request.urlopen(f"{self.url}api/stores", timeout=5) as reply:
-            name = json.load(reply)["stores"][0]["name"]
+            name = json.load(reply)[0]["name"]
         state = json.dumps({"store": f"../data/{name}/"}, separators=(",", ":"))
         return f"{self.url}view/#!{urllib.parse.quote(state, safe='{}:,./')}"
 

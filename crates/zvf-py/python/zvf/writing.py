@@ -183,10 +183,11 @@ class Writer:
         """Write everything and make the store visible; returns what was written."""
         advance, end = reporter(progress, "write")
         try:
-            self.report = self._begin().finish().wait(advance)
+            report: dict[str, Any] = self._begin().finish().wait(advance)
         finally:
             end()
-        return self.report
+        self.report = report
+        return report
 
     def abandon(self) -> None:
         """Give up: there is no store."""
