@@ -1,5 +1,6 @@
 // Drawing: one program a form of geometry, one draw call a cell, positions relative to the eye.
 
+import { formOf } from "./pool.ts";
 import type { View } from "./camera.ts";
 import type { CellData } from "./colour.ts";
 import type { Layer, State } from "./state.ts";
@@ -214,7 +215,7 @@ export class Renderer {
       gl.enableVertexAttribArray(at);
       gl.vertexAttribPointer(at, size, type, normalized, stride, offset);
     };
-    const form = kind === "mesh" ? 2 : kind === "point_cloud" ? 0 : 1;
+    const form = formOf(kind) === "mesh" ? 2 : formOf(kind) === "point_cloud" ? 0 : 1;
     const vao = gl.createVertexArray()!;
     gl.bindVertexArray(vao);
     buffer(gl.ARRAY_BUFFER, data.positions);

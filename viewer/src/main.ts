@@ -2,7 +2,7 @@
 
 import { VIEWS, project } from "./camera.ts";
 import { add, axisAngle, multiplyQuats, normalizeQuat, rotate, scale, type Quat, type Vec3 } from "./math.ts";
-import { Pool, type StoreSource } from "./pool.ts";
+import { formOf, JoinedPool, Pool, type StorePool, type StoreSource } from "./pool.ts";
 import { Renderer } from "./gl.ts";
 import { Scene, type Picked, type StoreInfo } from "./scene.ts";
 import { checkState, complete, decodeAddress, difference, encodeAddress, mergePatch, packIds, type Layer, type State } from "./state.ts";
@@ -10,6 +10,8 @@ import { buildHelp, buildPanel, showCard, showFault, showLegend, showScaleBar, t
 
 const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 const canvas = byId<HTMLCanvasElement>("picture");
+/** Stores that are shown at once. */
+const MAX_STORES = 8;
 const IS_SMALL = Math.min(screen.width, screen.height) < 500 || (navigator as any).deviceMemory <= 2;
 
 let scene: Scene | null = null;
@@ -40,18 +42,18 @@ function plainFault(error: unknown) {
 
 function defaultLayer(kind: string, info: StoreInfo, software: boolean): Layer {
   const about = info.kinds.find((one) => one.kind === kind)!;
-  const isChain = ["streamline", "polyline"].includes(kind), attribute = about.attributes.find((one) => one.scope === "vertex" && one.width !== 2);
-  const by = isChain ? "direction" : kind === "point_cloud" && attribute ? "attribute" : about.objects ? "object" : kind === "mesh" ? "constant" : "constant";
-  const value = kind === "mesh" ? "#d9b9a6" : kind === "point_cloud" ? "#8ec5ff" : "#f0c674";
+  const isChain = ["streamline", "polyline"].includes(formOf(kind)), attribute = about.attributes.find((one) => one.scope === "vertex" && one.width !== 2);
+  const by = isChain ? "direction" : formOf(kind) === "point_cloud" && attribute ? "attribute" : about.objects ? "object" : formOf(kind) === "mesh" ? "constant" : "constant";
+  const value = formOf(kind) === "mesh" ? "#d9b9a6" : formOf(kind) === "point_cloud" ? "#8ec5ff" : "#f0c674";
   const chosen = by === "attribute" ? attribute! : null;
   return {
     visible: true, opacity: 1,
-    colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: kind === "point_cloud" ? "turbo" : "viridis", range: null },
+    colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: formOf(kind) === "point_cloud" ? "turbo" : "viridis", range: null },
     size: { mode: "adaptive", value: 2 }, width: 2, wireframe: false,
   };
 }
 
-function defaultState(store: string, info: StoreInfo): State {
+function defaultState(store: string | string[], info: StoreInfo): State {
   const software = renderer.software;
   const layers: Record<string, Layer> = {};
   for (const { kind } of info.kinds) layers[kind] = defaultLayer(kind, info, software);
@@ -69,17 +71,13 @@ const CORNER: Quat = normalizeQuat(multiplyQuats(axisAngle([0, 0, 1], 0.7), axis
 async function open(address: Record<string, unknown>, source: StoreSource | null): Promise<void> {
   scene?.pool.close();
   scene = null;
-  const store = typeof address.store === "string" ? address.store : Array.isArray(address.store) ? String(address.store[0]) : "";
-  if (!source && !store) { byId("status").textContent = "Drop a store here: a folder, or a .tet pack."; ready.resolve(); return; }
+  const named = typeof address.store === "string" ? [address.store] : Array.isArray(address.store) ? address.store.map(String) : [];
+  const stores = [...new Set(named.filter(Boolean))].slice(0, MAX_STORES), store = stores.length > 1 ? stores : stores[0] ?? "";
+  if (!source && !stores.length) { byId("status").textContent = "Drop a store here: a folder, or a .tet pack."; ready.resolve(); return; }
   byId("status").textContent = "Opening…";
   // Not streaming: a host that sends another type than application/wasm does no harm.
   wasm ??= fetch("zvf_wasm_bg.wasm").then((answer) => answer.arrayBuffer()).then((bytes) => WebAssembly.compile(bytes));
-  const workers = IS_SMALL ? 1 : Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
-  const pool = new Pool("worker.js", workers);
-  const url = source ? undefined : new URL(store, location.href.split("#")[0]).href;
-  const name = url ? (url.replace(/\/+$/, "").endsWith(".tet") ? decodeURIComponent(url.replace(/\/+$/, "").split("/").pop()!) : "") : source!.name;
-  await pool.open(await wasm, source ?? { url, name }, 160 * 2 ** 20);
-  const info: StoreInfo = await pool.ask(0, "info", []).done;
+  const { pool, info } = await openStores(await wasm, stores, source);
   defaults = defaultState(store, info);
   const made = new Scene(pool, info, renderer, defaults);
   defaults.camera = made.cameraFor(...made.bounds(), info.axes.length < 3 ? [0, 0, 0, 1] : CORNER);
@@ -92,8 +90,8 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
   await made.start();
   scene = made;
-  document.title = `${storeName(store, source)} – zvf`;
-  byId("title").textContent = storeName(store, source);
+  document.title = `${storesName(store, source)} – zvf`;
+  byId("title").textContent = storesName(store, source);
   byId("status").textContent = "";
   applyLook();
   buildPanel(made, actions);
@@ -102,8 +100,40 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   ready.resolve();
 }
 
+/** Opens one store, or several as one: the workers and the memory are shared out. */
+async function openStores(module: WebAssembly.Module, stores: string[], source: StoreSource | null): Promise<{ pool: StorePool; info: StoreInfo }> {
+  const workers = IS_SMALL ? 1 : Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
+  const count = source ? 1 : stores.length, bytes = 160 * 2 ** 20;
+  const openOne = async (address: string): Promise<{ name: string; pool: Pool; info: StoreInfo }> => {
+    const pool = new Pool("worker.js", Math.max(1, Math.floor(workers / count)));
+    const url = source ? undefined : new URL(address, location.href.split("#")[0]).href;
+    const name = url ? (url.replace(/\/+$/, "").endsWith(".tet") ? decodeURIComponent(url.replace(/\/+$/, "").split("/").pop()!) : "") : source!.name;
+    await pool.open(module, source ?? { url, name }, bytes / count);
+    return { name: storeName(address, source), pool, info: await pool.ask(0, "info", []).done };
+  };
+  if (count === 1) return openOne(stores[0] ?? "");
+  const opened = await Promise.allSettled(stores.map(openOne));
+  const good = opened.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  // A store that cannot be opened is told, and the others are shown.
+  for (const [at, one] of opened.entries()) if (one.status === "rejected") report({ ...plainFault(one.reason), message: `${storeName(stores[at], null)}: ${plainFault(one.reason).message}` });
+  if (!good.length) throw (opened[0] as PromiseRejectedResult).reason;
+  const names = new Map<string, number>();
+  for (const one of good) {
+    const before = names.get(one.name) ?? 0;
+    names.set(one.name, before + 1);
+    if (before) one.name = `${one.name}-${before + 1}`;
+  }
+  const pool = new JoinedPool(good);
+  return { pool, info: pool.join(good.map((one) => one.info)) };
+}
+
+/** The name that is shown; a slash stands between the store and its kinds. */
+function storesName(store: string | string[], source: StoreSource | null): string {
+  return (Array.isArray(store) ? store : [store]).map((one) => storeName(one, source)).join(", ");
+}
+
 function storeName(store: string, source: StoreSource | null): string {
-  return (source?.name || decodeURIComponent(store.replace(/\/+$/, "").split("/").pop() ?? "")).replace(/\.(zarrvectors|zarr|tet)$/, "") || "zvf";
+  return (source?.name || decodeURIComponent(store.split("?")[0].replace(/\/+$/, "").split("/").pop() ?? "")).replace(/\.(zarrvectors|zarr|tet)$/, "") || "zvf";
 }
 
 function applyLook(): void {

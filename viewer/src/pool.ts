@@ -77,3 +77,86 @@ export class Pool {
     }
   }
 }
+
+/** What a scene asks: one store, or several. */
+export type StorePool = Pick<Pool, "ask" | "cancel" | "statistics" | "close">;
+
+/** The kind of geometry of a name that may have a store before it: `mesh` of `brain/mesh`. */
+export const formOf = (kind: string): string => kind.slice(kind.lastIndexOf("/") + 1);
+
+/** The store of such a name; nothing where there is one store. */
+export const storeOf = (kind: string): string => kind.slice(0, Math.max(0, kind.lastIndexOf("/")));
+
+interface Joined { name: string; pool: Pool; groups: number }
+
+/** Several stores as one: their kinds and groups have the name of the store before them, and questions go to the store that they name. */
+export class JoinedPool implements StorePool {
+  readonly #stores: Joined[] = [];
+  readonly #tokens = new Map<number, { pool: Pool; token: number }>();
+  #next = 1;
+
+  constructor(stores: { name: string; pool: Pool }[]) {
+    this.#stores = stores.map(({ name, pool }) => ({ name, pool, groups: 0 }));
+  }
+
+  /** What all of them hold: boxes are joined, and the axes are those of the first. */
+  join(infos: any[]): any {
+    const [first] = infos, side = (at: 0 | 1, choose: (...numbers: number[]) => number) => first.bounds[at].map((_: number, axis: number) => choose(...infos.map((info) => info.bounds[at][axis] ?? first.bounds[at][axis])));
+    const kinds = [], list = [], faults = [];
+    let groups = 0;
+    for (const [at, info] of infos.entries()) {
+      const store = this.#stores[at];
+      store.groups = groups;
+      for (const kind of info.kinds) kinds.push({ ...kind, kind: `${store.name}/${kind.kind}` });
+      for (const { group, name } of info.groups?.list ?? []) list.push({ group: group + groups, name: `${store.name}: ${name}`, store: store.name });
+      for (const { level, error } of info.faults) faults.push({ level, error: { ...error, message: `${store.name}: ${error.message}` } });
+      groups += info.groups?.count ?? 0;
+      const words = (of: any) => of.axes.map((axis: any) => `${axis.name} ${axis.unit ?? ""}`).join(", ");
+      if (words(info) !== words(first)) faults.push({ level: 0, error: { class: "Unsupported", key: null, message: `${store.name} has the axes ${words(info)}, and is shown as if they were ${words(first)}`, hint: null } });
+    }
+    return { ...first, bounds: [side(0, Math.min), side(1, Math.max)], kinds, groups: groups ? { count: groups, list } : null, faults, notices: infos.flatMap((info) => info.notices) };
+  }
+
+  ask(index: number, op: string, args: unknown[]): { done: Promise<any>; token: number } {
+    const token = this.#next++;
+    if (op === "search") return { done: this.#search(index, args), token };
+    const [store, own] = this.#route(op, args);
+    const asked = store.pool.ask(index, op, own);
+    this.#tokens.set(token, { pool: store.pool, token: asked.token });
+    const done = asked.done.finally(() => this.#tokens.delete(token));
+    return { done, token };
+  }
+
+  /** The store that a question is for, and the question as that store understands it. */
+  #route(op: string, args: any[]): [Joined, unknown[]] {
+    if (op === "group") {
+      const store = [...this.#stores].reverse().find((one) => one.groups <= args[0])!;
+      return [store, [args[0] - store.groups]];
+    }
+    const kind: string = typeof args[0] === "string" ? args[0] : args[0].kind;
+    const store = this.#stores.find((one) => one.name === storeOf(kind))!;
+    return [store, typeof args[0] === "string" ? [formOf(kind), ...args.slice(1)] : [{ ...args[0], kind: formOf(kind) }, ...args.slice(1)]];
+  }
+
+  async #search(index: number, args: unknown[]): Promise<any[]> {
+    const found = await Promise.all(this.#stores.map(async ({ name, pool }) => (await pool.ask(index, "search", args).done).map((one: any) => ({ ...one, kind: `${name}/${one.kind}` }))));
+    return found.flat();
+  }
+
+  cancel(token: number): void {
+    const asked = this.#tokens.get(token);
+    if (asked) asked.pool.cancel(asked.token);
+  }
+
+  statistics(): { counters: Counters; wasm: number } {
+    const all = { counters: newCounters(), wasm: 0 };
+    for (const { pool } of this.#stores) {
+      const { counters, wasm } = pool.statistics();
+      all.wasm += wasm;
+      for (const key of Object.keys(counters) as (keyof Counters)[]) all.counters[key] += counters[key];
+    }
+    return all;
+  }
+
+  close(): void { for (const { pool } of this.#stores) pool.close(); }
+}

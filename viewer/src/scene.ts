@@ -4,7 +4,7 @@ import { makeView, project, type View } from "./camera.ts";
 import { colourCell, NO_OBJECT, type CellData } from "./colour.ts";
 import { depthRange, Renderer, type DrawItem } from "./gl.ts";
 import { rotate, type Vec3 } from "./math.ts";
-import { Pool, StoreFault, type Fault } from "./pool.ts";
+import { formOf, storeOf, StoreFault, type Fault, type StorePool } from "./pool.ts";
 import { idTest, type Layer, type State } from "./state.ts";
 import { cutTree, Tree, type LevelInfo, type Node } from "./tree.ts";
 
@@ -15,7 +15,7 @@ export interface StoreInfo {
   axes: { name: string; type: string; unit: string | null }[];
   bounds: [number[], number[]];
   kinds: KindInfo[];
-  groups: { count: number; list: { group: number; name: string }[] } | null;
+  groups: { count: number; list: { group: number; name: string; store?: string }[] } | null;
   faults: { level: number; error: Fault }[];
   notices: string[];
 }
@@ -25,12 +25,12 @@ export interface Picked { kind: string; object: string | null; level: number; ce
 const LOADS_AT_ONCE = 16;
 
 export class Scene {
-  readonly pool: Pool;
+  readonly pool: StorePool;
   readonly info: StoreInfo;
   readonly trees = new Map<string, Tree>();
   readonly renderer: Renderer;
   readonly faults: Fault[] = [];
-  readonly groups = new Map<number, (id: bigint) => boolean>();
+  readonly groups = new Map<number, { store: string; has: (id: bigint) => boolean }>();
   readonly ranges = new Map<string, [number, number]>();
   readonly frames: number[] = [];
   state: State;
@@ -50,7 +50,7 @@ export class Scene {
   #decoded = 0;
   #lastFrame = 0;
 
-  constructor(pool: Pool, info: StoreInfo, renderer: Renderer, state: State) {
+  constructor(pool: StorePool, info: StoreInfo, renderer: Renderer, state: State) {
     this.pool = pool;
     this.info = info;
     this.renderer = renderer;
@@ -207,7 +207,7 @@ export class Scene {
   }
 
   place(node: Node, tree: Tree, data: CellData): void {
-    if (!this.state.where && tree.kind === "point_cloud") shuffle(data);
+    if (!this.state.where && formOf(tree.kind) === "point_cloud") shuffle(data);
     node.data = data;
     this.learnRange(tree, data);
     const layer = this.layer(tree.kind);
@@ -244,30 +244,30 @@ export class Scene {
 
   colours(tree: Tree, data: CellData): Uint8Array {
     const layer = this.layer(tree.kind), { objects, selected } = this.state;
-    const named = idTest(objects.ids), inGroups = (id: bigint) => objects.groups.some((group) => this.groups.get(group)?.(id));
+    const named = idTest(objects.ids), store = storeOf(tree.kind), inGroups = (id: bigint) => objects.groups.some((group) => this.groups.get(group)?.store === store && this.groups.get(group)!.has(id));
     const isVisible = (id: bigint | null) => {
       if (objects.mode === "all") return true;
       const listed = id !== null && (named(id) || inGroups(id));
       return objects.mode === "only" ? listed : !listed;
     };
     return colourCell(data, {
-      layer, isVisible, groupOf: (id) => this.groupOf(id), range: this.range(tree.kind),
+      layer, isVisible, groupOf: (id) => this.groupOf(id, store), range: this.range(tree.kind),
       categories: !!this.attribute(tree.kind)?.categories, selected: selected && selected.kind === tree.kind ? BigInt(selected.object) : null,
     });
   }
 
-  groupOf(id: bigint): number | null {
-    for (const [group, has] of this.groups) if (has(id)) return group;
+  groupOf(id: bigint, store: string): number | null {
+    for (const [group, of] of this.groups) if (of.store === store && of.has(id)) return group;
     return null;
   }
 
   async loadGroups(): Promise<void> {
     const list = (this.info.groups?.list ?? []).slice(0, 256);
-    await Promise.all(list.map(async ({ group }) => {
+    await Promise.all(list.map(async ({ group, store = "" }) => {
       try {
         const members = await this.pool.ask(group, "group", [group]).done;
-        if (members.range) { const [start, stop] = members.range.map(BigInt); this.groups.set(group, (id) => id >= start && id < stop); }
-        else { const ids = new Set<bigint>(members.ids.map(BigInt)); this.groups.set(group, (id) => ids.has(id)); }
+        if (members.range) { const [start, stop] = members.range.map(BigInt); this.groups.set(group, { store, has: (id) => id >= start && id < stop }); }
+        else { const ids = new Set<bigint>(members.ids.map(BigInt)); this.groups.set(group, { store, has: (id) => ids.has(id) }); }
       } catch (error) { this.report(error); }
     }));
   }

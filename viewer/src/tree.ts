@@ -5,7 +5,7 @@ import { pixelsPerUnit, project, seesBox, type View } from "./camera.ts";
 import type { CellData } from "./colour.ts";
 import type { GpuCell } from "./gl.ts";
 import type { Vec3 } from "./math.ts";
-import type { Fault } from "./pool.ts";
+import { formOf, type Fault } from "./pool.ts";
 
 export interface LevelInfo { level: number; vertices: number; error: number | null; additive: boolean; chunkShape: number[]; binShape: number[] | null; chunks: number }
 
@@ -37,7 +37,7 @@ export class Tree {
   constructor(kind: string, levels: LevelInfo[], cells: Map<number, Int32Array>, axes: number) {
     this.kind = kind;
     this.levels = [...levels].sort((a, b) => a.level - b.level);
-    this.target = kind === "point_cloud" ? 3 : 1.5;
+    this.target = formOf(kind) === "point_cloud" ? 3 : 1.5;
     for (const info of this.levels) this.byLevel.set(info.level, makeNodes(info, cells.get(info.level) ?? new Int32Array(0), axes));
     this.#link();
   }

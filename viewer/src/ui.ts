@@ -2,7 +2,7 @@
 
 import { VIEWS } from "./camera.ts";
 import { MAPS, paletteColour, sampleMap } from "./colour.ts";
-import type { Fault } from "./pool.ts";
+import { formOf, storeOf, type Fault } from "./pool.ts";
 import type { Picked, Scene } from "./scene.ts";
 import type { ColourBy, State } from "./state.ts";
 
@@ -40,12 +40,15 @@ const section = (title: string, open: boolean, ...children: Child[]) => make("de
 
 export const TITLES: Record<string, string> = { point_cloud: "Points", line: "Lines", polyline: "Polylines", streamline: "Streamlines", graph: "Graph", skeleton: "Skeletons", mesh: "Meshes" };
 
+/** What a kind is called, with its store where there are several. */
+const titleOf = (kind: string) => (storeOf(kind) ? `${storeOf(kind)}: ` : "") + (TITLES[formOf(kind)] ?? formOf(kind));
+
 /** Builds the panel from the state; called again when the state was changed from elsewhere. */
 export function buildPanel(scene: Scene, actions: Actions): void {
   const panel = byId("panel"), { state, info } = scene, opened = new Set(Array.from(panel.querySelectorAll("details[open] > summary"), (s) => s.textContent));
   const isFirst = panel.childElementCount === 0, open = (title: string, initially: boolean) => (isFirst ? initially : opened.has(title));
   panel.replaceChildren(
-    ...info.kinds.map(({ kind }) => layerSection(scene, actions, kind, open(TITLES[kind] ?? kind, info.kinds.length < 4))),
+    ...info.kinds.map(({ kind }) => layerSection(scene, actions, kind, open(titleOf(kind), info.kinds.length < 4))),
     section("Objects", open("Objects", false), ...objectControls(scene, actions)),
     section("Filter and clip", open("Filter and clip", false), ...filterControls(scene, actions)),
     section("View", open("View", false), ...viewControls(state, actions)),
@@ -57,7 +60,7 @@ function layerSection(scene: Scene, actions: Actions, kind: string, open: boolea
   const layer = scene.state.layers[kind], info = scene.info.kinds.find((one) => one.kind === kind)!;
   const patch = (change: Record<string, unknown>) => void actions.patch({ layers: { [kind]: change } });
   const options: [string, string][] = [["constant", "One colour"], ["object", "Object"], ["group", "Group"], ["direction", "Direction"], ["depth", "Depth"]];
-  if (kind === "point_cloud") options.splice(3, 1);
+  if (formOf(kind) === "point_cloud") options.splice(3, 1);
   if (!scene.info.groups) options.splice(2, 1);
   const chosen = layer.colour.by === "attribute" ? `${layer.colour.scope ?? "vertex"}:${layer.colour.attribute}` : layer.colour.by;
   for (const attribute of info.attributes) options.push([`${attribute.scope}:${attribute.name}`, attribute.scope === "object" ? `${attribute.name} (object)` : attribute.name]);
@@ -73,12 +76,12 @@ function layerSection(scene: Scene, actions: Actions, kind: string, open: boolea
     controls.push(row("Range", make("span", { class: "pair" }, number(0, "Lowest value"), number(1, "Highest value"))));
   }
   controls.push(slider("Opacity", layer.opacity, 0.05, 1, 0.05, (opacity) => patch({ opacity })));
-  if (kind === "point_cloud") {
+  if (formOf(kind) === "point_cloud") {
     controls.push(choice("Size", layer.size.mode, [["adaptive", "Pixels, by level"], ["fixed", "Pixels"], ["world", "Units of the store"]], (mode) => patch({ size: { mode } })));
     controls.push(layer.size.mode === "world" ? row("Units", make("input", { type: "number", step: "any", min: 0, value: layer.size.value, change: (event: Event) => patch({ size: { value: Number((event.target as HTMLInputElement).value) } }) })) : slider("Pixels", layer.size.value, 1, 12, 0.5, (value) => patch({ size: { value } })));
-  } else if (kind === "mesh") controls.push(check("Wireframe", layer.wireframe, (wireframe) => patch({ wireframe })));
+  } else if (formOf(kind) === "mesh") controls.push(check("Wireframe", layer.wireframe, (wireframe) => patch({ wireframe })));
   else controls.push(slider("Width", layer.width, 1, 8, 0.5, (width) => patch({ width })));
-  return section(TITLES[kind] ?? kind, open, ...controls);
+  return section(titleOf(kind), open, ...controls);
 }
 
 function objectControls(scene: Scene, actions: Actions): Child[] {
@@ -183,7 +186,7 @@ export function showCard(picked: Picked | null, scene: Scene, actions: Actions):
   card.hidden = !picked;
   if (!picked) return;
   const list = make("dl"), put = (name: string, value: unknown) => list.append(make("dt", {}, name), make("dd", {}, typeof value === "string" ? value : JSON.stringify(value)));
-  put("kind", TITLES[picked.kind] ?? picked.kind);
+  put("kind", titleOf(picked.kind));
   put("position", picked.position.map(format).join(", "));
   for (const [name, value] of Object.entries(picked.attributes)) put(name, typeof value === "number" ? format(value) : value);
   put("level", String(picked.level));

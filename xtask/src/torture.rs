@@ -28,6 +28,10 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
        cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--every N]
                                   [--verbose]
+       cargo xtask torture http [--n N] [--seed S]
+       cargo xtask torture slow [--conns N] [--secs S] [--factor F]
+       cargo xtask torture load [--conns N] [--secs S] [--min-rate N] [--p99-ms MS]
+       cargo xtask torture soak [--secs S] [--slope-kib KIB]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
@@ -35,10 +39,7 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     // The command that these kill and measure lies beside the program.
-    if ["--what", "race", "rerun", "clean", "diskfull", "memory", "edit-script"]
-        .iter()
-        .any(|word| args.peek(word))
-    {
+    if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
     }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
@@ -62,7 +63,22 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 20] = [
+/// Words of a command line that need the command `zvf`.
+const NEEDS_COMMAND: [&str; 11] = [
+    "--what",
+    "race",
+    "rerun",
+    "clean",
+    "diskfull",
+    "memory",
+    "edit-script",
+    "http",
+    "slow",
+    "load",
+    "soak",
+];
+/// Short runs on machines that do other things: nothing is asked of rates and times.
+const BOUNDED: [&[&str]; 24] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "13", "--then-random", "60"],
     &["cancel", "--every", "5"],
@@ -83,6 +99,10 @@ const BOUNDED: [&[&str]; 20] = [
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
     &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
+    &["http", "--n", "500"],
+    &["slow", "--conns", "70", "--secs", "10", "--factor", "1000"],
+    &["load", "--conns", "16", "--secs", "3", "--min-rate", "0", "--p99-ms", "60000"],
+    &["soak", "--secs", "9", "--slope-kib", "100000000"],
 ];
 /// What takes the rights of the system's owner.
 const BOUNDED_AS_ROOT: [&[&str]; 2] = [

@@ -27,6 +27,8 @@ mod random;
 mod remote;
 mod rerun;
 #[cfg(unix)]
+mod serve;
+#[cfg(unix)]
 mod sigbus;
 mod stores;
 mod tasks;
@@ -91,6 +93,18 @@ enum Command {
     EditModel(edits::model::EditModel),
     /// A folder of editing scenarios with their answers.
     EditScript(edits::script::EditScript),
+    /// Requests that keep and break every rule of the server.
+    #[cfg(unix)]
+    Http(serve::http::Http),
+    /// Clients of the server that say nothing or take nothing, beside good ones.
+    #[cfg(unix)]
+    Slow(serve::slow::Slow),
+    /// Ranges out of the server as fast as they come.
+    #[cfg(unix)]
+    Load(serve::load::Load),
+    /// Everything that the server is asked, for a long time.
+    #[cfg(unix)]
+    Soak(serve::soak::Soak),
 }
 
 /// What a subcommand found.
@@ -142,6 +156,14 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Memory(memory) => memory.run()?,
         Command::EditModel(model) => model.run()?,
         Command::EditScript(script) => script.run()?,
+        #[cfg(unix)]
+        Command::Http(http) => http.run()?,
+        #[cfg(unix)]
+        Command::Slow(slow) => slow.run()?,
+        #[cfg(unix)]
+        Command::Load(load) => load.run()?,
+        #[cfg(unix)]
+        Command::Soak(soak) => soak.run()?,
     };
     let Report { name, n, failures, seed } = report;
     writeln!(

@@ -63,18 +63,19 @@ impl Token {
 }
 
 impl Access {
-    /// Refuses a request whose `Host` is foreign or that has no token.
-    pub(crate) fn check(
-        &self,
-        bound: IpAddr,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
-        check_host(bound, uri, headers)?;
+    /// Refuses a request without the token, where there is one.
+    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
-        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match sent.and_then(|sent| sent.strip_prefix("Bearer ")) {
-            Some(sent) if token.equals(sent.trim()) => Ok(()),
+        let mut sent = headers.get_all(AUTHORIZATION).iter();
+        let (first, second) = (sent.next().and_then(|value| value.to_str().ok()), sent.next());
+        match first.and_then(|sent| sent.split_once(' ')) {
+            Some((scheme, sent))
+                if scheme.eq_ignore_ascii_case("bearer")
+                    && token.equals(sent.trim())
+                    && second.is_none() =>
+            {
+                Ok(())
+            }
             _ => Err(Refusal::unauthorized()),
         }
     }
@@ -86,7 +87,8 @@ impl Access {
     }
 }
 
-fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses a request whose `Host` is foreign: on loopback another name is that of another site.
+pub(crate) fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
         (Some(Ok(host)), None) => host,
@@ -140,8 +142,12 @@ mod tests {
 
     fn status(access: &Access, fields: &[(&'static str, &str)]) -> Option<u16> {
         let bound = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let checked = access.check(bound, &"/".parse().unwrap(), &headers(fields));
-        checked.err().map(|refusal| refusal.status.as_u16())
+        let headers = headers(fields);
+        let checked = check_host(bound, &"/".parse().unwrap(), &headers);
+        checked
+            .and_then(|()| access.check_token(&headers))
+            .err()
+            .map(|refusal| refusal.status.as_u16())
     }
 
     #[test]
@@ -163,6 +169,7 @@ mod tests {
         let access = Access { token: Some("abc".parse().unwrap()), origins: Vec::new() };
         let ask = |value| status(&access, &[("host", "localhost"), ("authorization", value)]);
         assert_eq!(ask("Bearer abc"), None);
+        assert_eq!(ask("bearer abc"), None);
         for wrong in ["Bearer abd", "Bearer ab", "Bearer abcd", "Basic abc", "abc", "Bearer "] {
             assert_eq!(ask(wrong), Some(401), "{wrong}");
         }

@@ -129,6 +129,27 @@ pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     answer
 }
 
+/// The answer to a request that is refused, as bytes: for what is no request yet. The connection ends after it.
+pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
+    let document = refusal.document();
+    let status = refusal.status;
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    let mut add = |name: &str, value: &[u8]| {
+        bytes.extend_from_slice(&[name.as_bytes(), b": ", value, b"\r\n"].concat());
+    };
+    for (name, value) in refuse(refusal).headers() {
+        add(name.as_str(), value.as_bytes());
+    }
+    add("content-length", document.len().to_string().as_bytes());
+    add("connection", b"close");
+    bytes.extend_from_slice(b"\r\n");
+    if with_body {
+        bytes.extend_from_slice(&document);
+    }
+    bytes
+}
+
 /// Bytes that the body is known to have.
 pub(crate) fn body_bytes(answer: &Answer) -> u64 {
     answer.body().size_hint().lower()

@@ -51,6 +51,19 @@ pub(crate) fn page_address(store: &ServedStore) -> String {
     format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
 }
 
+/// The address of the viewer with all these stores in it.
+pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
+    let address = |store: &Arc<ServedStore>| {
+        let end = if store.is_file() { "?pack.tet" } else { "/" };
+        format!("%22../data/{}{end}%22", store.name)
+    };
+    let all: Vec<String> = stores.iter().take(MAX_JOINT_STORES).map(address).collect();
+    format!("/view/#!{{%22store%22:[{}]}}", all.join(","))
+}
+
+/// Stores that the viewer shows at once.
+const MAX_JOINT_STORES: usize = 8;
+
 /// Answers `/api/<name>/...`.
 pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Result<Answer, Refusal> {
     let Ok(permit) = Arc::clone(&state.queries).try_acquire_owned() else {

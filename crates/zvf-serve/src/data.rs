@@ -48,9 +48,9 @@ pub(crate) async fn answer_file(
 }
 
 /// What is sent of a file.
-struct Sent {
+pub(crate) struct Sent {
     status: StatusCode,
-    range: std::ops::Range<u64>,
+    pub(crate) range: std::ops::Range<u64>,
 }
 
 async fn answer_local(
@@ -89,7 +89,7 @@ async fn answer_local(
 }
 
 /// Whether a file is sent whole, in part or not at all.
-fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
+pub(crate) fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let matches = |list: &str| {
         let tags = list.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
@@ -113,7 +113,13 @@ fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     }
 }
 
-fn file_answer(sent: &Sent, kind: &'static str, etag: &str, len: u64, body: AnswerBody) -> Answer {
+pub(crate) fn file_answer(
+    sent: &Sent,
+    kind: &'static str,
+    etag: &str,
+    len: u64,
+    body: AnswerBody,
+) -> Answer {
     let mut answer = answer(sent.status, kind, body);
     let headers = answer.headers_mut();
     let mut set = |name, text: &str| {

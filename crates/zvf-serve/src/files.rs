@@ -1,16 +1,18 @@
 //! Files of a local store, opened beneath its root.
 //!
 //! The root is a directory descriptor; each segment of a key is opened with `openat` and `O_NOFOLLOW`, so that neither a
-//! link nor `..` leads out of it, even while somebody renames directories. A store that is replaced as a whole (renamed
-//! into place) is noticed by its inode: the root is opened again for each request that finds another one.
+//! link nor `..` leads out of it, even while somebody renames directories. The descriptor is that of the folder the store
+//! lies in, and the store is opened beneath it for each request: one that is replaced as a whole (renamed into place) is
+//! noticed, and a link put in its place leads nowhere.
 //!
 //! Not here: which segments are allowed ([`crate::target`]).
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -18,7 +20,8 @@ use rustix::fs::{Mode, OFlags};
 /// A store on this machine: a folder, or one file.
 #[derive(Debug)]
 pub(crate) struct LocalRoot {
-    path: PathBuf,
+    folder: OwnedFd,
+    name: OsString,
     is_file: bool,
 }
 
@@ -34,7 +37,10 @@ impl LocalRoot {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let is_file = path.metadata()?.is_file();
-        Ok(Self { path, is_file })
+        let parent = path.parent().unwrap_or(&path);
+        let name = path.file_name().unwrap_or(OsStr::new("."));
+        let folder = rustix::fs::open(parent, folder_flags(), Mode::empty())?;
+        Ok(Self { folder, name: name.to_owned(), is_file })
     }
 
     /// Whether the store is one file.
@@ -47,7 +53,9 @@ impl LocalRoot {
     /// Returns `None` where there is no such file, or where it is a link, a directory or a device.
     pub(crate) fn open(&self, key: &[String]) -> io::Result<Option<LocalFile>> {
         let opened = match (self.is_file, key.split_last()) {
-            (true, None) => rustix::fs::open(&self.path, file_flags(), Mode::empty()),
+            (true, None) => {
+                rustix::fs::openat(&self.folder, &self.name, file_flags(), Mode::empty())
+            }
             (false, Some((name, folders))) => self
                 .open_folder(folders)
                 .and_then(|folder| rustix::fs::openat(folder, name, file_flags(), Mode::empty())),
@@ -61,13 +69,17 @@ impl LocalRoot {
     }
 
     fn open_folder(&self, folders: &[String]) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut folder = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        let flags = folder_flags() | OFlags::NOFOLLOW;
+        let mut folder = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?;
         for name in folders {
-            folder = rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+            folder = rustix::fs::openat(&folder, name, flags, Mode::empty())?;
         }
         Ok(folder)
     }
+}
+
+fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
 }
 
 /// A pipe must not make the server wait for its writer, and a terminal must not become ours.
@@ -141,6 +153,9 @@ mod tests {
             assert!(files.open(&keys(key)).unwrap().is_none(), "{key}");
         }
         assert!(files.open(&[]).unwrap().is_none());
+        std::fs::rename(&root, scratch.path().join("moved")).unwrap();
+        symlink(scratch.path(), &root).unwrap();
+        assert!(files.open(&keys("canary")).unwrap().is_none(), "a link in place of the root");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Zarr Vectors stores over HTTP.
 //!
 //! ```text
-//! accept (server) -> limits per connection (connection) -> head, access, route (service)
+//! accept (server) -> limits per connection (connection), bytes of requests (stream, head) -> head, access, route (service)
 //!     /data  files by range, beneath a directory descriptor        data, files, range
 //!     /api   questions, objects, pictures on threads that block    api, question, transfer, picture
+//!     /precomputed  stores as Neuroglancer's formats                 precomputed
 //!     /view  the viewer, out of files of this crate                 viewer
 //!     /      the stores                                             page
 //! ```
@@ -13,7 +14,7 @@
 //! checked (`target`), files are opened beneath the store's root without following links, and faults carry class,
 //! key and hint but no address of this machine.
 //!
-//! HTTP is spoken by hyper itself, without a framework: there are ten routes, and the timers of a connection (header,
+//! HTTP is spoken by hyper itself, without a framework: there are a dozen routes, and the timers of a connection (header,
 //! idle, stalled writes) need the layer below anyway.
 //!
 //! Not here: TLS (put a reverse proxy in front), writing, the command line.
@@ -32,22 +33,28 @@ mod answer;
 mod api;
 mod connection;
 mod data;
+mod examine;
 mod files;
+mod head;
 mod limits;
 mod metrics;
 mod page;
 mod picture;
+mod precomputed;
 mod question;
 mod range;
 mod refusal;
 mod server;
 mod service;
 mod stores;
+mod stream;
 mod target;
 mod transfer;
 mod viewer;
 
 pub use access::{Access, EmptyToken, Token};
+#[doc(hidden)]
+pub use examine::{examine_body, examine_request};
 pub use limits::Limits;
 pub use server::{Config, ServeError, Server};
 pub use service::{AccessLog, AccessRecord};

@@ -28,7 +28,9 @@ pub struct Limits {
     pub max_pixels: u64,
     /// Objects in one answer.
     pub max_objects: usize,
-    /// Time for the header of a request, from the first moment of waiting for it.
+    /// Time for the first byte on a new connection.
+    pub first_byte_timeout: Duration,
+    /// Time for the header of a request, from its first byte on.
     pub header_timeout: Duration,
     /// Time for the body of a request.
     pub body_timeout: Duration,
@@ -59,6 +61,7 @@ impl Default for Limits {
             max_rows: 50_000_000,
             max_pixels: 1 << 24,
             max_objects: 10_000,
+            first_byte_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(30),

@@ -9,6 +9,11 @@ use crate::service::State;
 /// The stores with a picture and links. Names are safe segments of paths: nothing in them needs escaping.
 pub(crate) fn list(state: &State) -> String {
     let mut page = String::from(HEAD);
+    if state.stores.len() > 1 {
+        let all = crate::api::joint_page_address(&state.stores);
+        // Writing to a string does not fail.
+        let _ = write!(page, "<nav><a href=\"{all}\">view all of them together</a></nav>");
+    }
     for store in &state.stores {
         let name = &store.name;
         let view = crate::api::page_address(store);
@@ -97,6 +102,7 @@ pub(crate) const STYLE: &str = ":root { color-scheme: light dark; font: 16px/1.5
 body { margin: 0; background: light-dark(#fafafa, #16181c); color: light-dark(#1b1d21, #e6e8eb); }
 main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); gap: 1.5rem; padding: 2rem; }
 h1 { grid-column: 1 / -1; margin: 0; font-size: 1.4rem; }
+nav { grid-column: 1 / -1; }
 article { background: light-dark(#fff, #1f2227); border: 1px solid light-dark(#dcdfe4, #33383f); border-radius: .6rem; padding: 1rem; }
 h2 { margin: 0 0 .5rem; font-size: 1.05rem; overflow-wrap: anywhere; }
 img { width: 100%; height: auto; display: block; }

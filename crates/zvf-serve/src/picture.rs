@@ -8,7 +8,7 @@ use zvf::{LevelRule, Mode};
 
 use crate::answer::{Answer, answer, empty_body, full_body};
 use crate::api::{ApiRequest, resolve, run};
-use crate::question::{parse_box, parse_question};
+use crate::question::{parse_box, parse_question, too_many_rows};
 use crate::refusal::Refusal;
 use crate::service::State;
 
@@ -35,10 +35,16 @@ pub(crate) async fn answer_picture(
     if request.is_head {
         return Ok(answer(StatusCode::OK, "image/png", empty_body()));
     }
-    let store = Arc::clone(&request.store);
+    let (store, max_rows) = (Arc::clone(&request.store), state.limits.max_rows);
     let png = run(state, held, async move {
         let (reader, question) = resolve(&store, question).await?;
         let refuse = |error: zvf::Error| store.refuse(&error);
+        if !question.is_limited {
+            let plan = reader.plan(&question.query).await.map_err(|error| refuse(error.into()))?;
+            if plan.rows > max_rows {
+                return Err(too_many_rows(max_rows));
+            }
+        }
         let picture = render(&reader, &question.query, &options)
             .await
             .map_err(|error| refuse(error.into()))?;

@@ -24,6 +24,8 @@ pub(crate) struct Question {
     pub(crate) level: LevelRule,
     pub(crate) kind: Option<Kind>,
     pub(crate) groups: Vec<String>,
+    /// Whether a limit was asked for: an answer that is cut there is what was wanted.
+    pub(crate) is_limited: bool,
     /// The fields that are not of a question, in order.
     pub(crate) others: Vec<(String, String)>,
 }
@@ -40,11 +42,12 @@ pub(crate) fn parse_question(
         level: LevelRule::Number(LevelId(0)),
         kind: None,
         groups: Vec::new(),
+        is_limited: false,
         others: Vec::new(),
     };
     let mut spaces = Vec::new();
     let mut region: Option<Region> = None;
-    let mut limit = max_rows;
+    let mut limit = max_rows.saturating_add(1); // one more shows that there is more
     let mut seen = std::collections::BTreeSet::new();
     for (name, value) in fields {
         if name != "half_space" && !seen.insert(name.clone()) {
@@ -75,7 +78,12 @@ pub(crate) fn parse_question(
                 let wanted: u64 = value
                     .parse()
                     .map_err(|_error| refuse("limit", &value, "a count of vertices"))?;
-                limit = if wanted == 0 { max_rows } else { wanted.min(max_rows) };
+                if wanted > max_rows {
+                    return Err(too_many_rows(max_rows).with_key("limit"));
+                }
+                if wanted > 0 {
+                    (limit, question.is_limited) = (wanted, true);
+                }
             }
             other if allowed.contains(&other) => question.others.push((name, value)),
             _ => {
@@ -260,6 +268,13 @@ fn parse_number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|x: &f64| x.is_finite())
 }
 
+/// 413: an answer has more vertices than this server gives.
+pub(crate) fn too_many_rows(max_rows: u64) -> Refusal {
+    let message = format!("an answer has at most {max_rows} vertices");
+    Refusal::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
+        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
+}
+
 fn refuse(field: &str, found: &str, expected: &str) -> Refusal {
     let found: String = found.chars().take(SHOWN_CHARS).collect();
     Refusal::bad_request(format!("{field}: expected {expected}, found {found:?}")).with_key(field)
@@ -330,6 +345,8 @@ mod tests {
             let refusal = ask(&[field]).err();
             assert_eq!(refusal.map(|refusal| refusal.status.as_u16()), Some(400), "{field:?}");
         }
+        assert_eq!(ask(&[("limit", "1001")]).unwrap_err().status, 413);
+        assert!(ask(&[("limit", "1000")]).unwrap().is_limited);
         assert!(ask(&[("bbox", "0,0:1,1"), ("bbox", "0,0:1,1")]).is_err());
         assert!(ask(&[("bbox", "0,0:1,1"), ("ball", "0,0:1")]).is_err());
     }

@@ -5,25 +5,31 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncWriteExt as _;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use zvf::OpenOptions;
 
 use crate::access::Access;
-use crate::answer::hold_while_sent;
-use crate::connection::{ConnectionTable, CountedConnection, InProgress, TimedStream};
+use crate::answer::{hold_while_sent, raw_answer};
+use crate::connection::{ConnectionTable, CountedConnection, InProgress};
+use crate::data::Bytestore;
+use crate::files::LocalRoot;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::precomputed::view_address;
+use crate::refusal::Refusal;
 use crate::service::{AccessLog, State, answer_request};
 use crate::stores::{ServedStore, name_stores};
+use crate::stream::RequestStream;
 
 /// What is served, where, and to whom.
 ///
@@ -55,6 +61,10 @@ pub struct Config {
     pub is_public: bool,
     /// Where the record of each answer goes.
     pub log: Option<AccessLog>,
+    /// Whether stores are served as Neuroglancer's precomputed formats too.
+    pub has_precomputed: bool,
+    /// The folder of a Neuroglancer client to be served beside them.
+    pub neuroglancer: Option<PathBuf>,
 }
 
 impl Config {
@@ -68,6 +78,8 @@ impl Config {
             access: Access::default(),
             is_public: false,
             log: None,
+            has_precomputed: false,
+            neuroglancer: None,
         }
     }
 }
@@ -92,6 +104,14 @@ pub enum ServeError {
         /// Why.
         source: zvf::Error,
     },
+    /// The folder of the Neuroglancer client cannot be opened.
+    #[error("cannot open {folder}, the folder of the Neuroglancer client")]
+    Client {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The address cannot be listened on, or there are no threads.
     #[error("cannot listen on {address}")]
     Listen {
@@ -107,6 +127,7 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     state: Arc<State>,
+    views: Vec<Option<String>>, // of the Neuroglancer client, store by store
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -133,8 +154,17 @@ impl Server {
             Ok::<_, ServeError>((stores, listener))
         })?;
         let address = listener.local_addr().map_err(listen)?;
+        let has_client = config.neuroglancer.is_some();
+        let client = config.neuroglancer.map(open_client).transpose()?;
+        let views = if config.has_precomputed {
+            runtime.block_on(find_views(&stores, address, has_client))
+        } else {
+            Vec::new()
+        };
         let state = Arc::new(State {
             stores,
+            has_precomputed: config.has_precomputed,
+            client,
             access: config.access,
             bound: address.ip(),
             metrics: Arc::new(Metrics::default()),
@@ -149,7 +179,7 @@ impl Server {
             runtime.shutdown_background();
         });
         let thread = Some(thread.map_err(|source| ServeError::Listen { address, source })?);
-        Ok(Self { address, state, stop, thread })
+        Ok(Self { address, state, views, stop, thread })
     }
 
     /// The address it listens on.
@@ -167,9 +197,22 @@ impl Server {
     /// What the command prints with `--json` once the server listens: its address and those of the stores.
     #[must_use]
     pub fn describe(&self) -> serde_json::Value {
-        let stores: Vec<_> =
+        let mut stores: Vec<_> =
             self.state.stores.iter().map(|store| crate::api::describe(store)).collect();
-        serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores})
+        if self.state.has_precomputed {
+            for (store, name) in stores.iter_mut().zip(self.store_names()) {
+                store["precomputed"] = format!("/precomputed/{name}/").into();
+            }
+        }
+        for (store, view) in stores.iter_mut().zip(&self.views) {
+            store["neuroglancer"] = view.clone().into();
+        }
+        let mut said =
+            serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores});
+        if self.state.stores.len() > 1 {
+            said["page"] = crate::api::joint_page_address(&self.state.stores).into();
+        }
+        said
     }
 
     /// Stops: no new connection, and requests in progress have the time of [`Limits::stop_timeout`].
@@ -205,8 +248,36 @@ async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeErro
     Ok(stores)
 }
 
+/// The address at which the client shows each store, where it can.
+async fn find_views(
+    stores: &[Arc<ServedStore>],
+    address: SocketAddr,
+    has_client: bool,
+) -> Vec<Option<String>> {
+    let root = format!("http://{address}");
+    let mut views = Vec::with_capacity(stores.len());
+    for store in stores {
+        let source = format!("{root}/precomputed/{}", store.name);
+        // What cannot be shown says why when it is asked for.
+        let view = match store.precomputed().await {
+            Ok(served) => served.view_state(&source).await.ok(),
+            Err(_refusal) => None,
+        };
+        views.push(view.map(|view| view_address(&root, has_client, &view)));
+    }
+    views
+}
+
+fn open_client(folder: PathBuf) -> Result<Arc<Bytestore>, ServeError> {
+    match LocalRoot::new(&folder) {
+        Ok(root) => Ok(Arc::new(Bytestore::Local(root))),
+        Err(source) => Err(ServeError::Client { folder, source }),
+    }
+}
+
 async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     let table = Arc::new(ConnectionTable::default());
+    let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -226,7 +297,13 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
         match table.admit(peer.ip(), limits.max_connections, limits.max_connections_per_peer) {
             None => {
                 state.metrics.record_refused_connection();
-                connections.spawn(refuse_connection(stream));
+                // Those who come while many are being refused are let go without a word.
+                if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                    connections.spawn(async move {
+                        refuse_connection(stream).await;
+                        drop(permit);
+                    });
+                }
             }
             Some(counted) => {
                 state.metrics.set_connections(table.len());
@@ -248,9 +325,17 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
 
 /// Answers 503 without reading the request.
 async fn refuse_connection(mut stream: TcpStream) {
-    let sent = stream.write_all(TOO_MANY_CONNECTIONS);
+    let answer = raw_answer(&Refusal::busy("too many connections; try again"), true);
+    let refused = async {
+        stream.write_all(&answer).await?;
+        stream.shutdown().await?;
+        // A request that nobody reads would make the answer a reset.
+        let mut piece = [0; 4096];
+        while stream.read(&mut piece).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
     // The client may be gone, or not take it: both end here.
-    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, sent).await;
+    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, refused).await;
 }
 
 async fn serve_connection(
@@ -264,12 +349,8 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let in_progress = InProgress::default();
-    let stream = TimedStream::new(
-        stream,
-        limits.idle_timeout,
-        limits.write_stall_timeout,
-        in_progress.clone(),
-    );
+    let stream =
+        RequestStream::new(stream, limits.clone(), Arc::clone(&state.metrics), in_progress.clone());
     let service = service_fn(|request| {
         let (state, running) = (Arc::clone(&state), in_progress.begin());
         async move {
@@ -278,12 +359,14 @@ async fn serve_connection(
             Ok::<_, std::convert::Infallible>(answer.map(|body| hold_while_sent(body, running)))
         }
     });
+    // The stream has the timers, and checks heads; a client that says no more still wants its answer.
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
+        .header_read_timeout(None)
+        .half_close(true)
         .max_headers(limits.max_headers)
         .max_buf_size(
-            (limits.max_request_line_bytes + limits.max_header_bytes).max(MIN_HYPER_BUFFER_BYTES),
+            (limits.max_request_line_bytes + limits.max_header_bytes + HEAD_END_BYTES)
+                .max(MIN_HYPER_BUFFER_BYTES),
         )
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
@@ -297,10 +380,13 @@ async fn serve_connection(
     }
 }
 
-const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+/// Connections beyond the limit that are answered at the same time.
+const MAX_REFUSALS: usize = 256;
 const REFUSAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// Threads that drive connections; work on stores has others.
 const WORKERS: usize = 2;
+/// Line ends and the empty line, beyond what the limits count.
+const HEAD_END_BYTES: usize = 16;
 /// The least that hyper takes.
 const MIN_HYPER_BUFFER_BYTES: usize = 8192;

@@ -5,6 +5,7 @@
 //! /view/                    the viewer
 //! /data/<name>/<key>        files, whole or by range        /data/<name>   a store that is one file
 //! /api/stores               names and addresses
+//! /precomputed/<name>/...   objects of Neuroglancer's formats       /v/zvf/        its client, out of a folder
 //! /api/<name>/info          and object, group, plan, query, render: see api
 //! /api/openapi.json         the description of /api
 //! /metrics, /healthz        counters for Prometheus; whether the server runs
@@ -14,25 +15,25 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN,
-    TRANSFER_ENCODING, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN, VARY,
 };
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
-use crate::access::Access;
+use crate::access::{Access, check_host};
 use crate::answer::{
     Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer,
 };
 use crate::api::{ApiRequest, answer_api, list_stores};
-use crate::data::answer_file;
+use crate::data::{Bytestore, answer_file};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::page;
+use crate::precomputed::{answer_client, answer_precomputed};
 use crate::question::parse_body;
 use crate::refusal::Refusal;
 use crate::stores::ServedStore;
@@ -49,6 +50,10 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) log: Option<AccessLog>,
+    /// Whether stores are also precomputed objects.
+    pub(crate) has_precomputed: bool,
+    /// The folder of the Neuroglancer client.
+    pub(crate) client: Option<Arc<Bytestore>>,
 }
 
 /// Where the record of each answer goes.
@@ -108,7 +113,7 @@ pub(crate) async fn answer_request(
             refused
         }
     };
-    if asks_origin {
+    if asks_origin || !state.access.origins.is_empty() {
         allow_origin(answer.headers_mut(), origin.as_deref());
     }
     let (status, bytes) = (answer.status().as_u16(), body_bytes(&answer));
@@ -131,12 +136,21 @@ fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
 
 async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Refusal> {
     check_head(&state.limits, &request)?;
+    check_host(state.bound, request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
         return preflight(state, request.headers());
     }
-    state.access.check(state.bound, request.uri(), request.headers())?;
+    state.access.check_token(request.headers())?;
+    if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
+        return Err(Refusal::method("GET, HEAD"));
+    }
     let path = parse_path(request.uri().path())?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path[..] {
+        ["api", _, "object", _] => check_key(&path, &[','])?,
+        ["precomputed", ..] => check_key(&path, &['@', ':'])?,
+        _ => check_key(&path, &[])?,
+    }
     let is_query = matches!(path[..], ["api", _, "query" | "plan"]);
     let is_post = is_query && request.method() == Method::POST;
     if !is_post {
@@ -167,9 +181,18 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         }
         ["data", name, ref key @ ..] => {
             let store = find_store(state, name)?;
-            check_key(key)?;
+            if !key.is_empty() && request.uri().path().ends_with('/') {
+                return Err(Refusal::not_found("this server shows no folders"));
+            }
             answer_file(&store.bytes, file_key(key), &headers, is_head).await
         }
+        ["precomputed", name, ref key @ ..] if state.has_precomputed => {
+            let store = find_store(state, name)?;
+            answer_precomputed(state, store, file_key(key), &headers, is_head).await
+        }
+        // Relative addresses in the client need the slash.
+        ["v", "zvf"] if !request.uri().path().ends_with('/') => Ok(redirect("/v/zvf/")),
+        ["v", "zvf", ref key @ ..] => answer_client(state, file_key(key), &headers, is_head).await,
         ["api", "stores"] => Ok(list_stores(state, &headers)),
         ["api", "openapi.json"] => Ok(json_answer(&page::openapi(), &headers)),
         ["api", name, ref rest @ ..] => {
@@ -182,7 +205,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     }
 }
 
-/// Limits on the request line and the headers, and one way to say how long the body is.
+/// Limits on the request line and the headers, once more as the HTTP layer read them.
 fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
     let uri_bytes = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let line = request.method().as_str().len() + uri_bytes + " HTTP/1.1".len() + 1;
@@ -199,10 +222,6 @@ fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusa
     if bytes > limits.max_header_bytes || headers.len() > limits.max_headers {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         return Err(Refusal::new(status, "LimitExceeded", "the headers are too large or too many"));
-    }
-    if headers.contains_key(TRANSFER_ENCODING) {
-        let status = StatusCode::LENGTH_REQUIRED;
-        return Err(Refusal::new(status, "InvalidArgument", "a body must state its length"));
     }
     Ok(())
 }
@@ -252,7 +271,8 @@ async fn read_fields(
     let collected = Limited::new(request.into_body(), max_bytes).collect();
     let body = match tokio::time::timeout(state.limits.body_timeout, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_limit)) => return Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+        Ok(Err(_broken)) => return Err(Refusal::bad_request("the body ends early")),
         Err(_elapsed) => {
             let status = StatusCode::REQUEST_TIMEOUT;
             return Err(Refusal::new(status, "Timeout", "the body did not come in time"));

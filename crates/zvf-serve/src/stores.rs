@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf::{OpenOptions, Reader, Store};
+use zvf_precomputed::Precomputed;
 
 use crate::data::Bytestore;
 use crate::files::LocalRoot;
@@ -17,6 +18,7 @@ pub(crate) struct ServedStore {
     address: String,
     pub(crate) bytes: Arc<Bytestore>,
     reader: Mutex<Reader>,
+    precomputed: Mutex<Option<Arc<Precomputed>>>,
 }
 
 impl ServedStore {
@@ -27,7 +29,7 @@ impl ServedStore {
         options: &OpenOptions,
     ) -> Result<Self, zvf::Error> {
         let reader = zvf::open(address, options.clone()).await?;
-        let bytes = match Store::backend(address, options)? {
+        let bytes = match Store::reading_backend(address, options)? {
             Some(backend) => Bytestore::Remote { objects: backend.store, prefix: backend.prefix },
             None => {
                 let path = address.strip_prefix("file://").unwrap_or(address);
@@ -42,6 +44,7 @@ impl ServedStore {
             address: address.to_owned(),
             bytes: Arc::new(bytes),
             reader: Mutex::new(reader),
+            precomputed: Mutex::default(),
         })
     }
 
@@ -54,9 +57,17 @@ impl ServedStore {
             Some(store) => {
                 let reader = Reader::new(store);
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = reader.clone();
+                *self.precomputed.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 Ok(reader)
             }
         }
+    }
+
+    /// The store as precomputed objects, as it is now.
+    pub(crate) async fn precomputed(&self) -> Result<Arc<Precomputed>, Refusal> {
+        let reader = self.reader().await?;
+        let mut kept = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(kept.get_or_insert_with(|| Arc::new(Precomputed::new(reader)))))
     }
 
     /// A fault of this store, without the address of it.

@@ -1,7 +1,7 @@
 //! Request targets: path segments that are safe as names, and the fields of the query string.
 //!
-//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+,-]{1,255}` (keys of files have no
-//! comma) and be neither `.` nor `..` nor begin with `.tmp-`; there are at most 32. Keys of files come from this parser
+//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+-]{1,255}` (lists of ids have commas
+//! too, and names of precomputed objects `@` and `:`, which no key of a file has) and be neither `.` nor `..` nor begin with `.tmp-`; there are at most 32. Keys of files come from this parser
 //! only, so that no spelling of a path leads out of a store.
 
 use crate::limits::{MAX_PATH_SEGMENTS, MAX_SEGMENT_BYTES};
@@ -33,7 +33,7 @@ pub(crate) fn parse_path(raw: &str) -> Result<Vec<String>, Refusal> {
 
 /// Whether a segment can be a name: nothing hidden in it, and nothing that leads elsewhere.
 pub(crate) fn is_safe_segment(segment: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+,-".contains(&byte);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+,@:-".contains(&byte);
     (1..=MAX_SEGMENT_BYTES).contains(&segment.len())
         && segment.bytes().all(allowed)
         && segment != "."
@@ -41,9 +41,10 @@ pub(crate) fn is_safe_segment(segment: &str) -> bool {
         && !segment.starts_with(".tmp-")
 }
 
-/// Refuses segments that no file of a store has: lists of ids with commas are for questions only.
-pub(crate) fn check_key(segments: &[&str]) -> Result<(), Refusal> {
-    match segments.iter().find(|segment| segment.contains(',')) {
+/// Refuses segments that no file of a store has, unless each of their further characters is one of `more`.
+pub(crate) fn check_key(segments: &[&str], more: &[char]) -> Result<(), Refusal> {
+    let is_strange = |c: char| [',', '@', ':'].contains(&c) && !more.contains(&c);
+    match segments.iter().find(|segment| segment.contains(is_strange)) {
         Some(segment) => Err(bad_segment(segment)),
         None => Ok(()),
     }
@@ -141,7 +142,6 @@ mod tests {
             "/a%zz",
             "/a\\b",
             "/a%5cb",
-            "/a:b",
             "/%ff",
             "/é",
             "/~root",
@@ -157,9 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_no_commas() {
-        assert!(check_key(&["0", "c"]).is_ok());
-        assert_eq!(check_key(&["0", "a,b"]).unwrap_err().status, 400);
+    fn keys_have_no_further_characters() {
+        assert!(check_key(&["0", "c"], &[]).is_ok());
+        for key in ["a,b", "a@b", "a:b"] {
+            assert_eq!(check_key(&["0", key], &[]).unwrap_err().status, 400, "{key}");
+        }
+        assert!(check_key(&["7,9"], &[',']).is_ok());
+        assert!(check_key(&["mesh@2", "7:0"], &['@', ':']).is_ok());
+        assert!(check_key(&["mesh@2", "7,9"], &['@', ':']).is_err());
     }
 
     #[test]

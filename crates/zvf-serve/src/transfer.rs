@@ -18,7 +18,7 @@ use zvf::{Batch, Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, answer, empty_body};
 use crate::api::{ApiRequest, resolve};
-use crate::question::parse_question;
+use crate::question::{parse_question, too_many_rows};
 use crate::refusal::Refusal;
 use crate::service::State;
 use crate::stores::ServedStore;
@@ -73,6 +73,7 @@ pub(crate) async fn answer_query(
     let (pieces, received) = mpsc::channel(PIECES_AHEAD);
     let handle = tokio::runtime::Handle::current();
     let deadline = state.limits.request_timeout;
+    let max_rows = state.limits.max_rows;
     let store = Arc::clone(&request.store);
     tokio::task::spawn_blocking(move || {
         let _held = held;
@@ -88,7 +89,8 @@ pub(crate) async fn answer_query(
                 }
             };
             let mut begun = Some(begun);
-            let sending = Sending { store: &store, reader: &reader, pieces: &pieces, deadline };
+            let sending =
+                Sending { store: &store, reader: &reader, pieces: &pieces, deadline, max_rows };
             let fault = match sending.send_answer(question.query, format, &mut begun).await {
                 Ok(()) => return,
                 Err(refusal) => refusal,
@@ -126,6 +128,7 @@ struct Sending<'a> {
     reader: &'a Reader,
     pieces: &'a Pieces,
     deadline: std::time::Duration,
+    max_rows: u64,
 }
 
 impl Sending<'_> {
@@ -141,9 +144,13 @@ impl Sending<'_> {
         let buffer = SharedBuffer::default();
         let mut encoder = Encoder::new(format, buffer.clone(), &axes);
         let mut batches = self.reader.stream(query.clone());
-        let mut is_empty = true;
+        let (mut rows, mut is_empty) = (0, true);
         while let Some(batch) = self.within_deadline(batches.next()).await? {
             let batch = batch.map_err(|error| self.store.refuse(&error.into()))?;
+            rows += batch.len() as u64;
+            if rows > self.max_rows {
+                return Err(too_many_rows(self.max_rows)); // never an answer that looks whole
+            }
             is_empty = false;
             encoder.write(&batch).map_err(unencodable)?;
             begin(begun);

@@ -170,6 +170,19 @@ impl Store {
         source::backend(address, options)
     }
 
+    /// The backend that `address` names, for reading objects beside Zarr's own: as [`backend`](Self::backend), and plain
+    /// HTTP too. None for a directory.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither a path nor a URL that is known, or a storage option is none of its backend.
+    pub fn reading_backend(
+        address: &str,
+        options: &OpenOptions,
+    ) -> Result<Option<Backend>, StoreError> {
+        source::reading_backend(address, options)
+    }
+
     /// The store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ pub mod create;
 mod error;
 #[cfg(all(feature = "convert", feature = "query"))]
 pub mod export;
+#[cfg(feature = "convert")]
+pub mod fetch;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod ingest;
 pub mod inspect;

@@ -11,7 +11,7 @@ use zvf::convert::Format;
 use zvf::convert::read::{self, Input, Reader};
 use zvf::create::MemorySource;
 use zvf::export::Export;
-use zvf::{Columns, Kind};
+use zvf::{Columns, Kind, LevelId};
 
 use crate::commands::create::Create;
 use crate::commands::how::How;
@@ -62,10 +62,12 @@ enum To {
 
 impl Convert {
     pub(crate) async fn run(
-        self,
+        mut self,
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        // They go when the command ends.
+        let _fetched = self.fetch_inputs(session).await?;
         let to = match self.to {
             Some(to) => to,
             None => to_by_name(&self.output)?,
@@ -100,6 +102,28 @@ impl Convert {
                 self.convert_files(session, format, out).await
             }
         }
+    }
+
+    /// Copies precomputed folders behind URLs to this machine, and reads the copies.
+    async fn fetch_inputs(&mut self, session: &Session) -> anyhow::Result<Vec<tempfile::TempDir>> {
+        let mut fetched = Vec::new();
+        for input in &mut self.inputs {
+            let address =
+                input.to_str().filter(|text| text.starts_with(PRECOMPUTED)).map(str::to_owned);
+            let Some(address) = address else { continue };
+            let place = self.how.scratch().unwrap_or_else(std::env::temp_dir);
+            let folder = tempfile::Builder::new().prefix(".zvf-input-").tempdir_in(place)?;
+            let progress = session.progress("fetching");
+            progress.set(address.clone());
+            let options = session.options(zvf::Timeouts::Batch);
+            let copied =
+                zvf::fetch::fetch_precomputed(&address, &options, folder.path(), MAX_FETCHED_BYTES);
+            copied.await.with_context(|| format!("cannot read {address}"))?;
+            drop(progress);
+            *input = folder.path().to_owned();
+            fetched.push(folder);
+        }
+        Ok(fetched)
     }
 
     fn job(&self) -> Job {
@@ -167,11 +191,27 @@ impl Convert {
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
             let query = super::query::collected(query.clone(), session);
-            exports.push(Export::open(&reader, query, Some(kind)).await?);
+            exports.push(Export::open(&reader, query.clone(), Some(kind)).await?);
+            for level in self.coarser_levels(&reader, kind)? {
+                progress.set(format!("level {level} of {store}"));
+                exports.push(read_level(&reader, &query, kind, level).await?);
+            }
         }
         drop(progress);
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok((exports, notes))
+    }
+
+    /// The levels that go beside level 0 into a mesh of several resolutions.
+    fn coarser_levels(&self, reader: &zvf::Reader, kind: Kind) -> anyhow::Result<Vec<LevelId>> {
+        let asked = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
+        let Some((_, count)) = asked.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
+        let Some(count) = count.as_u64().filter(|count| (1..=MAX_LODS).contains(count)) else {
+            let usage = Usage::new(format!("precomputed.lods of {count}"));
+            return Err(usage.with_hint(format!("give a number from 1 to {MAX_LODS}")).into());
+        };
+        let numbers = reader.store().level_numbers().into_iter();
+        Ok(numbers.filter(|level| (1..count).contains(&u64::from(*level))).map(LevelId).collect())
     }
 
     /// Writes what a store answers.
@@ -244,6 +284,30 @@ impl Convert {
         self.job().write(session, format, sources.collect(), notes, out).await
     }
 }
+
+/// A coarser level of a mesh, with the size of its detail.
+async fn read_level(
+    reader: &zvf::Reader,
+    query: &zvf::Query,
+    kind: Kind,
+    level: LevelId,
+) -> anyhow::Result<Export> {
+    let opened = reader.level_of_kind(level, kind).await.map_err(zvf::Error::from)?;
+    let error = opened.node().meta().geometric_error();
+    let bins = opened.bins().map_or(opened.chunk_shape().sizes(), |bins| bins.bin_shape());
+    let diagonal = bins.iter().map(|size| size * size).sum::<f64>().sqrt();
+    let mut export = Export::open(reader, query.clone().at_level(level), Some(kind)).await?;
+    let record = (zvf::convert::write::LOD_SCALE.to_owned(), error.unwrap_or(diagonal).into());
+    export.header.records.push(record);
+    Ok(export)
+}
+
+/// What names a precomputed folder behind a URL begins with, as viewers have it.
+const PRECOMPUTED: &str = "precomputed://";
+/// Bytes that are copied of one at most.
+const MAX_FETCHED_BYTES: u64 = 1 << 40;
+/// Resolutions of a mesh.
+const MAX_LODS: u64 = 8;
 
 fn needs_store(option: &str) -> anyhow::Error {
     let usage = Usage::new(format!("{option} is asked of a store, and the input is none"));

@@ -23,6 +23,7 @@ use crate::session::Session;
   zvf serve stores/*.zarrvectors --bind 127.0.0.1:9000 --access-log
   zvf serve brain.zarrvectors --json | jq .url
   zvf serve s3://bucket/brain.zarrvectors --cors https://viewer.example.org
+  zvf serve brain.zarrvectors --precomputed --cors https://neuroglancer-demo.appspot.com
   zvf serve brain.zarrvectors --bind 0.0.0.0:8080 --auth token.txt")]
 pub(crate) struct Serve {
     /// The stores: folders, packs or URLs.
@@ -40,6 +41,12 @@ pub(crate) struct Serve {
     /// Let pages of this origin read answers; may be repeated.
     #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
     cors: Vec<String>,
+    /// Serve the stores as Neuroglancer's precomputed formats too, made as they are asked for.
+    #[arg(long)]
+    precomputed: bool,
+    /// The folder of a Neuroglancer client, served beside the stores at /v/zvf/: no other page needs access to this machine.
+    #[arg(long, value_name = "FOLDER", requires = "precomputed")]
+    neuroglancer: Option<std::path::PathBuf>,
     /// Print a line of JSON on standard error for each answer.
     #[arg(long)]
     access_log: bool,
@@ -81,7 +88,16 @@ struct LimitOptions {
     /// Fields of a query string.
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_query_fields: usize,
-    /// Seconds for the header of a request.
+    /// Objects in one answer.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_objects: usize,
+    /// Pixels of one picture.
+    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
+    max_pixels: u64,
+    /// Seconds for the first byte on a new connection.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    first_byte_timeout: u64,
+    /// Seconds for the header of a request, from its first byte on.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     header_timeout: u64,
     /// Seconds for the body of a request.
@@ -117,6 +133,8 @@ impl Serve {
         config.limits = self.limits.limits();
         config.access = Access { token: self.token()?, origins: self.cors.clone() };
         config.is_public = self.public;
+        config.has_precomputed = self.precomputed;
+        config.neuroglancer.clone_from(&self.neuroglancer);
         config.log = self.access_log.then(|| AccessLog::new(print_record));
         Ok(config)
     }
@@ -159,6 +177,14 @@ pub(crate) async fn serve_until_interrupt(
         writeln!(out, "{root}/")?;
         for (name, page) in server.store_names().iter().zip(&pages) {
             writeln!(out, "  {name}  {page}")?;
+        }
+        if let Some(page) = described["page"].as_str() {
+            writeln!(out, "  all of them  {root}{page}")?;
+        }
+        for store in described["stores"].as_array().into_iter().flatten() {
+            if let Some(view) = store["neuroglancer"].as_str() {
+                writeln!(out, "  {}  {view}", store["name"].as_str().unwrap_or_default())?;
+            }
         }
         session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
     }
@@ -203,6 +229,9 @@ impl LimitOptions {
             max_body_bytes: self.max_body,
             max_query_fields: self.max_query_fields,
             max_rows: self.max_rows,
+            max_objects: self.max_objects,
+            max_pixels: self.max_pixels,
+            first_byte_timeout: seconds(self.first_byte_timeout),
             header_timeout: seconds(self.header_timeout),
             body_timeout: seconds(self.body_timeout),
             idle_timeout: seconds(self.idle_timeout),
@@ -212,7 +241,6 @@ impl LimitOptions {
             max_connections_per_peer: self.max_connections_per_peer,
             max_queries: self.max_queries,
             stop_timeout: seconds(self.stop_timeout),
-            ..Limits::default()
         }
     }
 }

@@ -114,6 +114,11 @@ impl Millimeters {
         self.is_known
     }
 
+    /// A length in the unit that positions get.
+    pub(crate) const fn length(&self, x: f64) -> f64 {
+        x * self.factor
+    }
+
     /// One coordinate of a position.
     pub(crate) fn scaled(&self, positions: &Column, row: usize, axis: usize) -> f64 {
         positions.float(row, axis).unwrap_or(f64::NAN) * self.factor

@@ -65,6 +65,7 @@ mod zip;
 
 pub use collect::Collected;
 pub use loss::{Loss, find_losses};
+pub use precomputed::LOD_SCALE;
 pub use target::{SeekWrite, Target};
 
 use std::path::PathBuf;
@@ -134,8 +135,10 @@ pub const EXTRA_OPTIONS: &[(&str, &str)] = &[
     ("las.point_format", "the point format, 0 to 10"),
     ("las.scale", "the distance of the grid of coordinates"),
     ("las.version", "1.2, 1.3 or 1.4"),
+    ("precomputed.lods", "how many levels of a store a mesh has, from level 0 on"),
+    ("precomputed.mesh", "multilod or legacy; legacy unless shards are asked for"),
     ("precomputed.minishard_bits", "bits of the hash for minishards, 6 unless given"),
-    ("precomputed.shard_bits", "bits of the hash for shards, 0 to 16: skeletons go into shards"),
+    ("precomputed.shard_bits", "bits of the hash for shards, 0 to 16: objects go into shards"),
     ("tck.f64", "true for positions of 64 bits"),
 ];
 

@@ -220,6 +220,53 @@ fn skeletons_in_shards_are_read_again() {
     assert!(super::open(Format::Precomputed, target, &options).is_err());
 }
 
+/// Reads `input` and writes it as a precomputed folder with these options of the format.
+fn write_precomputed(
+    input: &Path,
+    options: &ReadOptions,
+    extra: &[(&str, serde_json::Value)],
+) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut write = WriteOptions::default();
+    write.extra.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    let writer = super::open(Format::Precomputed, Target::folder(folder.path()), &write).unwrap();
+    super::copy(read::open(Input::path(input), None, options).unwrap(), writer).unwrap();
+    folder
+}
+
+#[test]
+fn annotations_in_shards_are_read_again() {
+    let input = golden::folder("vtk_polydata").join("points_only.vtk");
+    let options = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
+    let plain = write_precomputed(&input, &options, &[]);
+    let shards = [("precomputed.shard_bits", 2.into()), ("precomputed.minishard_bits", 1.into())];
+    let sharded = write_precomputed(&input, &options, &shards);
+    assert!(!sharded.path().join("by_id/0").exists(), "in shards only");
+    let read = |folder: &Path| Collected::read(folder, &ReadOptions::default()).unwrap();
+    let (plain, sharded) = (read(plain.path()), read(sharded.path()));
+    assert!(!plain.positions.is_empty());
+    compare("annotations in shards", &plain, &sharded);
+}
+
+#[test]
+fn meshes_of_several_resolutions_are_read_again() {
+    let input = golden::folder("stl").join("several.stl");
+    let first = Collected::read(&input, &ReadOptions::default()).unwrap();
+    let extent = first.positions.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    let forms =
+        [vec![("precomputed.mesh", "multilod".into())], vec![("precomputed.shard_bits", 1.into())]];
+    for extra in forms {
+        let folder = write_precomputed(&input, &ReadOptions::default(), &extra);
+        let info = std::fs::read_to_string(folder.path().join("info")).unwrap();
+        assert!(info.contains("neuroglancer_multilod_draco"), "{info}");
+        let second = Collected::read(folder.path(), &ReadOptions::default()).unwrap();
+        assert_eq!(first.elements, second.elements, "{extra:?}");
+        for (a, b) in first.positions.iter().zip(&second.positions) {
+            assert!((a - b).abs() <= extent * 4.0 / 65535.0, "{extra:?}: {a} became {b}");
+        }
+    }
+}
+
 #[test]
 fn files_of_a_folder_may_be_compressed() {
     let tree = b"1 3 0 0 9 1 -1\n2 1 0.5 0 0 2.5 1\n";

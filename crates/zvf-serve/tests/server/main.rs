@@ -11,6 +11,7 @@ mod access;
 mod api;
 mod files;
 mod limits;
+mod precomputed;
 mod viewer;
 
 /// A served copy of a small store, with a secret beside it.
@@ -149,6 +150,7 @@ fn join_chunks(mut raw: &[u8]) -> (Vec<u8>, bool) {
 /// A server whose timers are short.
 fn impatient(config: &mut Config) {
     config.limits = Limits {
+        first_byte_timeout: Duration::from_millis(300),
         header_timeout: Duration::from_millis(300),
         body_timeout: Duration::from_millis(300),
         idle_timeout: Duration::from_millis(300),

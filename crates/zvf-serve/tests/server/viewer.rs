@@ -32,3 +32,12 @@ fn names_the_page_of_each_store() {
     let page = stores["stores"][0]["page"].as_str().unwrap();
     assert_eq!(page, "/view/#!{%22store%22:%22../data/three/%22}");
 }
+
+#[test]
+fn names_the_page_of_all_stores() {
+    let served = Served::start(|config| config.addresses.push(config.addresses[0].clone()));
+    let page = served.server.describe()["page"].as_str().unwrap().to_owned();
+    assert_eq!(page, "/view/#!{%22store%22:[%22../data/three/%22,%22../data/three-2/%22]}");
+    assert!(served.get("/", &[]).text().contains(&page));
+    assert!(Served::start(|_| {}).server.describe().get("page").is_none());
+}

@@ -234,6 +234,19 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
     }
 }
 
+/// The backend that `address` names, for reading from it; none for a directory.
+pub(crate) fn reading_backend(
+    address: &str,
+    options: &OpenOptions,
+) -> Result<Option<Backend>, StoreError> {
+    match Place::parse(address)? {
+        Place::Directory(_) => Ok(None),
+        Place::Remote(scheme, url, prefix) => {
+            Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
+        }
+    }
+}
+
 /// Whether reading from `address` waits for a network, or lies behind the interface that may.
 pub(crate) fn needs_runtime(address: &str) -> Result<bool, StoreError> {
     Ok(matches!(Place::parse(address)?, Place::Remote(..)))

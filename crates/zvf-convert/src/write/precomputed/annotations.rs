@@ -8,12 +8,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_model::{Field, Kind, Value};
+use zvf_precomputed::encode::scatter;
 
+use super::sharded::Shards;
 use super::{Folder, Loss, Objects, property_type, push_value};
 use crate::ConvertError;
+use crate::read::precomputed::shards::Sharding;
 
 pub(super) fn write(
     folder: &Folder,
+    sharding: Option<Sharding>,
     objects: &mut Objects,
     losses: &mut Vec<Loss>,
 ) -> Result<(), ConvertError> {
@@ -32,6 +36,7 @@ pub(super) fn write(
     let properties = Property::all(&objects.fields, left);
     let related = relationships(objects, losses);
     let mut records = BTreeMap::new();
+    let mut by_id = Index::new(folder, "by_id", sharding);
     for (id, rows) in objects.rows.clone() {
         let mut record = Vec::new();
         if kind == "POLYLINE" {
@@ -59,9 +64,10 @@ pub(super) fn write(
             single.extend_from_slice(&u32::try_from(ids.len()).unwrap_or(u32::MAX).to_le_bytes());
             single.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         }
-        folder.write(&format!("by_id/{id}"), &single)?;
+        by_id.push(id, &id.to_string(), single)?;
         records.insert(id, record);
     }
+    let by_id = by_id.finish()?;
     let mut said_relationships = Vec::new();
     for (number, (name, of)) in related.iter().enumerate() {
         let key = format!("rel_{number}");
@@ -71,13 +77,19 @@ pub(super) fn write(
                 by_related.entry(*related).or_default().push(*id);
             }
         }
+        let mut index = Index::new(folder, &key, sharding);
         for (related, ids) in by_related {
-            folder.write(&format!("{key}/{related}"), &list(&ids, &records))?;
+            index.push(related, &related.to_string(), list(&ids, &records))?;
         }
-        said_relationships.push(json!({"id": name, "key": key}));
+        let mut said = index.finish()?;
+        said["id"] = name.as_str().into();
+        said_relationships.push(said);
     }
     let grid = Grid::new(objects, extra.as_ref());
-    let limit = grid.write(folder, &records)?;
+    let (limit, mut spatial) = grid.write(Index::new(folder, "spatial0", sharding), &records)?;
+    spatial["grid_shape"] = json!(grid.shape);
+    spatial["chunk_size"] = json!(grid.chunk);
+    spatial["limit"] = limit.into();
     let mut dimensions = Map::new();
     for (axis, name) in objects.header.axes.iter().enumerate() {
         let is_length = objects.lengths.is_known();
@@ -97,13 +109,8 @@ pub(super) fn write(
         "annotation_type": kind,
         "properties": properties.iter().map(|p| p.describe(&objects.fields)).collect::<Vec<_>>(),
         "relationships": said_relationships,
-        "by_id": {"key": "by_id"},
-        "spatial": [{
-            "key": "spatial0",
-            "grid_shape": grid.shape,
-            "chunk_size": grid.chunk,
-            "limit": limit,
-        }],
+        "by_id": by_id,
+        "spatial": [spatial],
     });
     folder.write_json("info", &info)
 }
@@ -351,31 +358,88 @@ impl Grid {
         self.cells().values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Writes all cells; how many annotations the largest has.
+    /// Writes all cells; how many annotations the largest has, and where they are.
     fn write(
         &self,
-        folder: &Folder,
+        mut index: Index<'_>,
         records: &BTreeMap<u64, Vec<u8>>,
-    ) -> Result<usize, ConvertError> {
+    ) -> Result<(usize, Json), ConvertError> {
         let mut limit = 1;
         for (cell, mut ids) in self.cells() {
             limit = limit.max(ids.len());
             ids.sort_by_key(|id| scatter(*id));
             let name: Vec<String> = cell.iter().map(u64::to_string).collect();
-            folder.write(&format!("spatial0/{}", name.join("_")), &list(&ids, records))?;
+            let code = morton(&cell, &self.shape);
+            index.push(code, &name.join("_"), list(&ids, records))?;
         }
-        Ok(limit)
+        Ok((limit, index.finish()?))
     }
 }
 
-/// A number that looks random (`SplitMix64`).
-const fn scatter(id: u64) -> u64 {
-    let id = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    id ^ (id >> 31)
+/// One of the indexes of annotations: a file for each key, or shards by number.
+struct Index<'a> {
+    folder: &'a Folder,
+    key: &'a str,
+    shards: Option<Shards>,
+    said: Json,
+}
+
+impl<'a> Index<'a> {
+    fn new(folder: &'a Folder, key: &'a str, sharding: Option<Sharding>) -> Self {
+        let mut said = json!({"key": key});
+        if let Some(sharding) = sharding {
+            said["sharding"] = sharding.to_json();
+        }
+        Self { folder, key, shards: sharding.map(Shards::new), said }
+    }
+
+    fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<(), ConvertError> {
+        match &mut self.shards {
+            Some(shards) => {
+                shards.push(number, bytes);
+                Ok(())
+            }
+            None => self.folder.write(&format!("{}/{name}", self.key), &bytes),
+        }
+    }
+
+    /// Writes shards; what `info` says of the index.
+    fn finish(self) -> Result<Json, ConvertError> {
+        if let Some(shards) = self.shards {
+            shards.write(self.folder, Some(self.key))?;
+        }
+        Ok(self.said)
+    }
+}
+
+/// The number of a cell among shards: the bits of its coordinates in turn, those alone that the grid needs.
+fn morton(cell: &[u64], shape: &[u64]) -> u64 {
+    let (mut code, mut to) = (0, 0);
+    for bit in 0..u64::BITS {
+        for (at, cells) in cell.iter().zip(shape) {
+            if (1_u64 << bit) < *cells && to < u64::BITS {
+                code |= ((at >> bit) & 1) << to;
+                to += 1;
+            }
+        }
+    }
+    code
 }
 
 /// Annotations of a cell, unless the grid would have too many cells.
 const MAX_PER_CELL: usize = 5000;
 const MAX_CELLS: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_the_bits_that_the_grid_needs() {
+        // Two bits of x, none of y, one of z: x0, z0, x1.
+        assert_eq!(morton(&[3, 0, 1], &[4, 1, 2]), 0b111);
+        assert_eq!(morton(&[2, 0, 0], &[4, 1, 2]), 0b100);
+        assert_eq!(morton(&[0, 0, 1], &[4, 1, 2]), 0b010);
+        assert_eq!(morton(&[2], &[3]), 0b10);
+    }
+}

@@ -3,15 +3,19 @@
 //! ```text
 //! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes; in shards where
 //!                                `precomputed.shard_bits` says so
-//! mesh                           legacy meshes: ID:0 and one fragment each
-//! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z
+//! mesh                           legacy meshes: ID:0 and one fragment each; with `precomputed.mesh` multilod, or in shards:
+//!                                ID.index and ID
+//! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z, or shards of each
 //! ```
 //!
 //! Lengths are nanometres. The id of an object is its attribute `segment_id` or `annotation_id` where it has one,
 //! its number otherwise. Attributes of objects are segment properties, or the properties of annotations, sorted by
 //! width, because readers differ in whether that is the order of a record. Everything is held until the input ends.
 //!
-//! Not here: meshes of several levels of detail; shards of annotations.
+//! A mesh in that form may begin several times: each time with its next coarser level, whose header has the size of its
+//! detail as the record [`LOD_SCALE`].
+//!
+//! Not here: octrees of fragments.
 
 mod annotations;
 mod segments;
@@ -38,16 +42,28 @@ pub(crate) fn open<'a>(
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let folder = Folder(target.into_folder("precomputed")?);
     let sharding = sharding(options)?;
+    let is_multilod = match options.extra.get("precomputed.mesh").map(Json::as_str) {
+        // There are no shards and no levels of legacy meshes.
+        None => sharding.is_some() || options.extra.contains_key("precomputed.lods"),
+        Some(Some("multilod")) => true,
+        Some(Some("legacy")) if sharding.is_none() => false,
+        Some(_) => {
+            let what = "a value of precomputed.mesh".to_owned();
+            let advice = "give multilod, or legacy without shards";
+            return Err(ConvertError::NoType { format: "precomputed", what, advice });
+        }
+    };
     Ok(Box::new(PrecomputedWriter {
         folder,
         sharding,
+        is_multilod,
         memory: options.memory,
         begun: false,
-        collected: None,
+        collected: Vec::new(),
     }))
 }
 
-/// How skeletons are put into shards, where that is asked for.
+/// How objects are put into shards, where that is asked for.
 fn sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
     let bits = |name: &str| -> Result<Option<u32>, ConvertError> {
         let Some(said) = options.extra.get(name) else { return Ok(None) };
@@ -63,6 +79,8 @@ fn sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
     Ok(shards.map(|shards| Sharding::hashed(shards, minishards.unwrap_or(MINISHARD_BITS))))
 }
 
+/// The record of a header that says how far a level may lie from the finest one, in its own unit.
+pub const LOD_SCALE: &str = "lod_scale";
 /// Files of shards, and entries of the table of each, stay few.
 const MAX_SHARD_BITS: u32 = 16;
 /// Minishards of a shard where nothing is said of them.
@@ -71,9 +89,11 @@ const MINISHARD_BITS: u32 = 6;
 struct PrecomputedWriter {
     folder: Folder,
     sharding: Option<Sharding>,
+    is_multilod: bool,
     memory: u64,
     begun: bool,
-    collected: Option<Collected>,
+    /// What came, level by level of a mesh.
+    collected: Vec<Collected>,
 }
 
 /// Where files go.
@@ -109,18 +129,27 @@ struct Objects {
 
 impl Writer for PrecomputedWriter {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "precomputed")?;
-        self.collected = Some(Collected::new(header, self.memory, "precomputed"));
+        let is_mesh = |collected: &Collected| collected.header.kind == Kind::Mesh;
+        let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
+        if !is_next_level || !self.collected.iter().all(is_mesh) {
+            begin_once(&mut self.begun, "precomputed")?;
+        }
+        self.begun = true;
+        self.collected.push(Collected::new(header, self.memory, "precomputed"));
         Ok(())
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+        self.collected.last_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(collected) = self.collected.take() else { return Ok(Report::default()) };
-        let mut objects = Objects::new(collected)?;
+    fn finish(self: Box<Self>) -> Result<Report, ConvertError> {
+        let levels = self.collected.into_iter().map(Objects::new);
+        let mut levels: Vec<Objects> = levels.collect::<Result<_, _>>()?;
+        let (objects, coarser) = match levels.split_first_mut() {
+            Some((first, rest)) => (first, &*rest),
+            None => return Ok(Report::default()),
+        };
         let mut report = Report {
             vertices: objects.batch.len() as u64,
             objects: objects.rows.len() as u64,
@@ -129,10 +158,19 @@ impl Writer for PrecomputedWriter {
         };
         match objects.header.kind {
             Kind::Skeleton | Kind::Graph => {
-                segments::write_skeletons(&self.folder, self.sharding, &mut objects)?;
+                segments::write_skeletons(&self.folder, self.sharding, objects)?;
             }
-            Kind::Mesh => segments::write_meshes(&self.folder, &mut objects)?,
-            _ => annotations::write(&self.folder, &mut objects, &mut report.losses)?,
+            Kind::Mesh if self.is_multilod => {
+                segments::write_multilod(&self.folder, self.sharding, objects, coarser)?;
+                report.losses.push(Loss::new(
+                    "positions are rounded to 65535 steps of the box of each object".to_owned(),
+                ));
+            }
+            Kind::Mesh => segments::write_meshes(&self.folder, objects)?,
+            _ => {
+                let sharding = self.sharding;
+                annotations::write(&self.folder, sharding, objects, &mut report.losses)?;
+            }
         }
         report.losses.extend(objects.lengths.losses("coordinates and attributes"));
         Ok(report)
@@ -197,6 +235,19 @@ impl Objects {
         let fields = fields.filter(|f| f.column.dtype().kind != DtypeKind::Text).collect();
         let lengths = Millimeters::nanometers(&header);
         Ok(Self { header, batch, rows, ids, fields, said, groups, lengths })
+    }
+
+    /// A coordinate of a vertex in nanometres.
+    fn place(&self, row: usize, axis: usize) -> f64 {
+        let has_axis = axis < self.batch.positions().width() as usize;
+        if has_axis { self.lengths.scaled(self.batch.positions(), row, axis) } else { 0.0 }
+    }
+
+    /// How far this level may lie from the finest one, in nanometres.
+    fn lod_scale(&self) -> f64 {
+        let record = self.header.records.iter().find(|(name, _)| name == LOD_SCALE);
+        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0);
+        self.lengths.length(scale)
     }
 
     /// The position of a vertex as it is stored.

@@ -1,9 +1,10 @@
-//! Skeletons and legacy meshes: one file, or two, for each object.
+//! Skeletons and meshes: one file, or two, for each object, or shards of them.
 
 use std::collections::HashMap;
 
 use serde_json::json;
 use zvf_metadata::DtypeKind;
+use zvf_precomputed::encode::{LodMesh, encode_multilod};
 
 use super::sharded::Shards;
 use super::{Folder, Objects, property_type, push_value, write_segment_properties};
@@ -61,7 +62,7 @@ pub(super) fn write_skeletons(
         }
     }
     if let Some(shards) = shards {
-        shards.write(folder)?;
+        shards.write(folder, None)?;
     }
     folder.write_json("info", &info)
 }
@@ -78,18 +79,87 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
         for row in &rows {
             objects.position(*row, &mut bytes);
         }
-        for face in faces.get(&id).map_or(&[][..], Vec::as_slice).chunks(width) {
-            for corner in 1..width.saturating_sub(1) {
-                for end in [face[0], face[corner], face[corner + 1]] {
-                    bytes.extend_from_slice(&end.to_le_bytes());
-                }
-            }
-        }
+        let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let corners = own.chunks(width).flat_map(fan).flatten();
+        bytes.extend(corners.flat_map(u32::to_le_bytes));
         let name = format!("{id}:0:0");
         folder.write(&name, &bytes)?;
         folder.write_json(&format!("{id}:0"), &json!({"fragments": [name]}))?;
     }
     folder.write_json("info", &info)
+}
+
+/// Meshes of several resolutions: a manifest and Draco streams for each object.
+pub(super) fn write_multilod(
+    folder: &Folder,
+    sharding: Option<Sharding>,
+    objects: &mut Objects,
+    coarser: &[Objects],
+) -> Result<(), ConvertError> {
+    let mut info = json!({
+        "@type": "neuroglancer_multilod_draco",
+        "vertex_quantization_bits": 16,
+        "lod_scale_multiplier": 1,
+        "transform": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0],
+    });
+    if write_segment_properties(folder, objects)? {
+        info["segment_properties"] = json!("segment_properties");
+    }
+    if let Some(sharding) = sharding {
+        info["sharding"] = sharding.to_json();
+    }
+    let mut shards = sharding.map(Shards::new);
+    let levels = std::iter::once(&*objects).chain(coarser);
+    let levels: Vec<(&Objects, HashMap<u64, Vec<u32>>)> = levels
+        .map(|level| Ok((level, elements_by_object(level)?)))
+        .collect::<Result<_, ConvertError>>()?;
+    for id in objects.rows.keys() {
+        let lods = lods_of(*id, &levels);
+        let encoded = encode_multilod(&lods).map_err(|error| ConvertError::NoType {
+            format: "precomputed",
+            what: format!("the mesh of object {id}, {error}"),
+            advice: "leave the object out, or write legacy meshes",
+        })?;
+        match &mut shards {
+            Some(shards) => shards.push_behind(*id, encoded.manifest, encoded.data),
+            None => {
+                folder.write(&id.to_string(), &encoded.data)?;
+                folder.write(&format!("{id}.index"), &encoded.manifest)?;
+            }
+        }
+    }
+    if let Some(shards) = shards {
+        shards.write(folder, None)?;
+    }
+    folder.write_json("info", &info)
+}
+
+/// The resolutions of an object, the finest first; a coarser level may have lost it.
+fn lods_of(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMesh> {
+    let mut lods: Vec<LodMesh> = Vec::new();
+    for (level, faces) in levels {
+        let Some(rows) = level.rows.get(&id) else { continue };
+        let width = level.batch.elements().map_or(3, zvf_model::Elements::width);
+        let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let place = |row| [0, 1, 2].map(|axis| level.place(row, axis));
+        lods.push(LodMesh {
+            positions: rows.iter().flat_map(|row| place(*row)).collect(),
+            faces: own.chunks(width).flat_map(fan).collect(),
+            scale: level.lod_scale(),
+        });
+    }
+    // The finest one is drawn where a third of the next one's detail would be seen.
+    let finest = lods.get(1).map_or(1.0, |next| next.scale / 3.0);
+    if let Some(first) = lods.first_mut() {
+        first.scale = finest;
+    }
+    lods
+}
+
+/// The triangles of a face.
+fn fan(face: &[u32]) -> Vec<[u32; 3]> {
+    let Some((first, rest)) = face.split_first() else { return Vec::new() };
+    rest.array_windows().map(|[second, third]| [*first, *second, *third]).collect()
 }
 
 /// Edges or faces of each object, by the numbers of its own vertices.

@@ -13,10 +13,10 @@ use super::Folder;
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 
-/// Ids of a minishard with their bytes, ascending.
-type Minishard = Vec<(u64, Vec<u8>)>;
+/// What lies in a minishard: ids, their bytes, and what lies before those without being found by itself.
+type Minishard = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
-/// What goes into the shards of a folder, by shard and minishard, ids ascending.
+/// What goes into the shards of a folder, by shard and minishard.
 pub(super) struct Shards {
     sharding: Sharding,
     shards: BTreeMap<u64, BTreeMap<u64, Minishard>>,
@@ -27,29 +27,39 @@ impl Shards {
         Self { sharding, shards: BTreeMap::new() }
     }
 
-    /// Adds what belongs to `id`; ids come in ascending order.
+    /// Adds what belongs to `id`.
     pub(super) fn push(&mut self, id: u64, bytes: Vec<u8>) {
-        let (shard, minishard) = self.sharding.locate(id);
-        self.shards.entry(shard).or_default().entry(minishard).or_default().push((id, bytes));
+        self.push_behind(id, bytes, Vec::new());
     }
 
-    /// Writes all files.
-    pub(super) fn write(self, folder: &Folder) -> Result<(), ConvertError> {
+    /// Adds what belongs to `id`, directly behind `before`, which is found by its size: the fragments of a manifest.
+    pub(super) fn push_behind(&mut self, id: u64, bytes: Vec<u8>, before: Vec<u8>) {
+        let (shard, minishard) = self.sharding.locate(id);
+        let of_shard = self.shards.entry(shard).or_default();
+        of_shard.entry(minishard).or_default().push((id, bytes, before));
+    }
+
+    /// Writes all files below a key of the folder, or below the folder itself.
+    pub(super) fn write(self, folder: &Folder, below: Option<&str>) -> Result<(), ConvertError> {
         for (shard, minishards) in self.shards {
             let bytes = encode(self.sharding.minishards(), minishards);
-            folder.write(&self.sharding.file_name(shard), &bytes)?;
+            let name = self.sharding.file_name(shard);
+            let key = below.map_or_else(|| name.clone(), |below| format!("{below}/{name}"));
+            folder.write(&key, &bytes)?;
         }
         Ok(())
     }
 }
 
-fn encode(count: u64, minishards: BTreeMap<u64, Vec<(u64, Vec<u8>)>>) -> Vec<u8> {
+fn encode(count: u64, minishards: BTreeMap<u64, Minishard>) -> Vec<u8> {
     let mut data: Vec<u8> = Vec::new();
     let mut indexes = BTreeMap::new();
-    for (minishard, entries) in minishards {
+    for (minishard, mut entries) in minishards {
+        entries.sort_by_key(|(id, ..)| *id);
         let (mut ids, mut starts, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut last_id, mut last_end) = (0_u64, 0_u64);
-        for (id, bytes) in entries {
+        for (id, bytes, before) in entries {
+            data.extend(before);
             let start = data.len() as u64;
             ids.push(id - last_id);
             starts.push(start - last_end);

@@ -1,0 +1,144 @@
+//! A client that sends what it is told to send, right or wrong, and reads what comes.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: TcpStream,
+    came: Vec<u8>,
+}
+
+/// What came back on a connection until it was closed.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, WAIT).context("cannot connect")?;
+        stream.set_read_timeout(Some(WAIT))?;
+        stream.set_write_timeout(Some(WAIT))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, came: Vec::new() })
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Sends; that the server closed meanwhile is no error, because it has answered then.
+    pub(crate) fn send_all_or_reset(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.send(bytes) {
+            Err(error) if is_gone(&error) => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// Says no more, and still listens.
+    pub(crate) fn end_sending(&self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+
+    pub(crate) fn set_wait(&self, wait: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(wait))
+    }
+
+    /// Reads until the server closes; one that does not within the time is an error.
+    pub(crate) fn read_to_end(mut self) -> anyhow::Result<Answer> {
+        let mut bytes = std::mem::take(&mut self.came);
+        match self.stream.read_to_end(&mut bytes) {
+            Err(error) if !is_gone(&error) => Err(error).context("the connection stays open"),
+            _ => Ok(Answer { bytes }),
+        }
+    }
+
+    /// Reads bytes that came, if any; 0 where the server closed.
+    pub(crate) fn read_some(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(to)
+    }
+
+    /// Asks on a connection that stays, and reads an answer that states its length; its status and its body's bytes.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, usize)> {
+        self.send(request)?;
+        let mut piece = [0; 16 << 10];
+        let head = loop {
+            if let Some(end) = find(&self.came, b"\r\n\r\n") {
+                break end + 4;
+            }
+            let count = self.stream.read(&mut piece)?;
+            anyhow::ensure!(count > 0, "closed in the middle of a head");
+            self.came.extend_from_slice(&piece[..count]);
+        };
+        let answer = Answer { bytes: self.came[..head].to_vec() };
+        let status = answer.status().context("no status")?;
+        let length: usize =
+            answer.header("content-length").context("no length")?.parse().context("a length")?;
+        let mut left = (head + length).saturating_sub(self.came.len());
+        self.came.drain(..(head + length).min(self.came.len()));
+        while left > 0 {
+            let most = left.min(piece.len());
+            let count = self.stream.read(&mut piece[..most])?;
+            anyhow::ensure!(count > 0, "closed in the middle of a body");
+            left -= count;
+        }
+        Ok((status, length))
+    }
+}
+
+impl Answer {
+    /// The status of the first answer, if one came.
+    pub(crate) fn status(&self) -> Option<u16> {
+        let line = self.head()?.split("\r\n").next()?.to_owned();
+        let mut words = line.split(' ');
+        words.next().filter(|version| version.starts_with("HTTP/1."))?;
+        words.next()?.parse().ok()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let head = self.head()?;
+        let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+        let found = fields.filter(|(own, _)| own.eq_ignore_ascii_case(name)).next()?;
+        Some(found.1.to_owned())
+    }
+
+    fn head(&self) -> Option<String> {
+        let end = find(&self.bytes, b"\r\n\r\n")?;
+        Some(String::from_utf8_lossy(&self.bytes[..end]).into_owned())
+    }
+
+    /// What follows the first head.
+    pub(crate) fn body(&self) -> &[u8] {
+        find(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
+    }
+
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        find(&self.bytes, text.as_bytes()).is_some()
+    }
+
+    /// How many answers came one after the other.
+    pub(crate) fn answers(&self) -> usize {
+        self.bytes.windows(STATUS_LINE.len()).filter(|window| *window == STATUS_LINE).count()
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// Whether the other side has closed, in one way or another.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
+    )
+}
+
+/// Time for anything that must happen at once.
+const WAIT: Duration = Duration::from_secs(20);
+const STATUS_LINE: &[u8] = b"HTTP/1.1 ";

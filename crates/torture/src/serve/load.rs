@@ -1,0 +1,141 @@
+//! `torture load`: ranges of 64 KiB as fast as they come, on connections that stay.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{LARGE_BYTES, Program, Served};
+use crate::Report;
+use crate::random::Random;
+
+/// Many clients that ask for ranges of a file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Load {
+    /// Connections at once.
+    #[arg(long, default_value_t = 64)]
+    conns: usize,
+    /// Seconds.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+    /// Fail below so many answers a second.
+    #[arg(long, default_value_t = 5000)]
+    min_rate: u64,
+    /// Fail where the slowest hundredth takes longer, in milliseconds.
+    #[arg(long, default_value_t = 50)]
+    p99_ms: u64,
+    #[command(flatten)]
+    program: Program,
+    /// The same seed asks for the same ranges.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What one client saw.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) times: Vec<Duration>,
+    pub(super) failures: Vec<String>,
+}
+
+impl Load {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "load", seed: self.seed, ..Report::default() };
+        let served = start(&self.program.path()?, self.conns)?;
+        let time = Duration::from_secs(self.secs);
+        let start = Instant::now();
+        let seen = ask_ranges(&served, self.conns, self.seed, || start.elapsed() < time);
+        let seconds = start.elapsed().as_secs_f64();
+        let rate = seen.times.len() as f64 / seconds;
+        let p99 = percentile(&seen.times, 99);
+        report.n = seen.times.len() as u64;
+        for failure in seen.failures {
+            report.count(Err(failure));
+        }
+        report.say(&format!(
+            "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {:.1} ms, p99 {:.1} ms",
+            millis(percentile(&seen.times, 50)),
+            millis(p99)
+        ));
+        let is_fast = rate >= self.min_rate as f64;
+        report.count(if is_fast { Ok(()) } else { Err(format!("{rate:.0} answers a second")) });
+        let is_even = p99 <= Duration::from_millis(self.p99_ms);
+        report.count(if is_even { Ok(()) } else { Err(format!("p99 is {:.1} ms", millis(p99))) });
+        served.stop()?;
+        Ok(report)
+    }
+}
+
+fn start(zvf: &Path, conns: usize) -> anyhow::Result<Served> {
+    let most = (conns + 8).to_string();
+    Served::start(zvf, &["--max-connections", &most, "--max-connections-per-peer", &most])
+}
+
+/// Asks for ranges on `conns` connections while `goes_on` says so.
+pub(super) fn ask_ranges(
+    served: &Served,
+    conns: usize,
+    seed: u64,
+    goes_on: impl Fn() -> bool + Sync,
+) -> Seen {
+    let has_failed = Arc::new(AtomicBool::new(false));
+    let clients: Vec<Seen> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..conns as u64)
+            .map(|number| {
+                let (goes_on, has_failed) = (&goes_on, Arc::clone(&has_failed));
+                scope.spawn(move || {
+                    let mut seen = Seen::default();
+                    let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number));
+                    let goes = || goes_on() && !has_failed.load(Ordering::Relaxed);
+                    if let Err(error) = ask_on_one(served, &mut random, goes, &mut seen) {
+                        seen.failures.push(format!("{error:#}"));
+                        has_failed.store(true, Ordering::Relaxed);
+                    }
+                    seen
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+    });
+    let mut all = Seen::default();
+    for seen in clients {
+        all.times.extend(seen.times);
+        all.failures.extend(seen.failures);
+    }
+    all
+}
+
+fn ask_on_one(
+    served: &Served,
+    random: &mut Random,
+    goes_on: impl Fn() -> bool,
+    seen: &mut Seen,
+) -> anyhow::Result<()> {
+    let mut client = served.connect()?;
+    while goes_on() {
+        let first = random.below(LARGE_BYTES as usize - RANGE_BYTES);
+        let last = first + RANGE_BYTES - 1;
+        let request = format!(
+            "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\nRange: bytes={first}-{last}\r\n\r\n"
+        );
+        let start = Instant::now();
+        let (status, bytes) = client.ask(request.as_bytes())?;
+        seen.times.push(start.elapsed());
+        anyhow::ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
+    }
+    Ok(())
+}
+
+/// The time below which so many of a hundred lie.
+pub(super) fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times.get(at).copied().unwrap_or_default()
+}
+
+pub(super) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+const RANGE_BYTES: usize = 64 << 10;

@@ -1,0 +1,132 @@
+//! A server of stores as others see it: the command `zvf serve` over real connections of this machine.
+//!
+//! ```text
+//! http      every rule of the server, with requests that break it and the status each must get
+//! slow      clients that say nothing, or take nothing, while good ones are answered
+//! load      ranges of 64 KiB as fast as they come
+//! soak      all of it for a long time, while memory and descriptors are watched
+//! ```
+//!
+//! The store lies beside a file that no answer may hold a byte of, and links lead from the store to it.
+
+pub(crate) mod cases;
+mod client;
+pub(crate) mod http;
+pub(crate) mod load;
+mod paths;
+pub(crate) mod slow;
+pub(crate) mod soak;
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+use client::{Answer, Client};
+
+/// The command that runs the server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Program {
+    /// The `zvf` command [default: the one beside this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
+}
+
+impl Program {
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        self.zvf.clone().map_or_else(beside, Ok)
+    }
+}
+
+/// A running server; it ends when this is dropped.
+#[derive(Debug)]
+struct Served {
+    child: Child,
+    address: SocketAddr,
+    place: tempfile::TempDir,
+}
+
+impl Served {
+    /// Serves a store called `three` with these options.
+    fn start(zvf: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        let place = tempfile::tempdir()?;
+        let store = place.path().join("three.zarrvectors");
+        write_store(&store)?;
+        std::fs::write(place.path().join("canary"), CANARY)?;
+        let mut command = Command::new(zvf);
+        command.arg("serve").arg(&store).args(["--json", "--bind", "127.0.0.1:0"]).args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", zvf.display()))?;
+        let mut line = String::new();
+        let out = child.stdout.take().context("the server has an output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        let said: serde_json::Value =
+            serde_json::from_str(&line).with_context(|| format!("the server said {line:?}"))?;
+        let url = said["url"].as_str().unwrap_or_default();
+        let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
+        Ok(Self { child, address: address.with_context(|| format!("{url} is no address"))?, place })
+    }
+
+    fn connect(&self) -> anyhow::Result<Client> {
+        Client::connect(self.address)
+    }
+
+    /// Sends bytes as they are and reads until the server closes.
+    fn send(&self, request: &[u8]) -> anyhow::Result<Answer> {
+        let mut client = self.connect()?;
+        client.send_all_or_reset(request)?;
+        client.read_to_end()
+    }
+
+    /// What no answer may hold.
+    fn check_secrets(&self, answer: &Answer) -> Result<(), String> {
+        let place = self.place.path().to_string_lossy();
+        for secret in [CANARY, &place, "backtrace", "panicked"] {
+            if answer.holds(secret) {
+                return Err(format!("the answer holds {secret:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A store of points, with files beside its own and links that lead out of it.
+fn write_store(store: &Path) -> anyhow::Result<()> {
+    for (name, bytes) in archives::files("pc3_basic") {
+        let path = store.join(name);
+        std::fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+        std::fs::write(path, bytes)?;
+    }
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|n| n.to_le_bytes()[0]).collect();
+    std::fs::write(store.join("large"), large)?;
+    std::fs::write(store.join(".tmp-1"), "half written")?;
+    std::fs::create_dir_all(store.join("folder/.tmp-2"))?;
+    std::fs::write(store.join("folder/.tmp-2/x"), "half written")?;
+    std::fs::write(store.join("a,b"), "a comma")?;
+    std::os::unix::fs::symlink("../canary", store.join("link"))?;
+    std::os::unix::fs::symlink("..", store.join("up"))?;
+    std::os::unix::fs::symlink("/", store.join("slash"))?;
+    Ok(())
+}
+
+/// What lies beside the store.
+const CANARY: &str = "CANARY-7f3a9c21-never-in-an-answer";
+/// Bytes of the large file: ranges are cut out of it.
+const LARGE_BYTES: u32 = 8 << 20;

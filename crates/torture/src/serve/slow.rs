@@ -1,0 +1,207 @@
+//! `torture slow`: clients that say nothing, or little, or take nothing, while good ones are answered.
+//!
+//! ```text
+//! silent    a connection without a byte              dripped   a head, byte after byte
+//! begun     half a head                              body      a body that does not come
+//! idle      an answer, and then nothing              stalled   a large file that nobody takes
+//! halved    half a head, and no more is said
+//! ```
+//!
+//! Each must be closed by the server within its time, and good clients hardly notice.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::load::{ask_ranges, millis, percentile};
+use super::{Program, Served};
+use crate::Report;
+
+/// Slow clients beside good ones.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Slow {
+    /// Slow connections at once.
+    #[arg(long, default_value_t = 512)]
+    conns: usize,
+    /// Seconds; the times of the server are those it has by default where it is 60 or more, and a tenth of it below.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+    /// Good clients may take so many times as long as alone.
+    #[arg(long, default_value_t = 2.0)]
+    factor: f64,
+    #[command(flatten)]
+    program: Program,
+    /// The same seed asks for the same ranges.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// A way to be slow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Silent,
+    Begun,
+    Dripped,
+    Body,
+    Idle,
+    Stalled,
+    Halved,
+}
+
+impl Way {
+    const ALL: [Self; 7] = [
+        Self::Silent,
+        Self::Begun,
+        Self::Dripped,
+        Self::Body,
+        Self::Idle,
+        Self::Stalled,
+        Self::Halved,
+    ];
+
+    const fn start(self) -> &'static [u8] {
+        match self {
+            Self::Silent => b"",
+            Self::Begun | Self::Halved => b"GET /healthz HTTP/1.1\r\nHost: loc",
+            Self::Dripped => b"GET /healthz HTTP/1.1\r\nX: ",
+            Self::Body => {
+                b"POST /api/three/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+            }
+            Self::Idle => b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            Self::Stalled => b"GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        }
+    }
+
+    /// The time within which the server must have closed, of those it was started with.
+    fn limit(self, times: &Times) -> Duration {
+        match self {
+            Self::Silent => times.short,
+            Self::Begun | Self::Halved | Self::Dripped => times.short,
+            Self::Body | Self::Idle | Self::Stalled => times.long,
+        }
+    }
+}
+
+/// The times of the server: for heads, and for all else.
+struct Times {
+    short: Duration,
+    long: Duration,
+}
+
+impl Slow {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "slow", seed: self.seed, ..Report::default() };
+        let (short, long) = if self.secs >= 60 {
+            (10, 30)
+        } else {
+            ((self.secs / 10).max(1), (self.secs / 5).max(1))
+        };
+        let times = Times { short: Duration::from_secs(short), long: Duration::from_secs(long) };
+        let most = (self.conns + GOOD_CLIENTS + 8).to_string();
+        let (short, long) = (short.to_string(), long.to_string());
+        let options = [
+            ["--max-connections", most.as_str()],
+            ["--max-connections-per-peer", most.as_str()],
+            ["--first-byte-timeout", short.as_str()],
+            ["--header-timeout", short.as_str()],
+            ["--body-timeout", long.as_str()],
+            ["--idle-timeout", long.as_str()],
+            ["--write-timeout", long.as_str()],
+        ];
+        let served = Served::start(&self.program.path()?, options.as_flattened())?;
+        let idle_time = Duration::from_secs((self.secs / 6).max(1));
+        let start = Instant::now();
+        let alone = ask_ranges(&served, GOOD_CLIENTS, self.seed, || start.elapsed() < idle_time);
+        let start = Instant::now();
+        let (beside, ended) = std::thread::scope(|scope| {
+            let good = scope.spawn(|| {
+                let time = Duration::from_secs(self.secs);
+                ask_ranges(&served, GOOD_CLIENTS, self.seed + 1, || start.elapsed() < time)
+            });
+            (be_slow(&served, self.conns, &times), good.join())
+        });
+        for outcome in beside? {
+            report.count(outcome);
+        }
+        let Ok(with) = ended else { anyhow::bail!("a good client ended") };
+        for failure in alone.failures.into_iter().chain(with.failures) {
+            report.count(Err(failure));
+        }
+        let [before, after] = [percentile(&alone.times, 99), percentile(&with.times, 99)];
+        report.say(&format!(
+            "p99 of good clients: {:.1} ms alone, {:.1} ms",
+            millis(before),
+            millis(after)
+        ));
+        let is_even = millis(after) <= millis(before) * self.factor;
+        let failure = || format!("p99 grows from {:.1} to {:.1} ms", millis(before), millis(after));
+        report.count(if is_even { Ok(()) } else { Err(failure()) });
+        served.stop()?;
+        Ok(report)
+    }
+}
+
+/// Opens all connections, drips where that is the way, and waits until each is closed.
+fn be_slow(
+    served: &Served,
+    conns: usize,
+    times: &Times,
+) -> anyhow::Result<Vec<Result<(), String>>> {
+    let mut open: Vec<(Way, Client, Instant)> = Vec::new();
+    for number in 0..conns {
+        let way = Way::ALL[number % Way::ALL.len()];
+        let mut client = served.connect()?;
+        client.send(way.start())?;
+        if way == Way::Halved {
+            client.end_sending()?;
+        }
+        client.set_wait(Duration::from_millis(1))?;
+        open.push((way, client, Instant::now()));
+    }
+    let mut outcomes = Vec::new();
+    while !open.is_empty() {
+        std::thread::sleep(Duration::from_millis(200));
+        let mut still = Vec::new();
+        for (way, mut client, since) in open {
+            if way == Way::Dripped {
+                // It fails once the server has closed, which is what is waited for.
+                drop(client.send(b"a"));
+            }
+            let is_late = since.elapsed() > way.limit(times) + GRACE;
+            match (is_closed(way, &mut client, is_late), is_late) {
+                (true, _) => outcomes.push(Ok(())),
+                (false, true) => outcomes.push(Err(format!("{way:?} stays open"))),
+                (false, false) => still.push((way, client, since)),
+            }
+        }
+        open = still;
+    }
+    Ok(outcomes)
+}
+
+/// Whether the server has closed. One that takes nothing looks at the end only: reading would be taking.
+fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
+    if way == Way::Stalled && !is_late {
+        return false;
+    }
+    let mut piece = [0; 64 << 10];
+    let (mut total, start) = (0, Instant::now());
+    loop {
+        match client.read_some(&mut piece) {
+            Ok(0) => return way != Way::Stalled || total < super::LARGE_BYTES as usize,
+            Ok(count) => total += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                // What was on its way may take a moment to come.
+                if way != Way::Stalled || start.elapsed() > GRACE {
+                    return false;
+                }
+            }
+            Err(_reset) => return true,
+        }
+    }
+}
+
+/// Clients that ask and take as they should.
+const GOOD_CLIENTS: usize = 16;
+/// Time that a loaded machine may add.
+const GRACE: Duration = Duration::from_secs(5);

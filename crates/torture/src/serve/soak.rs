@@ -1,0 +1,141 @@
+//! `torture soak`: everything at once for a long time, while the memory and the descriptors of the server are watched.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::cases::{Case, cases};
+use super::{Program, Served};
+use crate::Report;
+use crate::random::Random;
+
+/// Good and bad requests for a long time.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Soak {
+    /// Seconds; the first third is for warming up.
+    #[arg(long, default_value_t = 1800)]
+    secs: u64,
+    /// Fail where the memory of the server grows faster, in KiB in ten minutes.
+    #[arg(long, default_value_t = 1024)]
+    slope_kib: u64,
+    #[command(flatten)]
+    program: Program,
+    /// The same seed asks the same.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What the system says of the server at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    seconds: f64,
+    resident_kib: f64,
+    descriptors: usize,
+}
+
+impl Soak {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "soak", seed: self.seed, ..Report::default() };
+        let served = Served::start(&self.program.path()?, &[])?;
+        let time = Duration::from_secs(self.secs);
+        let start = Instant::now();
+        let (samples, asked) = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..CLIENTS)
+                .map(|number| {
+                    let random = Random::new(self.seed.wrapping_add(number));
+                    let served = &served;
+                    scope.spawn(move || ask_all(served, random, || start.elapsed() < time))
+                })
+                .collect();
+            let samples = watch(&served, start, time);
+            let asked: Vec<_> =
+                workers.into_iter().filter_map(|worker| worker.join().ok()).collect();
+            (samples, asked)
+        });
+        for (count, failures) in asked {
+            report.n += count;
+            for failure in failures {
+                report.count(Err(failure));
+            }
+        }
+        self.judge(&samples?, &mut report);
+        served.stop()?;
+        Ok(report)
+    }
+
+    /// After a third of the time neither memory nor descriptors may grow.
+    fn judge(&self, samples: &[Sample], report: &mut Report) {
+        let warm: Vec<Sample> =
+            samples.iter().copied().filter(|one| one.seconds * 3.0 >= self.secs as f64).collect();
+        let slope = slope_in_ten_minutes(&warm);
+        let (first, last) = (warm.first(), warm.last());
+        let open = |one: Option<&Sample>| one.map_or(0, |one| one.descriptors);
+        report.say(&format!(
+            "{} samples, {:.0} KiB at the end, {slope:.0} KiB in ten minutes, descriptors {} to {}",
+            warm.len(),
+            last.map_or(0.0, |one| one.resident_kib),
+            open(first),
+            open(last),
+        ));
+        let is_flat = warm.len() > 2 && slope <= self.slope_kib as f64;
+        report.count(if is_flat { Ok(()) } else { Err(format!("{slope:.0} KiB in ten minutes")) });
+        // Clients come and go between two samples; what leaks is more than they have.
+        let has_leaked = open(last) > open(first) + 2 * CLIENTS as usize + 8;
+        report.count(if has_leaked { Err("descriptors grow".to_owned()) } else { Ok(()) });
+    }
+}
+
+/// Sends random cases, each of which must get its status.
+fn ask_all(served: &Served, mut random: Random, goes_on: impl Fn() -> bool) -> (u64, Vec<String>) {
+    let cases: Vec<Case> = cases();
+    let (mut count, mut failures) = (0, Vec::new());
+    while goes_on() && failures.len() < 5 {
+        let case = &cases[random.below(cases.len())];
+        count += 1;
+        match served.send(&case.request) {
+            Ok(answer) if answer.status() == Some(case.status) => {}
+            Ok(answer) => failures.push(format!("{}: {:?}", case.rule, answer.status())),
+            Err(error) => failures.push(format!("{}: {error:#}", case.rule)),
+        }
+        let _large = served.send(QUERY);
+    }
+    (count, failures)
+}
+
+/// Looks at the server again and again.
+fn watch(served: &Served, start: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    while start.elapsed() < time {
+        std::thread::sleep((time / 60).clamp(Duration::from_millis(100), Duration::from_secs(10)));
+        samples.push(sample(served, start)?);
+    }
+    Ok(samples)
+}
+
+fn sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
+    let process = format!("/proc/{}", served.child.id());
+    let status = std::fs::read_to_string(format!("{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let resident = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    Ok(Sample {
+        seconds: start.elapsed().as_secs_f64(),
+        resident_kib: resident.context("the system says how large a process is")?,
+        descriptors: std::fs::read_dir(format!("{process}/fd"))?.count(),
+    })
+}
+
+/// The slope of the line through all samples that lies nearest to them.
+fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
+    let n = samples.len() as f64;
+    let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|one| one.seconds), mean(|one| one.resident_kib));
+    let along: f64 = samples.iter().map(|one| (one.seconds - x) * (one.resident_kib - y)).sum();
+    let across: f64 = samples.iter().map(|one| (one.seconds - x).powi(2)).sum();
+    if across > 0.0 { along / across * 600.0 } else { 0.0 }
+}
+
+/// Clients that ask at once.
+const CLIENTS: u64 = 4;
+/// A question with a long answer.
+const QUERY: &[u8] =
+    b"GET /api/three/query?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

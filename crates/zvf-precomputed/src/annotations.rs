@@ -1,0 +1,188 @@
+//! Lines and polylines as annotations: an object is one, in every cell that it touches.
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_format::key::ChunkKey;
+use zvf_model::{Batch, Bounds, Kind, LevelReader, ObjectId, RowAttribute, RowValues};
+use zvf_query::{Columns, Mode, Query, Reader};
+
+use crate::PrecomputedError;
+use crate::attributes::{Attribute, Property};
+use crate::encode::{encode_annotations, scatter};
+use crate::segments::{object_attributes, read_object};
+use crate::space::{Space, chunk_sizes, coordinate, narrow};
+
+/// The objects of a level as annotations.
+#[derive(Debug)]
+pub(crate) struct ChainAnnotations {
+    kind: Kind,
+    level: LevelReader,
+    attributes: Vec<Attribute>,
+    values: Vec<RowAttribute>,
+    properties: Vec<Property>,
+    first: Vec<i64>,
+    shape: Vec<u64>,
+    cell: Vec<f64>,
+    limit: u64,
+}
+
+impl ChainAnnotations {
+    pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self, PrecomputedError> {
+        let (attributes, values): (Vec<_>, Vec<_>) =
+            object_attributes(&level).await?.into_iter().unzip();
+        let properties = Property::list(&attributes);
+        let cell = chunk_sizes(&level);
+        let (mut first, mut last) = (vec![i64::MAX; cell.len()], vec![i64::MIN; cell.len()]);
+        let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+        for key in &keys {
+            let spatial = key.spatial(cell.len()).unwrap_or_default();
+            for ((at, first), last) in spatial.iter().zip(&mut first).zip(&mut last) {
+                (*first, *last) = ((*first).min(*at), (*last).max(*at));
+            }
+        }
+        if keys.is_empty() {
+            (first, last) = (vec![0; cell.len()], vec![0; cell.len()]);
+        }
+        let shape = first.iter().zip(&last).map(|(low, high)| (high - low + 1).cast_unsigned());
+        let mut limit = 1;
+        for rows in level.row_counts(&keys).await {
+            // Each object of a cell has a vertex in it, or crosses it: that is near enough.
+            limit = limit.max(rows?);
+        }
+        let shape = shape.collect();
+        Ok(Self { kind, level, attributes, values, properties, first, shape, cell, limit })
+    }
+
+    pub(crate) fn info(&self, space: &Space) -> Json {
+        let (low, high) = self.corners(&vec![0; self.cell.len()], &self.shape);
+        let shift = |corner: Vec<f64>| -> Vec<f64> {
+            corner.iter().zip(space.offset()).map(|(x, offset)| x + offset).collect()
+        };
+        let kind = if self.kind == Kind::Line { "LINE" } else { "POLYLINE" };
+        json!({
+            "@type": "neuroglancer_annotations_v1",
+            "dimensions": space.dimensions(),
+            "lower_bound": shift(low),
+            "upper_bound": shift(high),
+            "annotation_type": kind,
+            "properties": self.properties.iter().map(Property::describe).collect::<Vec<_>>(),
+            "relationships": [],
+            "by_id": {"key": "by_id"},
+            "spatial": [{"key": "spatial0", "grid_shape": self.shape, "chunk_size": self.cell,
+                "limit": self.limit}],
+        })
+    }
+
+    /// The corners of a range of cells, in the unit of the store.
+    fn corners(&self, from: &[u64], to: &[u64]) -> (Vec<f64>, Vec<f64>) {
+        let along = |cells: &[u64]| -> Vec<f64> {
+            let axes = cells.iter().zip(&self.first).zip(&self.cell);
+            axes.map(|((at, first), size)| to_float(first + at.cast_signed()) * size).collect()
+        };
+        (along(from), along(to))
+    }
+
+    /// The list of a cell; none where nothing touches it.
+    pub(crate) async fn cell(
+        &self,
+        reader: &Reader,
+        cell: &[u64],
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
+            return Ok(None);
+        }
+        let next: Vec<u64> = cell.iter().map(|at| at + 1).collect();
+        let (low, high) = self.corners(cell, &next);
+        let bounds = Bounds::new(&low, &high)
+            .map_err(|error| PrecomputedError::Unsupported(error.to_string()))?;
+        let query = Query::within(bounds).mode(Mode::Touch).at_level(self.level.level());
+        let query = query.of_kind(self.kind).columns(Columns::None).limit_bytes(MAX_CELL_BYTES);
+        let batch = reader.run(&query).await?.batch;
+        let mut records = self.records(&batch, space).await?;
+        records.sort_by_key(|(id, _)| scatter(*id));
+        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+    }
+
+    pub(crate) async fn by_id(
+        &self,
+        reader: &Reader,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let found = read_object(reader, &self.level, self.kind, id, Columns::None).await?;
+        let Some(batch) = found else { return Ok(None) };
+        let records = self.records(&batch, space).await?;
+        Ok(records.into_iter().find(|(own, _)| *own == id).map(|(_, record)| record.into()))
+    }
+
+    /// The records of the objects of a batch; a line has two vertices, and what has others is left out.
+    async fn records(
+        &self,
+        batch: &Batch,
+        space: &Space,
+    ) -> Result<Vec<(u64, Vec<u8>)>, PrecomputedError> {
+        let mut parts: Vec<(ObjectId, Vec<usize>)> = Vec::new();
+        for part in batch.parts().iter() {
+            match parts.last_mut() {
+                Some((object, rows)) if *object == part.object => rows.extend(part.rows),
+                _ => parts.push((part.object, part.rows.collect())),
+            }
+        }
+        let objects: Vec<ObjectId> = parts.iter().map(|(object, _)| *object).collect();
+        let (places, values) = self.read_values(&objects).await?;
+        let mut records = Vec::new();
+        for ((object, rows), place) in parts.iter().zip(places) {
+            let Ok(id) = u64::try_from(object.0) else { continue };
+            let mut record = Vec::new();
+            if self.kind != Kind::Line {
+                record.extend(u32::try_from(rows.len()).unwrap_or(u32::MAX).to_le_bytes());
+            } else if rows.len() != 2 {
+                continue;
+            }
+            for row in rows {
+                for (axis, offset) in space.offset().iter().enumerate() {
+                    let x = coordinate(batch.positions(), *row, axis) + offset;
+                    record.extend(narrow(x).to_le_bytes());
+                }
+            }
+            for property in &self.properties {
+                let Some(attribute) = self.attributes.get(property.attribute) else { continue };
+                let column = values.get(property.attribute).map(RowValues::column);
+                let (column, row) = (column.filter(|_| place.is_some()), place.unwrap_or(0));
+                property.push(attribute, column, row, &mut record);
+            }
+            record.resize(record.len().next_multiple_of(4), 0);
+            records.push((id, record));
+        }
+        Ok(records)
+    }
+
+    /// The values of all attributes of objects, and the place of each object among them.
+    async fn read_values(
+        &self,
+        objects: &[ObjectId],
+    ) -> Result<(Vec<Option<usize>>, Vec<RowValues>), PrecomputedError> {
+        let Some(index) = self.level.objects().await? else {
+            return Ok((vec![None; objects.len()], Vec::new()));
+        };
+        let (mut rows, mut places) = (Vec::new(), Vec::with_capacity(objects.len()));
+        for row in index.find(objects).await? {
+            places.push(row.map(|_| rows.len()));
+            rows.extend(row);
+        }
+        let mut values = Vec::with_capacity(self.values.len());
+        for attribute in &self.values {
+            values.push(attribute.rows(&rows).await?);
+        }
+        Ok((places, values))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of cells")]
+const fn to_float(n: i64) -> f64 {
+    n as f64
+}
+
+/// Bytes of the geometry that touches one cell.
+const MAX_CELL_BYTES: u64 = 1 << 28;

@@ -1,0 +1,222 @@
+//! Attributes as properties: their names, their types on disk, their values.
+//!
+//! Numbers of 64 bits and half precision become `float32`, as the formats have no others; text is left out. Properties of
+//! annotations come by width, 4, 2, 1 bytes, because readers differ in whether the order in `info` is the order in a
+//! record.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value as Json, json};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Column, Value};
+
+use crate::space::narrow;
+
+/// What an attribute is, before any value of it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) width: usize,
+    pub(crate) categories: Option<Categories>,
+}
+
+impl Attribute {
+    /// The type of a value on disk, and its bytes.
+    pub(crate) fn stored(&self) -> (&'static str, usize) {
+        match (self.dtype.kind, self.dtype.size) {
+            (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("uint8", 1),
+            (DtypeKind::UInt, 2) => ("uint16", 2),
+            (DtypeKind::UInt, 4) => ("uint32", 4),
+            (DtypeKind::Int, 1) => ("int8", 1),
+            (DtypeKind::Int, 2) => ("int16", 2),
+            (DtypeKind::Int, 4) => ("int32", 4),
+            _ => ("float32", 4),
+        }
+    }
+
+    /// Whether it can be a property at all.
+    pub(crate) fn is_number(&self) -> bool {
+        self.dtype.kind != DtypeKind::Text
+    }
+
+    /// Adds a value in the type it has on disk.
+    pub(crate) fn push(&self, column: &Column, row: usize, at: usize, to: &mut Vec<u8>) {
+        let (kind, size) = self.stored();
+        if kind == "float32" {
+            to.extend(narrow(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
+            return;
+        }
+        let number = match column.value(row, at) {
+            Value::Bool(flag) => i64::from(flag),
+            Value::Int(n) => n,
+            Value::UInt(n) => i64::try_from(n).unwrap_or(i64::MAX),
+            Value::Float(x) => to_integer(x), // a coarser level may hold means
+            Value::Null | Value::Text(_) => 0,
+        };
+        to.extend(number.to_le_bytes().iter().take(size));
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates, and NaN is 0")]
+const fn to_integer(x: f64) -> i64 {
+    x.round() as i64
+}
+
+/// A property of annotations: values of an attribute.
+#[derive(Clone, Debug)]
+pub(crate) struct Property {
+    /// The place of its attribute.
+    pub(crate) attribute: usize,
+    values: std::ops::Range<usize>,
+    size: usize,
+    json: Json,
+}
+
+impl Property {
+    /// The properties of attributes, the widest first.
+    pub(crate) fn list(attributes: &[Attribute]) -> Vec<Self> {
+        let (mut all, mut names) = (Vec::new(), BTreeSet::new());
+        for (number, attribute) in attributes.iter().enumerate().filter(|(_, one)| one.is_number())
+        {
+            let (kind, size) = attribute.stored();
+            let colour = match (kind, attribute.width) {
+                ("uint8", 3) => Some("rgb"),
+                ("uint8", 4) => Some("rgba"),
+                _ => None,
+            };
+            if let Some(kind) = colour {
+                all.push(Self::new(
+                    attribute,
+                    number,
+                    0..attribute.width,
+                    (kind, size),
+                    &mut names,
+                ));
+                continue;
+            }
+            for at in 0..attribute.width {
+                all.push(Self::new(attribute, number, at..at + 1, (kind, size), &mut names));
+            }
+        }
+        all.sort_by_key(|property| std::cmp::Reverse(property.size));
+        all
+    }
+
+    fn new(
+        attribute: &Attribute,
+        number: usize,
+        values: std::ops::Range<usize>,
+        (kind, size): (&'static str, usize),
+        names: &mut BTreeSet<String>,
+    ) -> Self {
+        let is_one = values.len() == attribute.width;
+        let own = if is_one {
+            attribute.name.clone()
+        } else {
+            format!("{}_{}", attribute.name, values.start)
+        };
+        let id = identifier(&own, names);
+        let mut json = json!({"id": id, "type": kind, "description": own});
+        if let Some(categories) = attribute.categories.as_ref().filter(|_| kind != "float32") {
+            let labels: Vec<String> = categories.values().iter().map(Value::to_string).collect();
+            json["enum_values"] = (0..labels.len()).collect::<Vec<_>>().into();
+            json["enum_labels"] = labels.into();
+        } else if attribute.dtype.kind == DtypeKind::Bool {
+            json["enum_values"] = json!([0, 1]);
+            json["enum_labels"] = json!(["false", "true"]);
+        }
+        Self { attribute: number, values, size, json }
+    }
+
+    /// What `info` says of it.
+    pub(crate) fn describe(&self) -> Json {
+        self.json.clone()
+    }
+
+    /// Adds its values in `row` of the column of its attribute; zeros where there is none.
+    pub(crate) fn push(
+        &self,
+        attribute: &Attribute,
+        column: Option<&Column>,
+        row: usize,
+        to: &mut Vec<u8>,
+    ) {
+        for at in self.values.clone() {
+            match column {
+                Some(column) => attribute.push(column, row, at, to),
+                None => to.extend(std::iter::repeat_n(0, self.size)),
+            }
+        }
+    }
+}
+
+/// A name as viewers take it: `[a-z][a-zA-Z0-9_]*`, unlike all in `names`.
+fn identifier(name: &str, names: &mut BTreeSet<String>) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let mut id: String = name.chars().map(safe).collect();
+    match id.chars().next() {
+        Some(first) if first.is_ascii_lowercase() => {}
+        Some(first) if first.is_ascii_uppercase() => {
+            id.replace_range(..1, &first.to_ascii_lowercase().to_string());
+        }
+        _ => id.insert(0, 'p'),
+    }
+    let numbered = (2..).map(|n| format!("{id}_{n}"));
+    let free = std::iter::once(id.clone()).chain(numbered).find(|id| !names.contains(id));
+    let free = free.unwrap_or(id);
+    names.insert(free.clone());
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: &str, kind: DtypeKind, size: u64, width: usize) -> Attribute {
+        let dtype = Dtype { kind, size, big_endian: false };
+        Attribute { name: name.to_owned(), dtype, width, categories: None }
+    }
+
+    #[test]
+    fn properties_come_by_width_under_names_that_viewers_take() {
+        let attributes = [
+            attribute("RGB colour", DtypeKind::UInt, 1, 3),
+            attribute("Mass", DtypeKind::Float, 8, 1),
+            attribute("mass", DtypeKind::Int, 2, 1),
+            attribute("9lives", DtypeKind::Bool, 1, 1),
+            attribute("dir", DtypeKind::Float, 4, 2),
+            attribute("label", DtypeKind::Text, 4, 1),
+        ];
+        let all = Property::list(&attributes);
+        let said: Vec<_> = all
+            .iter()
+            .map(|one| (one.json["id"].as_str().unwrap(), one.json["type"].as_str().unwrap()))
+            .collect();
+        let expected = [
+            ("mass", "float32"),
+            ("dir_0", "float32"),
+            ("dir_1", "float32"),
+            ("mass_2", "int16"),
+            ("rGB_colour", "rgb"),
+            ("p9lives", "uint8"),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(all[5].json["enum_labels"], json!(["false", "true"]));
+    }
+
+    #[test]
+    fn values_have_the_bytes_of_their_type() {
+        let wide = attribute("n", DtypeKind::Int, 2, 1);
+        let column = Column::new(wide.dtype, 1, vec![0xfe, 0xff, 5, 0].into()).unwrap();
+        let mut bytes = Vec::new();
+        wide.push(&column, 0, 0, &mut bytes);
+        wide.push(&column, 1, 0, &mut bytes);
+        assert_eq!(bytes, [0xfe, 0xff, 5, 0]);
+        let long = attribute("x", DtypeKind::Int, 8, 1);
+        let column = Column::new(long.dtype, 1, 3_i64.to_le_bytes().to_vec().into()).unwrap();
+        let mut bytes = Vec::new();
+        long.push(&column, 0, 0, &mut bytes);
+        assert_eq!(bytes, 3.0_f32.to_le_bytes());
+    }
+}

@@ -1,0 +1,87 @@
+//! Objects that were made, as long as there is room for them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// The objects used last, up to a number of bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    objects: HashMap<String, (u64, Bytes)>,
+    by_use: BTreeMap<u64, String>,
+    clock: u64,
+    bytes: usize,
+}
+
+impl Cache {
+    pub(crate) fn get(&self, key: &str) -> Option<Bytes> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.clock += 1;
+        let now = inner.clock;
+        let (used, bytes) = inner.objects.get_mut(key)?;
+        let (before, bytes) = (std::mem::replace(used, now), bytes.clone());
+        if let Some(key) = inner.by_use.remove(&before) {
+            inner.by_use.insert(now, key);
+        }
+        Some(bytes)
+    }
+
+    /// Keeps an object, unless it would take a quarter of all room.
+    pub(crate) fn put(&self, key: &str, bytes: Bytes) {
+        if bytes.len() > MAX_BYTES / 4 {
+            return;
+        }
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.remove(key);
+        inner.clock += 1;
+        inner.bytes += bytes.len() + key.len();
+        let now = inner.clock;
+        inner.by_use.insert(now, key.to_owned());
+        inner.objects.insert(key.to_owned(), (now, bytes));
+        while inner.bytes > MAX_BYTES {
+            let Some((_, oldest)) = inner.by_use.first_key_value() else { break };
+            let oldest = oldest.clone();
+            inner.remove(&oldest);
+        }
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, key: &str) {
+        if let Some((used, bytes)) = self.objects.remove(key) {
+            self.by_use.remove(&used);
+            self.bytes -= bytes.len() + key.len();
+        }
+    }
+}
+
+/// Bytes of all objects that are kept.
+const MAX_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_goes_first() {
+        let cache = Cache::default();
+        let large = Bytes::from(vec![0; MAX_BYTES / 5]);
+        for key in ["a", "b", "c", "d"] {
+            cache.put(key, large.clone());
+        }
+        assert!(cache.get("a").is_some());
+        cache.put("e", large.clone());
+        assert!(cache.get("a").is_some() && cache.get("b").is_none());
+        cache.put("f", Bytes::from(vec![0; MAX_BYTES / 2]));
+        assert!(cache.get("f").is_none() && cache.get("e").is_some());
+        cache.put("e", Bytes::from_static(b"new"));
+        assert_eq!(cache.get("e").unwrap(), "new");
+        assert!(cache.inner.lock().unwrap().bytes < MAX_BYTES);
+    }
+}

@@ -1,0 +1,50 @@
+//! Why an object cannot be made.
+
+use zvf_format::Class;
+use zvf_model::ModelError;
+use zvf_query::QueryError;
+
+use crate::encode::MultiLodError;
+
+/// Why an object cannot be made; that there is no such object is no error.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrecomputedError {
+    /// The store cannot be asked.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// A level cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A mesh cannot be encoded.
+    #[error("Unsupported: {0}")]
+    Mesh(#[from] MultiLodError),
+    /// The format has no place for it.
+    #[error("Unsupported: {0}")]
+    Unsupported(String),
+    /// It is larger than one object may be.
+    #[error(
+        "LimitExceeded: {what} of {found}, more than {most}; ask for a coarser level, as in mesh@2"
+    )]
+    TooLarge {
+        /// What is.
+        what: &'static str,
+        /// How large.
+        found: u64,
+        /// How large it may be.
+        most: u64,
+    },
+}
+
+impl PrecomputedError {
+    /// The kind of fault, by its stable name.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Query(error) => error.class(),
+            Self::Model(error) => error.class(),
+            Self::Mesh(_) | Self::Unsupported(_) => Class::Unsupported,
+            Self::TooLarge { .. } => Class::LimitExceeded,
+        }
+    }
+}

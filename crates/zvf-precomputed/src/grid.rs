@@ -1,0 +1,317 @@
+//! The spatial index of points: grids of cells, coarse ones first, whose cells are made of chunks of levels.
+//!
+//! ```text
+//! few rows          all of level 0; a hash of each row says which grid it is in: a grid has an eighth of the next
+//! additive levels,  one grid a level, with the rows of that level; coarse points of levels that are no additions repeat
+//! or many rows      fine ones, and the property `zvf_level` tells them apart
+//! ```
+//!
+//! Viewers add up what all grids hold and draw a first part of a cell where it is far away, so each cell is in the order of
+//! a hash. All grids have the same lower corner and the same extent: a number of the coarsest cells. The id of a point is the
+//! level of its chunk, the place of that chunk among those of the level, and its row: it is found again without a search.
+
+use std::sync::Arc;
+
+use zvf_format::key::ChunkKey;
+use zvf_model::LevelReader;
+use zvf_store::KeyTable;
+
+use crate::PrecomputedError;
+use crate::encode::scatter;
+use crate::space::chunk_sizes;
+
+/// All grids of a cloud of points.
+#[derive(Clone, Debug)]
+pub(crate) struct PointIndex {
+    pub(crate) grids: Vec<PointGrid>,
+    /// The lower corner, in the unit of the store.
+    pub(crate) low: Vec<f64>,
+}
+
+/// One grid, and where its points come from.
+#[derive(Clone, Debug)]
+pub(crate) struct PointGrid {
+    pub(crate) level: LevelReader,
+    pub(crate) chunks: Arc<KeyTable>,
+    /// Cells along each axis.
+    pub(crate) shape: Vec<u64>,
+    /// The size of a cell.
+    pub(crate) cell: Vec<f64>,
+    /// The largest number of points in a cell, about.
+    pub(crate) limit: u64,
+    first: Vec<i64>,  // key of the chunk in the lower corner
+    factor: Vec<i64>, // chunks of a cell along each axis
+    share: Share,
+}
+
+/// Which rows of a chunk a grid has: those of the grid `number` of `count`, the coarsest being 0.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    number: u32,
+    count: u32,
+}
+
+impl Share {
+    fn has(self, id: u64) -> bool {
+        let zeros = scatter(id).trailing_zeros() / 3;
+        self.number == self.count - 1 - zeros.min(self.count - 1)
+    }
+
+    /// Rows of `rows` that it has, about.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn expected(self, rows: u64) -> u64 {
+        let back = f64::from(self.count - 1 - self.number);
+        let share = if self.number == 0 { 1.0 } else { 7.0 / 8.0 } / 8_f64.powf(back);
+        let mean = rows as f64 * share;
+        let most = (mean + 4.0 * mean.sqrt()).ceil();
+        if self.count == 1 { rows } else { to_count(most) }
+    }
+}
+
+impl PointIndex {
+    /// The index of a cloud with these levels, the finest first.
+    pub(crate) async fn new(levels: &[LevelReader]) -> Result<Self, PrecomputedError> {
+        let Some(finest) = levels.first() else {
+            return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned()));
+        };
+        let rows = count_rows(finest).await?;
+        let is_additive =
+            levels.len() > 1 && levels.iter().any(|one| one.node().meta().is_additive());
+        if (is_additive || rows > MAX_EXACT_ROWS)
+            && levels.len() > 1
+            && let Some(index) = Self::of_levels(levels).await?
+        {
+            return Ok(index);
+        }
+        Self::of_shares(finest, rows).await
+    }
+
+    /// A grid for each level, if their chunks nest.
+    async fn of_levels(levels: &[LevelReader]) -> Result<Option<Self>, PrecomputedError> {
+        let Some(coarsest) = levels.last().map(chunk_sizes) else { return Ok(None) };
+        let mut nested = Vec::new();
+        let (mut from, mut to) = (vec![i64::MAX; coarsest.len()], vec![i64::MIN; coarsest.len()]);
+        for level in levels.iter().rev() {
+            let sizes = chunk_sizes(level);
+            let Some(ratio) = whole_ratio(&coarsest, &sizes) else { return Ok(None) };
+            let chunks = level.chunks().await?;
+            for (axis, (low, high)) in extent(&chunks, sizes.len()).into_iter().enumerate() {
+                let (Some(from), Some(to), Some(ratio)) =
+                    (from.get_mut(axis), to.get_mut(axis), ratio.get(axis))
+                else {
+                    continue;
+                };
+                (*from, *to) =
+                    ((*from).min(low.div_euclid(*ratio)), (*to).max(high.div_euclid(*ratio)));
+            }
+            nested.push((level.clone(), chunks, sizes, ratio));
+        }
+        let mut grids = Vec::new();
+        for (level, chunks, sizes, ratio) in nested {
+            let along = |f: fn(i64, i64, i64) -> i64| -> Vec<i64> {
+                let axes = from.iter().zip(&to).zip(&ratio);
+                axes.map(|((from, to), ratio)| f(*from, *to, *ratio)).collect()
+            };
+            let first = along(|from, _, ratio| from * ratio);
+            let shape = along(|from, to, ratio| (to - from + 1) * ratio);
+            let factor = vec![1; sizes.len()];
+            let share = Share { number: 0, count: 1 };
+            grids.push(PointGrid::new(level, chunks, (sizes, shape, first, factor), share).await?);
+        }
+        let low = from.iter().zip(&coarsest).map(|(from, size)| to_float(*from) * size);
+        Ok(Some(Self { low: low.collect(), grids }))
+    }
+
+    /// Grids that have shares of one level.
+    async fn of_shares(level: &LevelReader, rows: u64) -> Result<Self, PrecomputedError> {
+        let mut count = 1_u32;
+        while count < MAX_SHARES && rows >> (3 * (count - 1)) > ROWS_OF_COARSEST {
+            count += 1;
+        }
+        let sizes = chunk_sizes(level);
+        let chunks = level.chunks().await?;
+        let most = 1_i64 << (count - 1);
+        let ends = extent(&chunks, sizes.len());
+        let from: Vec<i64> = ends.iter().map(|(low, _)| low.div_euclid(most)).collect();
+        let coarse: Vec<i64> = ends
+            .iter()
+            .zip(&from)
+            .map(|((_, high), from)| high.div_euclid(most) - from + 1)
+            .collect();
+        let mut grids = Vec::new();
+        for number in 0..count {
+            let factor = 1_i64 << (count - 1 - number);
+            let shape = coarse.iter().map(|cells| cells * most / factor).collect();
+            let first = from.iter().map(|from| from * most).collect();
+            let parts = (sizes.clone(), shape, first, vec![factor; sizes.len()]);
+            let share = Share { number, count };
+            grids.push(PointGrid::new(level.clone(), Arc::clone(&chunks), parts, share).await?);
+        }
+        let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * most) * size);
+        Ok(Self { low: low.collect(), grids })
+    }
+
+    /// The upper corner.
+    pub(crate) fn high(&self) -> Vec<f64> {
+        let Some(grid) = self.grids.first() else { return self.low.clone() };
+        let sides = self.low.iter().zip(&grid.cell).zip(&grid.shape);
+        sides.map(|((low, cell), cells)| low + cell * to_float(cells.cast_signed())).collect()
+    }
+
+    /// The chunk and the row of an id, and the grid whose level it is of.
+    pub(crate) fn locate(&self, id: u64) -> Option<(&PointGrid, ChunkKey, u64)> {
+        let (level, chunk, row) = split_id(id);
+        let grid = self.grids.iter().find(|grid| u64::from(grid.level.level().0) == level)?;
+        Some((grid, grid.chunks.get(usize::try_from(chunk).ok()?)?, row))
+    }
+}
+
+/// Cell sizes, cells along each axis, the first chunk, chunks of a cell.
+type Parts = (Vec<f64>, Vec<i64>, Vec<i64>, Vec<i64>);
+
+impl PointGrid {
+    async fn new(
+        level: LevelReader,
+        chunks: Arc<KeyTable>,
+        (sizes, shape, first, factor): Parts,
+        share: Share,
+    ) -> Result<Self, PrecomputedError> {
+        if chunks.len() as u64 > MAX_CHUNKS {
+            let (found, most) = (chunks.len() as u64, MAX_CHUNKS);
+            return Err(PrecomputedError::TooLarge { what: "a number of chunks", found, most });
+        }
+        let cell = sizes.iter().zip(&factor).map(|(size, n)| size * to_float(*n)).collect();
+        let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
+        let mut grid = Self { level, chunks, shape, cell, limit: 1, first, factor, share };
+        grid.limit = grid.find_limit().await?;
+        Ok(grid)
+    }
+
+    async fn find_limit(&self) -> Result<u64, PrecomputedError> {
+        let mut cells = std::collections::HashMap::<Vec<i64>, u64>::new();
+        let keys: Vec<ChunkKey> = self.chunks.iter().collect();
+        for (key, rows) in keys.iter().zip(self.level.row_counts(&keys).await) {
+            let rows = rows?;
+            if rows > MAX_ROWS_OF_CHUNK {
+                let most = MAX_ROWS_OF_CHUNK;
+                return Err(PrecomputedError::TooLarge { what: "a chunk", found: rows, most });
+            }
+            let spatial = key.spatial(self.cell.len()).unwrap_or_default();
+            let of_cell = spatial.iter().zip(&self.first).zip(&self.factor);
+            let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
+            *cells.entry(cell).or_default() += rows;
+        }
+        let most = cells.values().copied().max().unwrap_or(0);
+        Ok(self.share.expected(most).max(1))
+    }
+
+    /// The chunks of a cell that are there, with their places.
+    pub(crate) fn chunks_of(&self, cell: &[u64]) -> Vec<(u64, ChunkKey)> {
+        if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
+            return Vec::new();
+        }
+        let sides = cell.iter().zip(&self.first).zip(&self.factor);
+        let sides: Vec<_> = sides
+            .map(|((at, first), n)| {
+                let start = first + at.cast_signed() * n;
+                start..start + n
+            })
+            .collect();
+        let is_inside = |key: &ChunkKey| {
+            let spatial = key.spatial(sides.len()).unwrap_or_default();
+            spatial.len() == sides.len()
+                && spatial.iter().zip(&sides).all(|(at, side)| side.contains(at))
+        };
+        let all = (0_u64..).zip(self.chunks.iter());
+        all.filter(|(_, key)| is_inside(key)).collect()
+    }
+
+    /// The id of a row, if this grid has it.
+    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Option<u64> {
+        let id = u64::from(self.level.level().0) << 56 | chunk << 24 | row;
+        self.share.has(id).then_some(id)
+    }
+}
+
+const fn split_id(id: u64) -> (u64, u64, u64) {
+    (id >> 56, (id >> 24) & (MAX_CHUNKS - 1), id & (MAX_ROWS_OF_CHUNK - 1))
+}
+
+async fn count_rows(level: &LevelReader) -> Result<u64, PrecomputedError> {
+    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+    let mut sum = 0_u64;
+    for rows in level.row_counts(&keys).await {
+        sum = sum.saturating_add(rows?);
+    }
+    Ok(sum)
+}
+
+/// The first and the last chunk along each axis.
+fn extent(chunks: &KeyTable, axes: usize) -> Vec<(i64, i64)> {
+    let mut ends = vec![(i64::MAX, i64::MIN); axes];
+    for row in chunks.rows() {
+        let spatial = row.get(row.len().saturating_sub(axes)..).unwrap_or_default();
+        for (at, (low, high)) in spatial.iter().zip(&mut ends) {
+            (*low, *high) = ((*low).min(*at), (*high).max(*at));
+        }
+    }
+    ends.into_iter().map(|(low, high)| if low > high { (0, 0) } else { (low, high) }).collect()
+}
+
+/// How many times the small sizes go into the large ones, where that is a whole number.
+fn whole_ratio(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
+    let ratio = |(large, small): (&f64, &f64)| {
+        let ratio = (large / small).round();
+        let is_whole = (1.0..1e6).contains(&ratio) && (ratio * small - large).abs() <= large * 1e-9;
+        is_whole.then(|| to_count(ratio).cast_signed())
+    };
+    large.iter().zip(small).map(ratio).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of cells")]
+const fn to_float(n: i64) -> f64 {
+    n as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, not below 0")]
+const fn to_count(x: f64) -> u64 {
+    x as u64
+}
+
+/// Rows that are given as they are, without coarser levels.
+const MAX_EXACT_ROWS: u64 = 2_000_000;
+/// Rows that the coarsest grid has at most, as long as there are not too many grids.
+const ROWS_OF_COARSEST: u64 = 5000;
+const MAX_SHARES: u32 = 5;
+/// What an id has room for.
+const MAX_CHUNKS: u64 = 1 << 32;
+const MAX_ROWS_OF_CHUNK: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_is_in_one_share_and_coarse_ones_have_an_eighth() {
+        let shares = [0, 1, 2].map(|number| Share { number, count: 3 });
+        let mut found = [0_u64; 3];
+        for id in 0..64_000 {
+            let of: Vec<usize> = (0..3).filter(|n| shares[*n].has(id)).collect();
+            assert_eq!(of.len(), 1, "{id}");
+            found[of[0]] += 1;
+        }
+        assert!((800..1200).contains(&found[0]), "{found:?}");
+        assert!((6500..7500).contains(&found[1]), "{found:?}");
+        for (share, found) in shares.iter().zip(found) {
+            assert!(share.expected(64_000) >= found, "{share:?} has {found}");
+        }
+    }
+
+    #[test]
+    fn sizes_nest_or_do_not() {
+        assert_eq!(whole_ratio(&[8.0, 4.0], &[2.0, 4.0]), Some(vec![4, 1]));
+        assert_eq!(whole_ratio(&[0.3], &[0.1]), Some(vec![3]));
+        assert_eq!(whole_ratio(&[5.0], &[2.0]), None);
+        assert_eq!(whole_ratio(&[1.0], &[2.0]), None);
+    }
+}

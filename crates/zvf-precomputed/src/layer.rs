@@ -1,0 +1,382 @@
+//! A store as folders of precomputed objects, one folder a kind of geometry.
+//!
+//! ```text
+//! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID
+//! line/                    annotations
+//! polyline/, streamline/,  skeletons           info, ID, segment_properties/info
+//! graph/, skeleton/
+//! mesh/                    several resolutions info, ID.index, ID, segment_properties/info
+//! KIND.annotations/        polylines           of chains: info, spatial0/X_Y_Z, by_id/ID
+//! mesh.legacy/             one fragment each   info, ID:0, ID:0:0
+//! KIND@LEVEL/              the same of that level alone
+//! ```
+//!
+//! What a folder needs to know of the store is found out when it is first asked for and kept; objects that were made are
+//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_query::Reader;
+
+use crate::PrecomputedError;
+use crate::annotations::ChainAnnotations;
+use crate::cache::Cache;
+use crate::encode::MultiLod;
+use crate::meshes::Meshes;
+use crate::points::Points;
+use crate::segments::segment_properties;
+use crate::skeletons::Skeletons;
+use crate::space::Space;
+
+/// A store as precomputed objects.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// let store = zvf_store::Store::open(path, Default::default()).await?;
+/// let served = zvf_precomputed::Precomputed::new(zvf_query::Reader::new(store));
+/// let layers = served.layers().await?;
+/// let info = served.object(&layers[0].name, &["info"]).await?.expect("every folder has one");
+/// assert!(String::from_utf8_lossy(&info).contains("neuroglancer_annotations_v1"));
+/// assert!(served.object(&layers[0].name, &["by_id", "18446744073709551615"]).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Precomputed {
+    reader: Reader,
+    space: Space,
+    layers: Mutex<HashMap<String, Arc<Layer>>>,
+    cache: Cache,
+}
+
+/// What a folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerForm {
+    /// Annotations with their indexes.
+    Annotations,
+    /// Skeletons by segment.
+    Skeletons,
+    /// Meshes of several resolutions by segment.
+    Meshes,
+    /// Meshes of one resolution by segment.
+    LegacyMeshes,
+}
+
+/// A folder that a store has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerSummary {
+    /// The name of the folder.
+    pub name: String,
+    /// The geometry in it.
+    pub kind: Kind,
+    /// What it holds.
+    pub form: LayerForm,
+}
+
+/// What is known of a folder.
+#[derive(Debug)]
+struct Layer {
+    content: Content,
+    level: LevelReader,
+}
+
+#[derive(Debug)]
+enum Content {
+    Points(Points),
+    Chains(ChainAnnotations),
+    Skeletons(Skeletons),
+    Meshes(Meshes),
+    Legacy(Meshes),
+}
+
+/// The name of a folder in its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LayerName {
+    kind: Kind,
+    level: Option<u32>,
+    form: LayerForm,
+}
+
+impl LayerName {
+    fn parse(name: &str) -> Option<Self> {
+        let (name, form) = match name.split_once('.') {
+            None => (name, None),
+            Some((name, "annotations")) => (name, Some(LayerForm::Annotations)),
+            Some((name, "legacy")) => (name, Some(LayerForm::LegacyMeshes)),
+            Some(_) => return None,
+        };
+        let (kind, level) = match name.split_once('@') {
+            None => (name, None),
+            Some((kind, level)) => (kind, Some(parse_number(level)?)),
+        };
+        let kind: Kind = kind.parse().ok()?;
+        let form = match (kind, form) {
+            (Kind::PointCloud | Kind::Line, None) => LayerForm::Annotations,
+            (Kind::Mesh, None) => LayerForm::Meshes,
+            (Kind::Mesh, Some(LayerForm::LegacyMeshes)) => LayerForm::LegacyMeshes,
+            (Kind::Polyline | Kind::Streamline, Some(LayerForm::Annotations)) => {
+                LayerForm::Annotations
+            }
+            (_, None) => LayerForm::Skeletons,
+            _ => return None,
+        };
+        let level = level.and_then(|level| u32::try_from(level).ok());
+        Some(Self { kind, level, form })
+    }
+}
+
+impl Precomputed {
+    /// The store behind `reader`.
+    #[must_use]
+    pub fn new(reader: Reader) -> Self {
+        let space = Space::new(reader.store());
+        Self { reader, space, layers: Mutex::default(), cache: Cache::default() }
+    }
+
+    /// The folders that this store has, the usual one of each kind.
+    ///
+    /// # Errors
+    ///
+    /// When level 0 cannot be read.
+    pub async fn layers(&self) -> Result<Vec<LayerSummary>, PrecomputedError> {
+        let level = self.reader.level(LevelId(0)).await?;
+        let kinds = level.kinds().first().copied().into_iter().chain(level.extra_kinds());
+        let summary = |kind: Kind| {
+            let name = LayerName::parse(kind.token())?;
+            Some(LayerSummary { name: kind.token().to_owned(), kind, form: name.form })
+        };
+        Ok(kinds.filter_map(summary).collect())
+    }
+
+    /// The object of `key` in a folder; none where there is nothing of that name.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read, or the object has no place in the format.
+    pub async fn object(
+        &self,
+        layer: &str,
+        key: &[&str],
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let name = format!("{layer}/{}", key.join("/"));
+        if let Some(bytes) = self.cache.get(&name) {
+            return Ok(Some(bytes));
+        }
+        let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
+        let made = self.make(&layer, key, &name).await?;
+        if let Some(bytes) = &made {
+            self.cache.put(&name, bytes.clone());
+        }
+        Ok(made)
+    }
+
+    /// What is known of a folder, found out once.
+    async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>, PrecomputedError> {
+        let known = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(parsed) = LayerName::parse(name) else { return Ok(None) };
+        let levels = self.levels(parsed).await?;
+        let Some(level) = levels.first().cloned() else { return Ok(None) };
+        let content = match (parsed.form, parsed.kind) {
+            (LayerForm::Annotations, Kind::PointCloud) => {
+                Content::Points(Points::new(&levels).await?)
+            }
+            (LayerForm::Annotations, kind) => {
+                Content::Chains(ChainAnnotations::new(kind, level.clone()).await?)
+            }
+            (LayerForm::Skeletons, kind) => {
+                Content::Skeletons(Skeletons::new(kind, level.clone()).await?)
+            }
+            (LayerForm::Meshes, _) => Content::Meshes(Meshes::new(&levels)),
+            (LayerForm::LegacyMeshes, _) => Content::Legacy(Meshes::new(&levels)),
+        };
+        let layer = Arc::new(Layer { content, level });
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        // A store has few levels and kinds; names of others were refused above.
+        layers.insert(name.to_owned(), Arc::clone(&layer));
+        Ok(Some(layer))
+    }
+
+    /// The levels of a folder, the finest first; none where the store has no such kind or level.
+    async fn levels(&self, name: LayerName) -> Result<Vec<LevelReader>, PrecomputedError> {
+        let mut numbers = self.reader.store().level_numbers();
+        numbers.sort_unstable();
+        let mut levels = Vec::new();
+        for number in numbers.into_iter().filter(|n| name.level.is_none_or(|level| level == *n)) {
+            let level = self.reader.level(LevelId(number)).await?;
+            if let Some(level) = level.of_kind(name.kind).await? {
+                levels.push(level);
+            }
+        }
+        Ok(levels)
+    }
+
+    async fn make(
+        &self,
+        layer: &Layer,
+        key: &[&str],
+        name: &str,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let (reader, space) = (&self.reader, &self.space);
+        match (&layer.content, key) {
+            (content, ["info"]) => Ok(Some(print(&content.info(space)?))),
+            (Content::Points(points), ["by_id", id]) => match parse_number(id) {
+                Some(id) => points.by_id(id, space).await,
+                None => Ok(None),
+            },
+            (Content::Points(points), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
+                (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
+                _ => Ok(None),
+            },
+            (Content::Chains(chains), ["by_id", id]) => match parse_number(id) {
+                Some(id) => chains.by_id(reader, id, space).await,
+                None => Ok(None),
+            },
+            (Content::Chains(chains), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
+                (Some(0), Some(cell)) => chains.cell(reader, &cell, space).await,
+                _ => Ok(None),
+            },
+            (
+                Content::Skeletons(_) | Content::Meshes(_) | Content::Legacy(_),
+                ["segment_properties", "info"],
+            ) => Ok(Some(print(&segment_properties(&layer.level).await?))),
+            (Content::Skeletons(skeletons), [id]) => match parse_number(id) {
+                Some(id) => skeletons.object(reader, id).await,
+                None => Ok(None),
+            },
+            (Content::Meshes(meshes), [id]) => self.make_mesh(meshes, id, name).await,
+            (Content::Legacy(meshes), [id]) => self.make_legacy(meshes, id).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Manifest and data of a mesh are made together: what was not asked for is kept for the next request.
+    async fn make_mesh(
+        &self,
+        meshes: &Meshes,
+        key: &str,
+        name: &str,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let (id, is_manifest) = match key.strip_suffix(".index") {
+            Some(id) => (id, true),
+            None => (key, false),
+        };
+        let Some(id) = parse_number(id) else { return Ok(None) };
+        let Some(MultiLod { manifest, data }) = meshes.object(&self.reader, id).await? else {
+            return Ok(None);
+        };
+        let (manifest, data) = (Bytes::from(manifest), Bytes::from(data));
+        if is_manifest {
+            self.cache.put(name.strip_suffix(".index").unwrap_or(name), data);
+            Ok(Some(manifest))
+        } else {
+            self.cache.put(&format!("{name}.index"), manifest);
+            Ok(Some(data))
+        }
+    }
+
+    /// `ID:0` names the fragments of a mesh, and `ID:0:0` is the one it has.
+    async fn make_legacy(
+        &self,
+        meshes: &Meshes,
+        key: &str,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some((id, rest)) = key.split_once(':') else { return Ok(None) };
+        let Some(number) = parse_number(id) else { return Ok(None) };
+        let Some(mesh) = meshes.legacy(&self.reader, number, &self.space).await? else {
+            return Ok(None);
+        };
+        Ok(match rest {
+            "0" => Some(print(&serde_json::json!({"fragments": [format!("{id}:0:0")]}))),
+            "0:0" => Some(mesh),
+            _ => None,
+        })
+    }
+
+    pub(crate) const fn space(&self) -> &Space {
+        &self.space
+    }
+
+    pub(crate) async fn level_of(&self, kind: Kind) -> Result<LevelReader, PrecomputedError> {
+        Ok(self.reader.level_of_kind(LevelId(0), kind).await?)
+    }
+}
+
+impl Content {
+    fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
+        match self {
+            Self::Points(points) => Ok(points.info(space)),
+            Self::Chains(chains) => Ok(chains.info(space)),
+            Self::Skeletons(skeletons) => skeletons.info(space),
+            Self::Meshes(_) => Meshes::info(space),
+            Self::Legacy(_) => Ok(Meshes::legacy_info()),
+        }
+    }
+}
+
+fn print(document: &Json) -> Bytes {
+    document.to_string().into_bytes().into()
+}
+
+/// A decimal number without a sign or zeros before it: each object has one name.
+fn parse_number(text: &str) -> Option<u64> {
+    let is_plain =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_plain { text.parse().ok() } else { None }
+}
+
+fn parse_grid(text: &str) -> Option<usize> {
+    parse_number(text.strip_prefix("spatial")?).and_then(|grid| usize::try_from(grid).ok())
+}
+
+fn parse_cell(text: &str) -> Option<Vec<u64>> {
+    text.split('_').map(parse_number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_folders_are_read() {
+        let form = |name: &str| LayerName::parse(name).map(|name| (name.form, name.level));
+        assert_eq!(form("point_cloud"), Some((LayerForm::Annotations, None)));
+        assert_eq!(form("mesh@2"), Some((LayerForm::Meshes, Some(2))));
+        assert_eq!(form("mesh@2.legacy"), Some((LayerForm::LegacyMeshes, Some(2))));
+        assert_eq!(form("streamline"), Some((LayerForm::Skeletons, None)));
+        assert_eq!(form("polyline.annotations"), Some((LayerForm::Annotations, None)));
+        for name in [
+            "",
+            "blob",
+            "mesh@",
+            "mesh@-1",
+            "mesh@01",
+            "mesh.annotations",
+            "graph.legacy",
+            "mesh.legacy@2",
+        ] {
+            assert_eq!(form(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_have_one_spelling() {
+        assert_eq!(parse_cell("0_12_3"), Some(vec![0, 12, 3]));
+        for text in ["", "_", "0__1", "0_-1", "00", "0_1.5", "99999999999999999999"] {
+            assert_eq!(parse_cell(text), None, "{text}");
+        }
+        assert_eq!(parse_grid("spatial3"), Some(3));
+        assert_eq!(parse_grid("spatial"), None);
+        assert_eq!(parse_number("18446744073709551615"), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,122 @@
+//! Meshes: of several resolutions out of the levels of a store, and legacy ones out of one level.
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_model::{Batch, Kind, LevelReader};
+use zvf_query::{Columns, Reader};
+
+use crate::PrecomputedError;
+use crate::encode::{LodMesh, MAX_LODS, MultiLod, encode_legacy_mesh, encode_multilod};
+use crate::segments::read_object;
+use crate::space::{Space, coordinate, narrow};
+
+/// The meshes of a store, by levels.
+#[derive(Debug)]
+pub(crate) struct Meshes {
+    levels: Vec<LevelReader>,
+}
+
+impl Meshes {
+    /// Those of `levels`, the finest first.
+    pub(crate) fn new(levels: &[LevelReader]) -> Self {
+        Self { levels: levels.iter().take(MAX_LODS).cloned().collect() }
+    }
+
+    pub(crate) fn info(space: &Space) -> Result<Json, PrecomputedError> {
+        Ok(json!({
+            "@type": "neuroglancer_multilod_draco",
+            "vertex_quantization_bits": 16,
+            "lod_scale_multiplier": 1,
+            "transform": space.transform()?,
+            "segment_properties": "segment_properties",
+        }))
+    }
+
+    pub(crate) fn legacy_info() -> Json {
+        json!({"@type": "neuroglancer_legacy_mesh", "segment_properties": "segment_properties"})
+    }
+
+    /// A mesh in all its resolutions; none where there is no such object.
+    pub(crate) async fn object(
+        &self,
+        reader: &Reader,
+        id: u64,
+    ) -> Result<Option<MultiLod>, PrecomputedError> {
+        let mut lods: Vec<LodMesh> = Vec::new();
+        for level in &self.levels {
+            let found = read_object(reader, level, Kind::Mesh, id, Columns::None).await?;
+            let Some(batch) = found else {
+                if lods.is_empty() {
+                    return Ok(None);
+                }
+                continue; // a coarser level may have lost it
+            };
+            let faces = triangles(&batch);
+            if faces.is_empty() && !lods.is_empty() {
+                continue; // or all of its faces
+            }
+            let scale = level.node().meta().geometric_error().unwrap_or_else(|| bin_size(level));
+            lods.push(LodMesh { positions: positions(&batch), faces, scale });
+        }
+        let third = match &lods[..] {
+            [_] => 1.0,
+            [_, second, ..] => second.scale / 3.0,
+            [] => return Ok(None),
+        };
+        if let Some(first) = lods.first_mut() {
+            first.scale = third;
+        }
+        Ok(Some(encode_multilod(&lods)?))
+    }
+
+    /// A mesh as one fragment, in nanometres.
+    pub(crate) async fn legacy(
+        &self,
+        reader: &Reader,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some(level) = self.levels.first() else { return Ok(None) };
+        let found = read_object(reader, level, Kind::Mesh, id, Columns::None).await?;
+        let Some(batch) = found else { return Ok(None) };
+        let transform = space.transform()?;
+        let [x, y, z] = [0, 1, 2].map(|axis: usize| {
+            let at = |n: usize| transform.get(n).copied().unwrap_or(0.0);
+            (at(5 * axis), at(4 * axis + 3))
+        });
+        let places = positions(&batch);
+        let all = places.as_chunks::<3>().0.iter().flat_map(|point| {
+            let axes = point.iter().zip([x, y, z]);
+            axes.map(|(x, (scale, offset))| narrow(x * scale + offset))
+        });
+        Ok(Some(encode_legacy_mesh(&all.collect::<Vec<_>>(), &triangles(&batch)).into()))
+    }
+}
+
+fn positions(batch: &Batch) -> Vec<f64> {
+    let place = |row| [0, 1, 2].map(|axis| coordinate(batch.positions(), row, axis));
+    (0..batch.len()).flat_map(place).collect()
+}
+
+/// Faces as fans of triangles.
+fn triangles(batch: &Batch) -> Vec<[u32; 3]> {
+    let mut all = Vec::new();
+    for face in batch.elements().into_iter().flat_map(|elements| elements.iter()) {
+        let Some((first, rest)) = face.split_first() else { continue };
+        for pair in rest.windows(2) {
+            let [second, third] = pair else { continue };
+            let corners = [first, second, third].map(|row| u32::try_from(*row));
+            if let [Ok(a), Ok(b), Ok(c)] = corners {
+                all.push([a, b, c]);
+            }
+        }
+    }
+    all
+}
+
+/// The size of a bin, for levels that say nothing of their error.
+fn bin_size(level: &LevelReader) -> f64 {
+    let bins = level.bins().map(|bins| bins.bin_shape().to_vec());
+    let sizes = bins.unwrap_or_else(|| level.chunk_shape().sizes().to_vec());
+    sizes.iter().map(|size| size * size).sum::<f64>().sqrt()
+}

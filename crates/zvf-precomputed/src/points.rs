@@ -1,0 +1,190 @@
+//! Points as annotations: a list for each cell of the index, and each point by its id.
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_format::key::ChunkKey;
+use zvf_model::{AttributeReader, Column, LevelReader};
+use zvf_store::Caching;
+
+use crate::PrecomputedError;
+use crate::attributes::{Attribute, Property};
+use crate::encode::{encode_annotations, scatter};
+use crate::grid::{PointGrid, PointIndex};
+use crate::space::{Space, coordinate, narrow};
+
+/// A cloud of points as annotations.
+#[derive(Debug)]
+pub(crate) struct Points {
+    index: PointIndex,
+    attributes: Vec<Attribute>,
+    properties: Vec<Property>,
+}
+
+/// Rows of a chunk: their positions and the values of each attribute.
+struct Rows {
+    positions: Column,
+    columns: Vec<Option<Column>>,
+}
+
+impl Points {
+    pub(crate) async fn new(levels: &[LevelReader]) -> Result<Self, PrecomputedError> {
+        let index = PointIndex::new(levels).await?;
+        let mut attributes = Vec::new();
+        if let Some(level) = levels.first() {
+            for name in level.attribute_names().await?.names {
+                if let Some(attribute) = level.attribute(&name).await? {
+                    attributes.push(Attribute {
+                        name,
+                        dtype: attribute.dtype(),
+                        width: usize::try_from(attribute.width()).unwrap_or(0),
+                        categories: attribute.categories().cloned(),
+                    });
+                }
+            }
+        }
+        let properties = Property::list(&attributes);
+        Ok(Self { index, attributes, properties })
+    }
+
+    pub(crate) fn info(&self, space: &Space) -> Json {
+        let shift = |corner: Vec<f64>| -> Vec<f64> {
+            corner.iter().zip(space.offset()).map(|(x, offset)| x + offset).collect()
+        };
+        let mut properties: Vec<Json> = self.properties.iter().map(Property::describe).collect();
+        properties.push(json!({"id": LEVEL, "type": "uint8", "description": "level of detail"}));
+        let grids = self.index.grids.iter().enumerate().map(|(at, grid)| {
+            json!({"key": format!("spatial{at}"), "grid_shape": grid.shape, "chunk_size": grid.cell,
+                "limit": grid.limit})
+        });
+        json!({
+            "@type": "neuroglancer_annotations_v1",
+            "dimensions": space.dimensions(),
+            "lower_bound": shift(self.index.low.clone()),
+            "upper_bound": shift(self.index.high()),
+            "annotation_type": "POINT",
+            "properties": properties,
+            "relationships": [],
+            "by_id": {"key": "by_id"},
+            "spatial": grids.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The list of a cell; none where it is empty.
+    pub(crate) async fn cell(
+        &self,
+        grid: usize,
+        cell: &[u64],
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some(grid) = self.index.grids.get(grid) else { return Ok(None) };
+        let mut records = Vec::new();
+        for (place, key) in grid.chunks_of(cell) {
+            let rows = self.read_chunk(&grid.level, &key).await?;
+            for row in 0..rows.positions.len() {
+                let number = u64::try_from(row).unwrap_or(u64::MAX);
+                if let Some(id) = grid.id_of(place, number) {
+                    records.push((id, self.record(grid, &rows, row, space)));
+                }
+            }
+            if records.len() as u64 > MAX_RECORDS {
+                let (found, most) = (records.len() as u64, MAX_RECORDS);
+                return Err(PrecomputedError::TooLarge { what: "a cell", found, most });
+            }
+        }
+        records.sort_by_key(|(id, _)| scatter(*id));
+        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+    }
+
+    /// A point by its id.
+    pub(crate) async fn by_id(
+        &self,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some((grid, key, row)) = self.index.locate(id) else { return Ok(None) };
+        let [count] = &grid.level.row_counts(std::slice::from_ref(&key)).await[..] else {
+            return Ok(None);
+        };
+        if row >= count.clone()? {
+            return Ok(None);
+        }
+        let rows = self.read_row(&grid.level, key, row).await?;
+        Ok(Some(self.record(grid, &rows, 0, space).into()))
+    }
+
+    fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Vec<u8> {
+        let mut record = Vec::new();
+        for (axis, offset) in space.offset().iter().enumerate() {
+            let x = coordinate(&rows.positions, row, axis) + offset;
+            record.extend(narrow(x).to_le_bytes());
+        }
+        for property in &self.properties {
+            let Some(attribute) = self.attributes.get(property.attribute) else { continue };
+            let column = rows.columns.get(property.attribute).and_then(Option::as_ref);
+            property.push(attribute, column, row, &mut record);
+        }
+        record.push(u8::try_from(grid.level.level().0).unwrap_or(u8::MAX));
+        record.resize(record.len().next_multiple_of(4), 0);
+        record
+    }
+
+    async fn read_chunk(
+        &self,
+        level: &LevelReader,
+        key: &ChunkKey,
+    ) -> Result<Rows, PrecomputedError> {
+        let keys = std::slice::from_ref(key);
+        let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
+        let positions = positions.ok_or_else(nothing)?;
+        let mut columns = Vec::with_capacity(self.attributes.len());
+        for own in &self.attributes {
+            let column = match self.reader_of(level, own).await? {
+                Some(reader) => reader.values(keys, Caching::Keep).await.pop().transpose()?,
+                None => None,
+            };
+            columns.push(column);
+        }
+        Ok(Rows { positions, columns })
+    }
+
+    async fn read_row(
+        &self,
+        level: &LevelReader,
+        key: ChunkKey,
+        row: u64,
+    ) -> Result<Rows, PrecomputedError> {
+        let asked = [(key, vec![row..row + 1])];
+        let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
+        let positions = level.position_rows(&asked).await.pop().transpose()?;
+        let positions = first(positions).ok_or_else(nothing)?;
+        let mut columns = Vec::with_capacity(self.attributes.len());
+        for own in &self.attributes {
+            let column = match self.reader_of(level, own).await? {
+                Some(reader) => first(reader.value_rows(&asked).await.pop().transpose()?),
+                None => None,
+            };
+            columns.push(column);
+        }
+        Ok(Rows { positions, columns })
+    }
+
+    /// The attribute at a level, which may lack it or have it in another type.
+    async fn reader_of(
+        &self,
+        level: &LevelReader,
+        own: &Attribute,
+    ) -> Result<Option<AttributeReader>, PrecomputedError> {
+        let reader = level.attribute(&own.name).await?;
+        Ok(reader.filter(|reader| usize::try_from(reader.width()).is_ok_and(|n| n == own.width)))
+    }
+}
+
+/// A level that answers nothing for a chunk, not even a fault.
+fn nothing() -> PrecomputedError {
+    PrecomputedError::Unsupported("a chunk without an answer".to_owned())
+}
+
+/// The property that tells levels apart.
+const LEVEL: &str = "zvf_level";
+/// Points of one list.
+const MAX_RECORDS: u64 = 2_000_000;

@@ -1,0 +1,98 @@
+//! Chains, graphs and skeletons as precomputed skeletons: a segment for each object, whole.
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use zvf_metadata::DtypeKind;
+use zvf_model::{Batch, Kind, LevelReader};
+use zvf_query::{Columns, Reader};
+
+use crate::PrecomputedError;
+use crate::attributes::Attribute;
+use crate::encode::encode_skeleton;
+use crate::segments::read_object;
+use crate::space::{Space, coordinate, narrow};
+
+/// The skeletons of a level.
+#[derive(Debug)]
+pub(crate) struct Skeletons {
+    kind: Kind,
+    level: LevelReader,
+    attributes: Vec<Attribute>,
+}
+
+impl Skeletons {
+    pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self, PrecomputedError> {
+        let mut attributes = Vec::new();
+        for name in level.attribute_names().await?.names {
+            let Some(found) = level.attribute(&name).await? else { continue };
+            if found.dtype().kind == DtypeKind::Text {
+                continue;
+            }
+            let width = usize::try_from(found.width()).unwrap_or(0);
+            let categories = found.categories().cloned();
+            attributes.push(Attribute { name, dtype: found.dtype(), width, categories });
+        }
+        // Readers look for the radius first.
+        attributes.sort_by_key(|attribute| attribute.name != "radius");
+        Ok(Self { kind, level, attributes })
+    }
+
+    pub(crate) fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
+        let attributes = self.attributes.iter().map(|attribute| {
+            json!({"id": attribute.name, "data_type": attribute.stored().0,
+                "num_components": attribute.width})
+        });
+        Ok(json!({
+            "@type": "neuroglancer_skeletons",
+            "transform": space.transform()?,
+            "vertex_attributes": attributes.collect::<Vec<_>>(),
+            "segment_properties": "segment_properties",
+        }))
+    }
+
+    pub(crate) async fn object(
+        &self,
+        reader: &Reader,
+        id: u64,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let names = self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
+        let found = read_object(reader, &self.level, self.kind, id, Columns::Named(names)).await?;
+        Ok(found.map(|batch| self.encode(&batch).into()))
+    }
+
+    fn encode(&self, batch: &Batch) -> Vec<u8> {
+        let rows = 0..batch.len();
+        let position = |row| [0, 1, 2].map(|axis| narrow(coordinate(batch.positions(), row, axis)));
+        let positions: Vec<f32> = rows.clone().flat_map(position).collect();
+        let values = self.attributes.iter().map(|attribute| {
+            let mut bytes = Vec::new();
+            let field = batch.field(&attribute.name);
+            for row in rows.clone() {
+                for at in 0..attribute.width {
+                    match field {
+                        Some(field) => attribute.push(&field.column, row, at, &mut bytes),
+                        None => bytes.extend(std::iter::repeat_n(0, attribute.stored().1)),
+                    }
+                }
+            }
+            bytes
+        });
+        encode_skeleton(&positions, &edges(batch), &values.collect::<Vec<_>>())
+    }
+}
+
+/// Links of two vertices, or neighbours within the parts of chains.
+fn edges(batch: &Batch) -> Vec<[u32; 2]> {
+    let pair = |from: usize, to: usize| Some([u32::try_from(from).ok()?, u32::try_from(to).ok()?]);
+    match batch.elements().filter(|elements| elements.width() == 2) {
+        Some(elements) => elements
+            .iter()
+            .filter_map(|link| if let [from, to] = link { pair(*from, *to) } else { None })
+            .collect(),
+        None => {
+            let parts = batch.parts().iter();
+            let steps = parts.flat_map(|part| part.rows.clone().zip(part.rows.skip(1)));
+            steps.filter_map(|(from, to)| pair(from, to)).collect()
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Axes and units of a store as these formats say them.
+//!
+//! Annotations have any number of axes, each with a scale and a unit; skeletons and meshes have three, in nanometres, and a
+//! transform that leads there. Positions stay in the unit of the store, so that they keep their bits; lengths without a
+//! unit are taken as they are.
+
+use serde_json::{Map, Value as Json, json};
+use zvf_model::{Column, LevelReader};
+use zvf_store::Store;
+
+use crate::PrecomputedError;
+
+/// The axes of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Space {
+    axes: Vec<(String, Option<String>)>,
+    offset: Vec<f64>,
+    low: Vec<f64>,
+    high: Vec<f64>,
+}
+
+impl Space {
+    pub(crate) fn new(store: &Store) -> Self {
+        let root = store.root();
+        let axes: Vec<_> =
+            root.axes().iter().map(|axis| (axis.name.clone(), axis.unit.clone())).collect();
+        let offset = root.zarr_vectors.coordinate_offset.clone();
+        let offset = offset.filter(|offset| offset.len() == axes.len());
+        let [low, high] = root.zarr_vectors.bounds.clone();
+        Self { offset: offset.unwrap_or_else(|| vec![0.0; axes.len()]), axes, low, high }
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.axes.len()
+    }
+
+    /// Scale and unit of an axis: metres or seconds where the store has a length or a time.
+    fn scale(&self, axis: usize) -> (f64, &'static str) {
+        let unit = self.axes.get(axis).and_then(|(_, unit)| unit.as_deref());
+        unit.and_then(|unit| UNITS.iter().find(|(name, ..)| *name == unit))
+            .map_or((1.0, ""), |(_, scale, base)| (*scale, *base))
+    }
+
+    /// The axes of annotations.
+    pub(crate) fn dimensions(&self) -> Json {
+        let entry = |(at, (name, _)): (usize, &(String, _))| {
+            let (scale, unit) = self.scale(at);
+            (name.clone(), json!([scale, unit]))
+        };
+        Json::Object(self.axes.iter().enumerate().map(entry).collect::<Map<_, _>>())
+    }
+
+    /// The axes that a viewer shows skeletons and meshes in.
+    pub(crate) fn view_dimensions(&self) -> Json {
+        let names = self.axes.iter().take(3).enumerate();
+        let entry = |(at, (name, _)): (usize, &(String, _))| {
+            (name.clone(), json!([self.nanometers(at) * 1e-9, "m"]))
+        };
+        Json::Object(names.map(entry).collect::<Map<_, _>>())
+    }
+
+    /// Nanometres of a unit of an axis; one where it has none.
+    fn nanometers(&self, axis: usize) -> f64 {
+        match self.scale(axis) {
+            // 1e-6 * 1e9 is 1000, whatever the last bit says.
+            (scale, "m") if scale >= 1e-9 => (scale * 1e9).round(),
+            (scale, "m") => scale * 1e9,
+            _ => 1.0,
+        }
+    }
+
+    /// The transform of skeletons and meshes: by rows, three numbers and an offset.
+    ///
+    /// # Errors
+    ///
+    /// When there are more axes than three.
+    pub(crate) fn transform(&self) -> Result<Vec<f64>, PrecomputedError> {
+        if self.rank() > 3 {
+            let what =
+                format!("skeletons and meshes have three axes, and this store has {}", self.rank());
+            return Err(PrecomputedError::Unsupported(what));
+        }
+        let mut rows = vec![0.0; 12];
+        for axis in 0..3 {
+            let scale = self.nanometers(axis);
+            let offset = self.offset.get(axis).copied().unwrap_or(0.0) * scale;
+            if let Some(row) = rows.get_mut(4 * axis..4 * axis + 4) {
+                row.copy_from_slice(&match axis {
+                    0 => [scale, 0.0, 0.0, offset],
+                    1 => [0.0, scale, 0.0, offset],
+                    _ => [0.0, 0.0, scale, offset],
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What is added to stored positions of annotations.
+    pub(crate) fn offset(&self) -> &[f64] {
+        &self.offset
+    }
+
+    /// The middle and the largest extent of the store, in its unit.
+    pub(crate) fn view(&self) -> (Vec<f64>, f64) {
+        let sides = self.low.iter().zip(&self.high);
+        let extent = sides.clone().map(|(low, high)| high - low).fold(0.0, f64::max);
+        let offset = |at: usize| self.offset.get(at).copied().unwrap_or(0.0);
+        let middle = sides.enumerate().map(|(at, (low, high))| (low + high) / 2.0 + offset(at));
+        (middle.collect(), if extent.is_finite() && extent > 0.0 { extent } else { 1.0 })
+    }
+}
+
+/// A coordinate of a vertex; an axis that is not there is 0.
+pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
+    let has_axis = usize::try_from(positions.width()).is_ok_and(|width| axis < width);
+    if has_axis { positions.float(row, axis).unwrap_or(f64::NAN) } else { 0.0 }
+}
+
+/// The size of a chunk of a level.
+pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
+    level.chunk_shape().sizes().to_vec()
+}
+
+/// A number in the 32 bits of these formats.
+#[expect(clippy::cast_possible_truncation, reason = "the formats have 32 bits")]
+pub(crate) const fn narrow(x: f64) -> f32 {
+    x as f32
+}
+
+/// Units with their scale and base; all others are no units to a viewer.
+const UNITS: &[(&str, f64, &str)] = &[
+    ("meter", 1.0, "m"),
+    ("decimeter", 1e-1, "m"),
+    ("centimeter", 1e-2, "m"),
+    ("millimeter", 1e-3, "m"),
+    ("micrometer", 1e-6, "m"),
+    ("nanometer", 1e-9, "m"),
+    ("angstrom", 1e-10, "m"),
+    ("picometer", 1e-12, "m"),
+    ("kilometer", 1e3, "m"),
+    ("m", 1.0, "m"),
+    ("cm", 1e-2, "m"),
+    ("mm", 1e-3, "m"),
+    ("um", 1e-6, "m"),
+    ("nm", 1e-9, "m"),
+    ("km", 1e3, "m"),
+    ("second", 1.0, "s"),
+    ("millisecond", 1e-3, "s"),
+    ("microsecond", 1e-6, "s"),
+    ("s", 1.0, "s"),
+    ("ms", 1e-3, "s"),
+];

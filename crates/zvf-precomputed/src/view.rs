@@ -1,0 +1,50 @@
+//! The state of a viewer that shows a store: all its folders as layers, seen from where all of it is in sight.
+
+use serde_json::{Value as Json, json};
+
+use crate::PrecomputedError;
+use crate::layer::{LayerForm, Precomputed};
+use crate::segments::Ids;
+
+impl Precomputed {
+    /// The state in which Neuroglancer shows all folders of this store, which it finds below `source`, an address without
+    /// the slash at its end.
+    ///
+    /// # Errors
+    ///
+    /// When level 0 or its index of objects cannot be read.
+    pub async fn view_state(&self, source: &str) -> Result<Json, PrecomputedError> {
+        let mut layers = Vec::new();
+        let mut is_annotated = false;
+        for layer in self.layers().await? {
+            let address = format!("precomputed://{source}/{}", layer.name);
+            if layer.form == LayerForm::Annotations {
+                is_annotated = true;
+                layers.push(json!({"type": "annotation", "name": layer.name, "source": address,
+                    "shader": SHADER}));
+                continue;
+            }
+            let level = self.level_of(layer.kind).await?;
+            let ids = Ids::read(&level, MAX_SHOWN).await?.ids;
+            let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+            layers.push(json!({"type": "segmentation", "name": layer.name, "source": address,
+                "segments": ids}));
+        }
+        let space = self.space();
+        let (position, extent) = space.view();
+        let dimensions = if is_annotated { space.dimensions() } else { space.view_dimensions() };
+        Ok(json!({
+            "dimensions": dimensions,
+            "position": position,
+            "projectionScale": extent * 1.5,
+            "layout": "3d",
+            "showSlices": false,
+            "layers": layers,
+        }))
+    }
+}
+
+/// Objects that are shown at first; the others are in the list of segments.
+const MAX_SHOWN: u64 = 200;
+/// Annotations in one colour, as their properties are the store's own.
+const SHADER: &str = "\nvoid main() { setColor(defaultColor()); }\n";

@@ -1,0 +1,300 @@
+//! Stores of every kind as precomputed objects, decoded again and compared with the answers of the reader.
+
+#![cfg(feature = "store")]
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+use zvf_model::{Kind, LevelId};
+use zvf_precomputed::{LayerForm, Precomputed};
+use zvf_query::{Columns, Query, Reader};
+
+const STORES: [&str; 19] = [
+    "pc3_basic",
+    "pc3_attr_dtypes",
+    "pc3_pyramid_explicit",
+    "pc3_by_attribute",
+    "pc3_negative_aniso",
+    "pc3_f64_large",
+    "pc3_sharded",
+    "pc2_bins",
+    "pc4_basic",
+    "ln3_basic",
+    "pl2_negative",
+    "sl3_pyramid",
+    "sl3_vector_attr",
+    "gr3_pyramid",
+    "sk3_trees",
+    "ms3_pyramid",
+    "ms3_quad",
+    "ms2_tri",
+    "composite",
+];
+
+/// A store, and the same as precomputed objects.
+struct Both {
+    _files: archives::Unpacked,
+    reader: Reader,
+    served: Precomputed,
+}
+
+impl Both {
+    async fn open(id: &str) -> Self {
+        let files = archives::Unpacked::new(id);
+        let reader = Reader::new(files.open().await);
+        Self { _files: files, served: Precomputed::new(reader.clone()), reader }
+    }
+
+    async fn get(&self, layer: &str, key: &str) -> Option<Vec<u8>> {
+        let key: Vec<&str> = key.split('/').collect();
+        self.served.object(layer, &key).await.unwrap().map(|bytes| bytes.to_vec())
+    }
+
+    async fn info(&self, layer: &str, key: &str) -> Json {
+        serde_json::from_slice(&self.get(layer, key).await.unwrap()).unwrap()
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+#[tokio::test]
+async fn every_kind_of_store_is_served_whole() {
+    let mut seen = BTreeMap::new();
+    for id in STORES {
+        let both = Both::open(id).await;
+        for layer in both.served.layers().await.unwrap() {
+            let count = match layer.form {
+                LayerForm::Annotations if layer.kind == Kind::PointCloud => {
+                    check_points(id, &both).await
+                }
+                LayerForm::Annotations => check_chains(id, &both, &layer.name, layer.kind).await,
+                LayerForm::Skeletons => check_skeletons(id, &both, &layer.name, layer.kind).await,
+                LayerForm::Meshes => check_meshes(id, &both).await,
+                other => panic!("{id}: {other:?} is no usual folder"),
+            };
+            assert!(count > 0, "{id}: nothing in {}", layer.name);
+            *seen.entry(layer.kind.token()).or_insert(0) += count;
+            assert!(both.get(&layer.name, "nothing").await.is_none(), "{id}");
+            assert!(both.get(&format!("{}@99", layer.name), "info").await.is_none(), "{id}");
+        }
+        assert!(both.served.layers().await.unwrap().len() < 8);
+        let view = both.served.view_state("http://localhost/precomputed/x").await.unwrap();
+        assert!(!view["layers"].as_array().unwrap().is_empty(), "{id}");
+    }
+    assert!(seen.len() >= 6, "{seen:?}");
+}
+
+/// Records of a list of points and their ids.
+fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let count = u64_at(list, 0) as usize;
+    let bytes = list.len() - 8 - 8 * count;
+    assert_eq!(bytes % count, 0, "records of one size");
+    let size = bytes / count;
+    let ids = &list[8 + bytes..];
+    (0..count).map(|at| (u64_at(ids, 8 * at), list[8 + size * at..][..size].to_vec())).collect()
+}
+
+/// All keys of cells of a grid.
+fn cells(shape: &[u64]) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for axis in shape {
+        all =
+            all.iter().flat_map(|head| (0..*axis).map(move |at| format!("{head}_{at}"))).collect();
+    }
+    all.iter().map(|name| name.trim_start_matches('_').to_owned()).collect()
+}
+
+fn numbers(json: &Json) -> Vec<f64> {
+    json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+async fn check_points(id: &str, both: &Both) -> usize {
+    let info = both.info("point_cloud", "info").await;
+    let rank = info["dimensions"].as_object().unwrap().len();
+    let (low, high) = (numbers(&info["lower_bound"]), numbers(&info["upper_bound"]));
+    let mut found = BTreeMap::new();
+    for (number, grid) in info["spatial"].as_array().unwrap().iter().enumerate() {
+        let shape: Vec<u64> = numbers(&grid["grid_shape"]).iter().map(|n| *n as u64).collect();
+        let size = numbers(&grid["chunk_size"]);
+        for axis in 0..rank {
+            let extent = high[axis] - low[axis];
+            assert!((size[axis] * shape[axis] as f64 - extent).abs() <= extent * 1e-9, "{id}");
+        }
+        for cell in cells(&shape) {
+            let Some(list) = both.get("point_cloud", &format!("spatial{number}/{cell}")).await
+            else {
+                continue;
+            };
+            let at: Vec<f64> = cell.split('_').map(|at| at.parse().unwrap()).collect();
+            for (point, record) in split_list(&list) {
+                for axis in 0..rank {
+                    let x =
+                        f64::from(f32::from_le_bytes(record[4 * axis..][..4].try_into().unwrap()));
+                    let start = low[axis] + at[axis] * size[axis];
+                    let slack = x.abs().max(size[axis]) * 1e-6;
+                    assert!(
+                        x >= start - slack && x <= start + size[axis] + slack,
+                        "{id}: {x} in {cell}"
+                    );
+                }
+                let key = format!("by_id/{point}");
+                assert_eq!(
+                    both.get("point_cloud", &key).await.as_ref(),
+                    Some(&record),
+                    "{id} {key}"
+                );
+                assert!(found.insert(point, record).is_none(), "{id}: {point} twice");
+            }
+        }
+    }
+    let level = both.reader.level(LevelId(0)).await.unwrap();
+    let is_additive =
+        level.store().level_numbers().len() > 1 && info["spatial"].as_array().unwrap().len() > 1;
+    let query = Query::all().of_kind(Kind::PointCloud).columns(Columns::None);
+    let all = both.reader.run(&query).await.unwrap().batch;
+    if !is_additive {
+        assert_eq!(found.len(), all.len(), "{id}");
+    }
+    // The same places, whatever their order.
+    let place = |record: &Vec<u8>| record[..4 * rank].to_vec();
+    let mut expected = BTreeMap::<Vec<u8>, usize>::new();
+    for row in 0..all.len() {
+        let xs = (0..rank)
+            .flat_map(|axis| (all.positions().float(row, axis).unwrap() as f32).to_le_bytes());
+        *expected.entry(xs.collect()).or_default() += 1;
+    }
+    let exact = found.iter().filter(|(point, _)| *point >> 56 == 0);
+    let mut places = BTreeMap::<Vec<u8>, usize>::new();
+    exact.for_each(|(_, record)| *places.entry(place(record)).or_default() += 1);
+    if !is_additive && both.reader.store().root().zarr_vectors.coordinate_offset.is_none() {
+        assert_eq!(places, expected, "{id}");
+    }
+    found.len()
+}
+
+async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
+    let info = both.info(layer, "info").await;
+    let shape: Vec<u64> =
+        numbers(&info["spatial"][0]["grid_shape"]).iter().map(|n| *n as u64).collect();
+    let mut found = BTreeMap::new();
+    for cell in cells(&shape) {
+        let Some(list) = both.get(layer, &format!("spatial0/{cell}")).await else { continue };
+        for (line, record) in split_list(&list) {
+            let key = format!("by_id/{line}");
+            assert_eq!(both.get(layer, &key).await.as_ref(), Some(&record), "{id} {key}");
+            found.insert(line, record);
+        }
+    }
+    let query = Query::all().of_kind(kind).columns(Columns::None);
+    let batch = both.reader.run(&query).await.unwrap().batch;
+    let objects: std::collections::BTreeSet<u64> =
+        batch.parts().objects().iter().map(|object| object.0 as u64).collect();
+    assert_eq!(found.into_keys().collect::<std::collections::BTreeSet<_>>(), objects, "{id}");
+    objects.len()
+}
+
+/// The ids of segments.
+async fn segments(both: &Both, layer: &str) -> Vec<String> {
+    let said = both.info(layer, "segment_properties/info").await;
+    let inline = &said["inline"];
+    let ids: Vec<String> = inline["ids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_str().unwrap().to_owned())
+        .collect();
+    for property in inline["properties"].as_array().unwrap() {
+        assert_eq!(property["values"].as_array().unwrap().len(), ids.len(), "{property}");
+    }
+    ids
+}
+
+async fn answer(both: &Both, kind: Kind, id: &str) -> zvf_model::Batch {
+    let level = both.reader.level_of_kind(LevelId(0), kind).await.unwrap();
+    let query = match level.objects().await.unwrap() {
+        Some(_) => Query::objects([zvf_model::ObjectId(id.parse().unwrap())]),
+        None => Query::all(),
+    };
+    both.reader.run(&query.of_kind(kind)).await.unwrap().batch
+}
+
+async fn check_skeletons(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
+    let info = both.info(layer, "info").await;
+    let widths: usize = info["vertex_attributes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|attribute| {
+            let bytes = match attribute["data_type"].as_str().unwrap() {
+                "uint8" | "int8" => 1,
+                "uint16" | "int16" => 2,
+                _ => 4,
+            };
+            bytes * attribute["num_components"].as_u64().unwrap() as usize
+        })
+        .sum();
+    let ids = segments(both, layer).await;
+    let mut count = 0;
+    for segment in &ids {
+        let batch = answer(both, kind, segment).await;
+        let Some(bytes) = both.get(layer, segment).await else {
+            assert!(batch.is_empty(), "{id}: {segment} is not there");
+            continue;
+        };
+        let (vertices, edges) = (u32_at(&bytes, 0), u32_at(&bytes, 4));
+        assert_eq!(bytes.len(), 8 + vertices * (12 + widths) + 8 * edges, "{id} {segment}");
+        assert_eq!(vertices, batch.len(), "{id} {segment}");
+        let expected = batch.elements().map_or_else(
+            || batch.parts().iter().map(|part| part.rows.len().saturating_sub(1)).sum(),
+            |elements| elements.len(),
+        );
+        assert_eq!(edges, expected, "{id} {segment}");
+        for at in 0..2 * edges {
+            assert!(u32_at(&bytes, 8 + 12 * vertices + 4 * at) < vertices, "{id} {segment}");
+        }
+        count += vertices;
+    }
+    assert!(both.get(layer, "18446744073709551615").await.is_none(), "{id}");
+    count
+}
+
+async fn check_meshes(id: &str, both: &Both) -> usize {
+    let mut count = 0;
+    for segment in segments(both, "mesh").await {
+        let batch = answer(both, Kind::Mesh, &segment).await;
+        let Some(manifest) = both.get("mesh", &format!("{segment}.index")).await else {
+            assert!(batch.is_empty(), "{id}: {segment} is not there");
+            continue;
+        };
+        let data = both.get("mesh", &segment).await.unwrap();
+        let lods = u32_at(&manifest, 24);
+        let first = 28 + 20 * lods;
+        let counts: usize = (0..lods).map(|lod| u32_at(&manifest, 28 + 16 * lods + 4 * lod)).sum();
+        let sizes: Vec<usize> =
+            (0..counts).map(|at| u32_at(&manifest, first + 16 * at + 12)).collect();
+        assert_eq!(manifest.len(), first + 16 * counts, "{id} {segment}");
+        assert_eq!(sizes.iter().sum::<usize>(), data.len(), "{id} {segment}");
+        let elements = batch.elements().unwrap();
+        let Some(size) = sizes.first().copied() else {
+            assert!(elements.is_empty(), "{id}: {segment} has faces");
+            continue;
+        };
+        let decoded = zvf_draco::decode(&data[..size], &zvf_draco::Limits::default()).unwrap();
+        assert_eq!(
+            decoded.faces.unwrap().len(),
+            elements.len() * (elements.width() - 2),
+            "{id} {segment}"
+        );
+        assert_eq!(decoded.attributes[0].values.len(), 12 * batch.len(), "{id} {segment}");
+        let legacy = both.get("mesh.legacy", &format!("{segment}:0:0")).await.unwrap();
+        assert_eq!(u32_at(&legacy, 0), batch.len(), "{id} {segment}");
+        count += batch.len();
+    }
+    count
+}

@@ -1,0 +1,140 @@
+//! `/precomputed/<name>/...`: a store as Neuroglancer's precomputed formats, made as it is asked for; and `/v/zvf/`, the client
+//! out of a folder, on the same origin.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::{Value as Json, json};
+use zvf_precomputed::PrecomputedError;
+
+use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
+use crate::api::run;
+use crate::data::{answer_file, choose, file_answer};
+use crate::refusal::Refusal;
+use crate::service::State;
+use crate::stores::ServedStore;
+
+/// Answers a request for an object of a store, or for the list of its folders.
+pub(crate) async fn answer_precomputed(
+    state: &Arc<State>,
+    store: Arc<ServedStore>,
+    path: Vec<String>,
+    headers: &HeaderMap,
+    is_head: bool,
+) -> Result<Answer, Refusal> {
+    // Viewers ask for many objects at once: they wait for each other, as long as a request may take.
+    let wait = Arc::clone(&state.queries).acquire_owned();
+    let Ok(Ok(permit)) = tokio::time::timeout(state.limits.request_timeout, wait).await else {
+        return Err(Refusal::busy("too many objects are being made; try again"));
+    };
+    let held = (permit, state.metrics.start_query());
+    let Some((layer, key)) = path.split_first().map(|(layer, key)| (layer.clone(), key.to_vec()))
+    else {
+        let listed = run(state, held, async move { list_layers(&store).await }).await?;
+        return Ok(json_answer(&listed, headers));
+    };
+    let is_info = key.last().is_some_and(|name| name == "info");
+    let name = path.join("/");
+    let made = run(state, held, async move {
+        let served = store.precomputed().await?;
+        let key: Vec<&str> = key.iter().map(String::as_str).collect();
+        served.object(&layer, &key).await.map_err(|error| refuse(&store, error))
+    });
+    let Some(bytes) = made.await? else {
+        return Err(Refusal::not_found("there is no such object").with_key(name));
+    };
+    if is_info {
+        return Ok(text_answer("application/json", bytes.to_vec(), headers));
+    }
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let (len, etag) = (bytes.len() as u64, format!("\"{:x}-{:x}\"", bytes.len(), hasher.finish()));
+    let sent = choose(headers, &etag, len);
+    let part =
+        [sent.range.start, sent.range.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+    let body = if is_head { empty_body() } else { full_body(bytes.slice(part[0]..part[1])) };
+    Ok(file_answer(&sent, "application/octet-stream", &etag, len, body))
+}
+
+/// The folders of a store by name.
+async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
+    let served = store.precomputed().await?;
+    let layers = served.layers().await.map_err(|error| refuse(store, error))?;
+    let names: Vec<_> = layers.iter().map(|layer| layer.name.as_str()).collect();
+    Ok(json!({"name": store.name, "layers": names}))
+}
+
+/// A fault of a store, or something that the formats have no place for.
+fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
+    match error {
+        PrecomputedError::Query(error) => store.refuse(&error.into()),
+        PrecomputedError::Model(error) => store.refuse(&error.into()),
+        PrecomputedError::TooLarge { .. } => {
+            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", error.to_string())
+        }
+        other => Refusal::new(StatusCode::NOT_FOUND, "Unsupported", other.to_string()),
+    }
+}
+
+/// The address at which the client shows a store: that of the folder `/v/zvf/` where there is one, else the public one.
+pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String {
+    let client = if has_client { format!("{root}/v/zvf/") } else { PUBLIC_CLIENT.to_owned() };
+    let mut address = format!("{client}#!");
+    for byte in view.to_string().bytes() {
+        match byte {
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'_'
+            | b'.'
+            | b'~'
+            | b':'
+            | b'/'
+            | b',' => {
+                address.push(char::from(byte));
+            }
+            other => address.push_str(&format!("%{other:02X}")),
+        }
+    }
+    address
+}
+
+/// Answers `/v/zvf/...` out of the folder of the client.
+pub(crate) async fn answer_client(
+    state: &State,
+    key: Vec<String>,
+    headers: &HeaderMap,
+    is_head: bool,
+) -> Result<Answer, Refusal> {
+    let Some(client) = &state.client else {
+        return Err(Refusal::not_found("this server has no Neuroglancer client")
+            .with_hint("start it with --neuroglancer FOLDER"));
+    };
+    let key = if key.is_empty() { vec!["index.html".to_owned()] } else { key };
+    let extension = key.last().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
+    let content_type = match extension {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "wasm" => "application/wasm",
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        _ => "application/octet-stream",
+    };
+    let mut sent = answer_file(client, key, headers, is_head).await?;
+    let headers = sent.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CLIENT_POLICY));
+    Ok(sent)
+}
+
+/// The client that its authors host. A page from there may ask this machine only where the browser's user allows it.
+const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
+/// What the client may do: it compiles shaders' controls with `eval`, and starts workers from blobs.
+const CLIENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; worker-src 'self' blob:; \
+     style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'self'";

@@ -1,0 +1,318 @@
+//! A precomputed folder behind a URL, copied to a folder of this machine as far as reading it takes.
+//!
+//! ```text
+//! what can be listed   buckets: all objects below the address
+//! what cannot          plain HTTP: info, and what it leads to: shards, cells of the spatial index and the ids in them,
+//!                      objects by the ids of segment properties, the fragments that manifests name
+//! ```
+//!
+//! Readers of folders then find everything where they look for it. Names out of documents lead nowhere but below the folder.
+//!
+//! Not here: what the objects mean (`zvf-convert`); the folder, and that it goes again, are the caller's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_recursion::async_recursion as boxed;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use serde_json::Value as Json;
+use zvf_store::{Op, OpenOptions, Store, StoreError};
+
+use crate::Error;
+
+/// Copies the precomputed folder at `address`, a URL with or without `precomputed://` before it, to `folder`, which is there
+/// and empty. Returns the number of bytes.
+///
+/// # Errors
+///
+/// When the address is no URL, there is no `info`, an object cannot be read or written, there are more than `max_bytes`, or
+/// plain HTTP has no way to tell which objects there are.
+pub async fn fetch_precomputed(
+    address: &str,
+    options: &OpenOptions,
+    folder: &Path,
+    max_bytes: u64,
+) -> Result<u64, Error> {
+    let address = address.strip_prefix("precomputed://").unwrap_or(address);
+    let Some(backend) = Store::reading_backend(address, options)? else {
+        return Err(Error::bad_request("the address", "a URL", address));
+    };
+    let mut source = Source {
+        can_list: !address.starts_with("http:") && !address.starts_with("https:"),
+        store: backend.store,
+        prefix: backend.prefix,
+        folder: folder.to_owned(),
+        left: max_bytes,
+    };
+    if source.can_list {
+        source.copy_all().await?;
+    } else {
+        source.copy_folder("", &[]).await?;
+    }
+    Ok(max_bytes - source.left)
+}
+
+/// Where objects come from and go to.
+struct Source {
+    store: Arc<dyn ObjectStore>,
+    prefix: ObjectPath,
+    folder: std::path::PathBuf,
+    can_list: bool,
+    left: u64, // bytes that may still come
+}
+
+impl Source {
+    /// Copies everything that is listed.
+    async fn copy_all(&mut self) -> Result<(), Error> {
+        let listed: Vec<_> =
+            self.store.list(Some(&self.prefix)).try_collect().await.map_err(unreadable)?;
+        let mut keys = Vec::new();
+        for object in listed {
+            let Some(parts) = object.location.prefix_match(&self.prefix) else { continue };
+            keys.push(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"));
+        }
+        self.copy_many(keys).await.map(drop)
+    }
+
+    /// Copies a folder by what its `info` says, and the folders that it names; `known` are the ids that the folder above
+    /// tells.
+    #[boxed]
+    async fn copy_folder(&mut self, below: &str, known: &[String]) -> Result<(), Error> {
+        let Some(info) = self.copy_json(&join(below, "info")).await? else {
+            return Err(Error::bad_request("the address", "a folder with a file info", "none"));
+        };
+        let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
+        let mut segments = known.to_vec();
+        if let Some(key) = text("segment_properties") {
+            let said = self.copy_json(&join(&join(below, &key), "info")).await?;
+            segments = said.map(|said| ids(&said)).unwrap_or_default();
+        }
+        match text("@type").as_deref() {
+            Some("neuroglancer_annotations_v1") => self.copy_annotations(below, &info).await,
+            None if below.is_empty() => {
+                for key in [text("skeletons"), text("mesh")].into_iter().flatten() {
+                    self.copy_folder(&key, &segments).await?;
+                }
+                Ok(())
+            }
+            _ if info.get("sharding").is_some_and(Json::is_object) => {
+                self.copy_shards(below, info.get("sharding")).await
+            }
+            Some("neuroglancer_skeletons") => {
+                self.copy_many(segments.iter().map(|id| join(below, id)).collect()).await?;
+                told(&segments)
+            }
+            Some("neuroglancer_multilod_draco") => {
+                let names = segments.iter().flat_map(|id| [id.clone(), format!("{id}.index")]);
+                self.copy_many(names.map(|name| join(below, &name)).collect()).await?;
+                told(&segments)
+            }
+            _ => {
+                self.copy_legacy(below, &segments).await?;
+                told(&segments)
+            }
+        }
+    }
+
+    /// The lists of fragments of legacy meshes, and these.
+    async fn copy_legacy(&mut self, below: &str, segments: &[String]) -> Result<(), Error> {
+        for id in segments {
+            let Some(list) = self.copy_json(&join(below, &format!("{id}:0"))).await? else {
+                continue;
+            };
+            let names = list.get("fragments").and_then(Json::as_array).into_iter().flatten();
+            let names: Vec<String> =
+                names.filter_map(Json::as_str).map(|name| join(below, name)).collect();
+            self.copy_many(names).await?;
+        }
+        Ok(())
+    }
+
+    /// The indexes of annotations.
+    async fn copy_annotations(&mut self, below: &str, info: &Json) -> Result<(), Error> {
+        let mut seen = std::collections::BTreeSet::new();
+        let levels = info.get("spatial").and_then(Json::as_array).into_iter().flatten();
+        for level in levels {
+            let Some(key) = level.get("key").and_then(Json::as_str) else { continue };
+            let key = join(below, key);
+            if level.get("sharding").is_some_and(Json::is_object) {
+                self.copy_shards(&key, level.get("sharding")).await?;
+                continue;
+            }
+            for name in
+                self.copy_many(cells(level)?.iter().map(|cell| join(&key, cell)).collect()).await?
+            {
+                let list = std::fs::read(self.folder.join(name)).map_err(unwritable)?;
+                let count = list.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
+                let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
+                let start =
+                    bytes.and_then(|bytes| list.len().checked_sub(bytes)).unwrap_or(list.len());
+                let ids = list.get(start..).unwrap_or_default();
+                seen.extend(ids.as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id)));
+            }
+        }
+        let Some(by_id) = info.get("by_id").filter(|by_id| by_id.is_object()) else {
+            return Ok(());
+        };
+        let Some(key) = by_id.get("key").and_then(Json::as_str) else { return Ok(()) };
+        let key = join(below, key);
+        match by_id.get("sharding").filter(|sharding| sharding.is_object()) {
+            Some(sharding) => self.copy_shards(&key, Some(sharding)).await,
+            None => {
+                let names = seen.iter().map(|id| join(&key, &id.to_string())).collect();
+                self.copy_many(names).await.map(drop)
+            }
+        }
+    }
+
+    /// All shards of a folder; one that is not there is empty.
+    async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
+        let bits = sharding.and_then(|said| said.get("shard_bits")).and_then(Json::as_u64);
+        let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
+            let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
+            return Err(Error::bad_request("shard_bits over HTTP", "0 to 16", &found));
+        };
+        let digits = usize::try_from(bits.div_ceil(4).max(1)).unwrap_or(1);
+        let names = (0..1_u64 << bits).map(|n| join(below, &format!("{n:0digits$x}.shard")));
+        self.copy_many(names.collect()).await.map(drop)
+    }
+
+    /// Copies objects, several at a time; the keys of those that are there.
+    async fn copy_many(&mut self, keys: Vec<String>) -> Result<Vec<String>, Error> {
+        let (store, prefix) = (Arc::clone(&self.store), self.prefix.clone());
+        let asks = stream::iter(keys).map(|key| {
+            let (store, prefix) = (Arc::clone(&store), prefix.clone());
+            async move { read_object(&*store, &prefix, &key).await.map(|bytes| (key, bytes)) }
+        });
+        let mut found = Vec::new();
+        let mut asks = asks.buffered(AT_ONCE);
+        while let Some(read) = asks.next().await {
+            let (key, bytes) = read?;
+            let Some(bytes) = bytes else { continue };
+            self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+                Error::bad_request(
+                    "the folder",
+                    "fewer bytes than are allowed to be copied",
+                    "more",
+                )
+            })?;
+            let path = self.folder.join(&key);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(unwritable)?;
+            }
+            std::fs::write(&path, &bytes).map_err(unwritable)?;
+            found.push(key);
+        }
+        Ok(found)
+    }
+
+    /// Copies a document; none where there is none.
+    async fn copy_json(&mut self, key: &str) -> Result<Option<Json>, Error> {
+        if self.copy_many(vec![key.to_owned()]).await?.is_empty() {
+            return Ok(None);
+        }
+        let text = std::fs::read(self.folder.join(key)).map_err(unwritable)?;
+        let parsed = serde_json::from_slice(&text);
+        parsed
+            .map(Some)
+            .map_err(|error| Error::bad_request("a document", "JSON", &format!("{key}, {error}")))
+    }
+}
+
+/// The bytes of an object, if it is there.
+async fn read_object(
+    store: &dyn ObjectStore,
+    prefix: &ObjectPath,
+    key: &str,
+) -> Result<Option<bytes::Bytes>, Error> {
+    let is_below = key.split('/').all(|part| {
+        !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0'])
+    });
+    if !is_below {
+        return Err(Error::bad_request("a key", "a name below the folder", key));
+    }
+    let path = key.split('/').fold(prefix.clone(), |path, part| path.join(part));
+    match store.get(&path).await {
+        Ok(found) => Ok(Some(found.bytes().await.map_err(unreadable)?)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// The names of all cells of a level of the spatial index.
+fn cells(level: &Json) -> Result<Vec<String>, Error> {
+    let shape = level.get("grid_shape").and_then(Json::as_array).into_iter().flatten();
+    let shape: Vec<u64> = shape.filter_map(Json::as_u64).collect();
+    let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
+    if shape.is_empty() || count.is_none_or(|count| count > MAX_CELLS) {
+        let expected = "a grid of at most a million cells over HTTP";
+        return Err(Error::bad_request("grid_shape", expected, &format!("{shape:?}")));
+    }
+    let mut names = vec![String::new()];
+    for cells in shape {
+        let next = |name: &String| {
+            let name = name.clone();
+            (0..cells).map(
+                move |at| if name.is_empty() { at.to_string() } else { format!("{name}_{at}") },
+            )
+        };
+        names = names.iter().flat_map(next).collect();
+    }
+    Ok(names)
+}
+
+/// The ids that segment properties are about.
+fn ids(properties: &Json) -> Vec<String> {
+    let ids = properties.get("inline").and_then(|inline| inline.get("ids"));
+    let ids = ids.and_then(Json::as_array).into_iter().flatten();
+    ids.filter_map(Json::as_str)
+        .filter(|id| id.bytes().all(|b| b.is_ascii_digit()))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Plain HTTP lists nothing: without ids there is nothing that could be asked for.
+fn told(segments: &[String]) -> Result<(), Error> {
+    if segments.is_empty() {
+        let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";
+        return Err(Error::bad_request("the folder", expected, "neither"));
+    }
+    Ok(())
+}
+
+fn join(below: &str, name: &str) -> String {
+    if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") }
+}
+
+fn unreadable(error: object_store::Error) -> Error {
+    StoreError::io(Op::Read, std::io::Error::other(error)).into()
+}
+
+fn unwritable(error: std::io::Error) -> Error {
+    StoreError::io(Op::Write, error).into()
+}
+
+/// Objects that are asked for at the same time.
+const AT_ONCE: usize = 16;
+/// Shards that are tried where nothing is listed: 2^16.
+const MAX_SHARD_BITS: u64 = 16;
+/// Cells that are tried.
+const MAX_CELLS: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cells_and_ids_are_found() {
+        let level = serde_json::json!({"grid_shape": [2, 1, 2]});
+        assert_eq!(cells(&level).unwrap(), ["0_0_0", "0_0_1", "1_0_0", "1_0_1"]);
+        assert!(cells(&serde_json::json!({"grid_shape": [1_000_000, 1_000_000]})).is_err());
+        assert!(cells(&serde_json::json!({})).is_err());
+        let said = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
+        assert_eq!(ids(&said), ["7", "18446744073709551615"]);
+        assert!(told(&[]).is_err());
+    }
+}
