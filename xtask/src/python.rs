@@ -39,7 +39,7 @@ const TOOLS: [&str; 9] = [
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
-    let python = environment(house, "python-env")?;
+    let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         args.end()?;
         return build_wheel(house, &python);
@@ -60,14 +60,14 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     house.program(&python).args(&["-m", "mypy", "--config-file", &config]).run()
 }
 
-/// The interpreter of an environment below the target folder, made where it is not there.
-fn environment(house: &House, name: &str) -> anyhow::Result<PathBuf> {
+/// The interpreter of an environment below the target folder, made with `tools` where it is not there.
+pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     let python = folder.join("bin/python");
     if !python.exists() {
         house.program("python3").args(&["-m", "venv", &folder.display().to_string()]).run()?;
         let install = ["-m", "pip", "install", "--quiet"];
-        house.program(&python).args(&install).args(&TOOLS).run()?;
+        house.program(&python).args(&install).args(tools).run()?;
     }
     Ok(python)
 }
@@ -99,7 +99,7 @@ fn build_wheel(house: &House, python: &std::path::Path) -> anyhow::Result<()> {
         .args(&["-m", "auditwheel", "show", &wheel.display().to_string()])
         .run()?;
     ensure!(newest(&out, "gz")?.exists(), "no source archive in {out}");
-    let fresh = environment(house, "python-fresh")?;
+    let fresh = environment(house, "python-fresh", &TOOLS)?;
     install(house, &fresh, &wheel)?;
     house.program(&fresh).args(&["-m", "zvf", "--version"]).run()
 }
