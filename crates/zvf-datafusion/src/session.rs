@@ -32,7 +32,8 @@ pub fn register(context: &SessionContext, options: OpenOptions) {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(ZvfFunction::new(options.clone()));
     context.register_udtf("zvf", function);
     let factory: Arc<dyn TableProviderFactory> = Arc::new(ZvfTableFactory { options });
-    let mut state = context.state_ref().write();
+    let state = context.state_ref();
+    let mut state = state.write();
     state.table_factories_mut().insert("ZVF".to_owned(), factory);
     for word in ["zarrvectors", "zvf"] {
         // It fails only where a format of that name is known and may not be replaced.

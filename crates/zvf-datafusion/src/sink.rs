@@ -33,7 +33,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures_util::StreamExt as _;
-use zvf::create::{Layout, Recipe, create};
+use zvf::create::{Recipe, create};
 
 use crate::columns::{Layout, Origin};
 use crate::{bad_request, external};
@@ -305,7 +305,7 @@ fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 async fn make(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
     let looked = {
         let (path, recipe) = (path.clone(), recipe.clone());
-        let look = move || Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()));
+        let look = move || zvf::create::Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()));
         tokio::task::spawn_blocking(look).await
     };
     let gone = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));

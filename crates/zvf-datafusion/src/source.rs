@@ -67,7 +67,7 @@ impl ZvfSource {
             reading: Arc::default(),
             opened: None,
             scan: Arc::new(scan),
-            schema: TableSchema::from_file_schema(schema),
+            schema: TableSchema::from(schema),
             metrics: ExecutionPlanMetricsSet::new(),
             pool: None,
             batch_size: 8192,

@@ -34,7 +34,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let write = args.flag("--write");
     args.end()?;
     let mut changed = Vec::new();
-    for member in members(house)?.iter().filter(|member| member.published) {
+    for member in members(house)?.iter().filter(|member| member.is_checked()) {
         if !house.path(&format!("crates/{}/src/lib.rs", member.name)).exists() {
             continue; // a program has no interface for other crates
         }

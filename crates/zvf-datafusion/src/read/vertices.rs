@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::query::LOCATION_FIELD;
