@@ -1,6 +1,6 @@
 //! An opened store, and the counting of what is read from it.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use datafusion::error::{DataFusionError, Result};
 use tokio::runtime::Runtime;
@@ -13,7 +13,8 @@ use crate::external;
 pub struct StoreHandle {
     address: Arc<str>,
     storage_options: Arc<[(String, String)]>,
-    reader: Reader,
+    /// Another one once rows were added.
+    reader: Arc<RwLock<Reader>>,
     /// What the backend had been asked for when somebody last looked.
     seen: Arc<Mutex<(u64, u64)>>,
 }
@@ -27,6 +28,7 @@ impl StoreHandle {
     pub async fn open(address: &str, options: OpenOptions) -> Result<Self> {
         let storage_options = options.storage_options.clone().into();
         let reader = zvf::open(address, options).await.map_err(external)?;
+        let reader = Arc::new(RwLock::new(reader));
         Ok(Self { address: address.into(), storage_options, reader, seen: Arc::default() })
     }
 
@@ -42,15 +44,25 @@ impl StoreHandle {
         &self.storage_options
     }
 
-    /// The reader.
+    /// The reader, of the store as it was when it was opened or rows were last added to it by a table of it.
     #[must_use]
-    pub const fn reader(&self) -> &Reader {
-        &self.reader
+    pub fn reader(&self) -> Reader {
+        self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Opens the store again, for all who share it: it was changed.
+    pub(crate) async fn reopen(&self) -> Result<()> {
+        let storage_options = self.storage_options.to_vec();
+        let options = OpenOptions { storage_options, ..OpenOptions::default() };
+        let reader = zvf::open(&self.address, options).await.map_err(external)?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
+        *self.reader.write().unwrap_or_else(PoisonError::into_inner) = reader;
+        Ok(())
     }
 
     /// Requests and bytes since the last call. Scans of one store that run at once share what they read.
     pub(crate) fn take_io(&self) -> (u64, u64) {
-        let IoStats { requests, bytes_read, .. } = self.reader.store().io_stats();
+        let IoStats { requests, bytes_read, .. } = self.reader().store().io_stats();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (before_requests, before_bytes) = std::mem::replace(&mut *seen, (requests, bytes_read));
         (requests.saturating_sub(before_requests), bytes_read.saturating_sub(before_bytes))

@@ -85,11 +85,11 @@ impl ZvfTable {
     /// When the store has no such level, kind or table, or cannot be read.
     pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
         let TableOptions { table, level, kind } = options;
-        let layout = Layout::read(store.reader(), table, level, kind).await?;
+        let layout = Layout::read(&store.reader(), table, level, kind).await?;
         let schema = layout.schema();
         let (mut rows, mut has_one_object) = (Precision::Absent, true);
         if table != TableName::Levels {
-            let level = open_level(store.reader(), level, kind).await?;
+            let level = open_level(&store.reader(), level, kind).await?;
             rows = row_count(&level, table).await?;
             has_one_object = !level.node().meta().shared_fragments;
         }
@@ -175,7 +175,7 @@ impl ZvfTable {
         most: usize,
     ) -> Result<(Vec<Task>, u64)> {
         let reader = self.store.reader();
-        let all = open_level(reader, scan.level, self.options.kind).await?;
+        let all = open_level(&reader, scan.level, self.options.kind).await?;
         let total = all.chunks().await.map_err(external)?.len();
         let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external)?;
         let tasks = match named {
@@ -263,7 +263,7 @@ impl TableProvider for ZvfTable {
             return Err(bad_request("INSERT", "rows that are added", &found));
         }
         let TableOptions { table, level, kind } = self.options;
-        let opened = open_level(self.store.reader(), level, kind).await?;
+        let opened = open_level(&self.store.reader(), level, kind).await?;
         let kind = kind.or_else(|| opened.kinds().first().copied());
         let is_plain = table == TableName::Vertices && level == 0 && kind == Some(Kind::PointCloud);
         let Some(kind) = kind.filter(|_| is_plain) else {
@@ -271,7 +271,7 @@ impl TableProvider for ZvfTable {
                             \"zvf edit append\"";
             return Err(bad_request("INSERT", expected, &format!("{table} of level {level}")));
         };
-        let sink = StoreSink::append(self.store.address(), &self.layout, kind);
+        let sink = StoreSink::append(&self.store, &self.layout, kind);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }
@@ -287,7 +287,9 @@ async fn row_count(level: &LevelReader, table: TableName) -> Result<Precision<us
         TableName::Vertices => u64::try_from(meta.vertex_count).map_or(Precision::Absent, about),
         TableName::Objects => {
             let index = level.objects().await.map_err(external)?;
-            index.map_or(Precision::Exact(0), |index| exact(index.slots()))
+            // Rows may be added to points, by a table that shares the store.
+            let count = if level.kinds().contains(&Kind::PointCloud) { about } else { exact };
+            index.map_or(Precision::Exact(0), |index| count(index.slots()))
         }
         TableName::Groups => {
             let groups = level.groups().await.map_err(external)?;

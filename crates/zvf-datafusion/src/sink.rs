@@ -36,6 +36,7 @@ use futures_util::StreamExt as _;
 use zvf::create::{Recipe, create};
 
 use crate::columns::{Layout, Origin};
+use crate::handle::StoreHandle;
 use crate::{bad_request, external};
 
 /// Stores as what `COPY` writes, under one ending or word.
@@ -169,6 +170,7 @@ impl FileFormat for StoreFormat {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let sink = StoreSink {
             address: config.original_url.trim_end_matches('/').to_owned(),
+            store: None,
             schema: Arc::clone(config.output_schema()),
             purpose: Purpose::Create(self.options.clone()),
         };
@@ -203,13 +205,15 @@ struct Appended {
 #[derive(Clone, Debug)]
 pub(crate) struct StoreSink {
     address: String,
+    /// The tables that will see what was added.
+    store: Option<StoreHandle>,
     schema: SchemaRef,
     purpose: Purpose,
 }
 
 impl StoreSink {
-    /// Adds rows of a table of vertices to the store at `address`, which holds geometry of `kind`.
-    pub(crate) fn append(address: &str, layout: &Layout, kind: zvf::Kind) -> Self {
+    /// Adds rows of a table of vertices to a store, which holds geometry of `kind`.
+    pub(crate) fn append(store: &StoreHandle, layout: &Layout, kind: zvf::Kind) -> Self {
         let named = |test: &dyn Fn(&Origin) -> bool| {
             let own = layout.columns.iter().filter(|column| test(&column.origin));
             own.map(|column| column.field.name().clone()).collect::<Vec<_>>()
@@ -221,7 +225,12 @@ impl StoreSink {
             attributes: named(&|origin| matches!(origin, Origin::Attribute(_))),
         };
         let purpose = Purpose::Append(appended);
-        Self { address: address.to_owned(), schema: layout.schema(), purpose }
+        Self {
+            address: store.address().to_owned(),
+            store: Some(store.clone()),
+            schema: layout.schema(),
+            purpose,
+        }
     }
 }
 
@@ -263,6 +272,9 @@ impl DataSink for StoreSink {
                     "positions": positions, "object": object, "columns": attributes,
                 });
                 add(&self.address, line).await?;
+                if let Some(store) = &self.store {
+                    store.reopen().await?;
+                }
             }
         }
         Ok(rows)
@@ -305,7 +317,9 @@ fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 async fn make(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
     let looked = {
         let (path, recipe) = (path.clone(), recipe.clone());
-        let look = move || zvf::create::Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()));
+        let look = move || {
+            zvf::create::Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()))
+        };
         tokio::task::spawn_blocking(look).await
     };
     let gone = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));

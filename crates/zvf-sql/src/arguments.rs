@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_file_says_its_format() {
         let parse = |words: &[&str]| {
-            Arguments::try_parse_from([&["zvf-sql"], words].concat()).unwrap().chosen_format()
+            Arguments::try_parse_from([&["zvf-sql"][..], words].concat()).unwrap().chosen_format()
         };
         assert_eq!(parse(&["SELECT 1"]), Some(Format::Table));
         assert_eq!(parse(&["SELECT 1", "--json"]), Some(Format::Jsonl));

@@ -58,6 +58,9 @@ impl From<DataFusionError> for Fault {
         if let Some(found) = find::<zvf::Error>(&error) {
             return Self { class: found.class(), text: found.to_string() };
         }
+        if let Some(found) = find::<zvf::edit::EditError>(&error) {
+            return Self { class: found.class, text: found.to_string() };
+        }
         if let Some(found) = find::<io::Error>(&error) {
             return Self::new(io_class(found.kind()), found.to_string());
         }

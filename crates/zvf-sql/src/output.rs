@@ -35,7 +35,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Fault> {
 pub(crate) async fn write(frame: DataFrame, arguments: &Arguments) -> Result<bool, Fault> {
     let format = arguments.chosen_format().unwrap_or(Format::Table);
     let Some(path) = arguments.file() else {
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = BufWriter::new(io::stdout());
         let more = write_to(frame, format, arguments, &mut out).await?;
         out.flush()?;
         return Ok(more);

@@ -1,5 +1,6 @@
 //! The engine with its tables.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
@@ -7,6 +8,8 @@ use datafusion::datasource::TableProvider;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::TableReference;
+use zvf::format::Class;
 use zvf_datafusion::{StoreHandle, StoreSchema, TableOptions, ZvfTable, is_store_name};
 
 use crate::arguments::Arguments;
@@ -36,13 +39,14 @@ async fn add_table(
     arguments: &Arguments,
 ) -> Result<(), Fault> {
     if !is_store_name(path) {
-        // The statement that opens any file by its name.
-        let quoted = path.replace('\'', "''");
-        let found = context.table(format!("\"{quoted}\"")).await;
-        let found = found.map_err(|error| {
-            let fault = Fault::from(error);
-            tracing_name(name, path, fault)
-        })?;
+        if !path.contains("://") && !Path::new(path).exists() {
+            return Err(Fault::new(Class::NotFound, format!("--table {name}: there is no {path}")));
+        }
+        // Under its own name it is a table already.
+        let Ok(found) = context.table(TableReference::bare(path)).await else {
+            let expected = "a store or a Parquet, CSV, JSON or Arrow file";
+            return Err(Fault::usage(format!("--table {name}: expected {expected}, found {path}")));
+        };
         let provider: Arc<dyn TableProvider> = found.into_view();
         context.register_table(name, provider)?;
         return Ok(());
@@ -57,14 +61,6 @@ async fn add_table(
         catalog.register_schema(name, schema)?;
     }
     Ok(())
-}
-
-/// The same fault with the name of the table that has it.
-fn tracing_name(name: &str, path: &str, fault: Fault) -> Fault {
-    drop(fault);
-    Fault::usage(format!(
-        "--table {name}: {path} is neither a store nor a Parquet, CSV, JSON or Arrow file"
-    ))
 }
 
 /// What sorting, joining and grouping may hold, unless said.

@@ -90,7 +90,7 @@ fn member_batch(reading: &Reading, group: u64, members: &[ObjectId]) -> Result<R
 }
 
 async fn level(reading: &Reading) -> Result<LevelReader> {
-    open_level(reading.store.reader(), reading.scan.level, reading.scan.kind()?).await
+    open_level(&reading.store.reader(), reading.scan.level, reading.scan.kind()?).await
 }
 
 /// Members of a batch.

@@ -13,7 +13,8 @@ use crate::{bad_request, external};
 
 /// All levels, in one batch.
 pub(super) async fn rows(reading: Reading) -> Result<Rows> {
-    let store = reading.store.reader().store();
+    let reader = reading.store.reader();
+    let store = reader.store();
     let mut all = Vec::new();
     for number in store.level_numbers() {
         let mut level = LevelSummary::read(store, number).await.map_err(external)?;
@@ -21,7 +22,7 @@ pub(super) async fn rows(reading: Reading) -> Result<Rows> {
             return Err(bad_request(&format!("level {number}"), "one that can be read", fault));
         }
         if level.kind.is_none() {
-            let opened = reading.store.reader().level(zvf::LevelId(number)).await;
+            let opened = reader.level(zvf::LevelId(number)).await;
             let opened = opened.map_err(external)?;
             level.kind = opened.kinds().first().map(ToString::to_string);
         }

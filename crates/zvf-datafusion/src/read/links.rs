@@ -16,7 +16,7 @@ use crate::{bad_request, external};
 
 /// All links of the level.
 pub(super) async fn rows(reading: Reading) -> Result<Rows> {
-    let reader = reading.store.reader().clone();
+    let reader = reading.store.reader();
     let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
     let chunks = level.chunks().await.map_err(external)?;
     let mut query = reading.scan.base_query()?.with_places();

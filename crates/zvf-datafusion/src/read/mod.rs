@@ -34,7 +34,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// Makes a reader ready: the columns are looked up.
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
-        let all = Layout::read(store.reader(), scan.table, scan.level, scan.kind()?).await?;
+        let all = Layout::read(&store.reader(), scan.table, scan.level, scan.kind()?).await?;
         let layout = all.named(&scan.columns)?;
         Ok(Self { store, scan, layout, schema })
     }

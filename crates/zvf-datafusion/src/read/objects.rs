@@ -16,7 +16,7 @@ use crate::{bad_request, external};
 
 /// The objects of a task.
 pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
-    let reader = reading.store.reader().clone();
+    let reader = reading.store.reader();
     let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
     let Some(index) = level.objects().await.map_err(external)? else {
         return Ok(stream::empty().boxed());

@@ -21,7 +21,7 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
     if let Some(limit) = reading.scan.limit {
         query = query.limit(limit);
     }
-    let reader = reading.store.reader().clone();
+    let reader = reading.store.reader();
     if reading.layout.columns.is_empty() {
         let counts = reader.count(&query).await.map_err(external)?;
         let batches = reading.bare(counts.vertices)?;
