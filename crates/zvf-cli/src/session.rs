@@ -60,14 +60,6 @@ impl Session {
         self.common.words(u64::try_from(jobs).unwrap_or(u64::MAX))
     }
 
-    /// The common options of a program that does all of this command line.
-    pub(crate) fn passed_words(&self) -> Vec<String> {
-        let mut words = self.common.words(1);
-        words.retain(|word| word != "--quiet" || self.common.quiet);
-        words.extend(self.common.json.then(|| "--json".to_owned()));
-        words
-    }
-
     /// The memory allowed, where it was said.
     pub(crate) const fn memory_limit(&self) -> Option<u64> {
         self.common.memory_limit
@@ -137,6 +129,25 @@ impl Session {
             Err(error) if error.class == Class::Unsupported => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The number of the last commit to a store; none without a journal.
+    #[cfg(feature = "edit")]
+    pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
+        let Some(place) = self.place_of_journal(address)? else { return Ok(None) };
+        if place.folder().is_some() {
+            return Ok(zvf::edit::head(place)?);
+        }
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(watched
+            .iter()
+            .find(|(own, _)| own.to_string() == place.to_string())
+            .map(|(_, head)| *head))
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) fn journal_head(&self, _address: &str) -> anyhow::Result<Option<u64>> {
+        Ok(None)
     }
 
     /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at

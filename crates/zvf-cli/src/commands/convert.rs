@@ -123,13 +123,17 @@ impl Convert {
         store: &str,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (exports, notes) = self.ask(session, store, true).await?;
-        let sources = exports.into_iter().map(|export| MemorySource {
-            name: format!("{} of {store}", export.header.kind).into(),
-            header: export.header.clone(),
-            pieces: export.into_pieces().collect(),
-        });
-        let sources: Vec<MemorySource> = sources.collect();
+        let (exports, mut notes) = self.ask(session, store, true).await?;
+        let mut sources = Vec::new();
+        for mut export in exports {
+            let mut pieces = Vec::new();
+            while let Some(piece) = export.next().await? {
+                pieces.push(piece);
+            }
+            notes.append(&mut export.notes);
+            let name = format!("{} of {store}", export.header.kind).into();
+            sources.push(MemorySource { name, header: export.header, pieces });
+        }
         session.print_notices(out, notes)?;
         let Self { output, dry_run, how, .. } = self;
         Create::from_sources(sources, output, dry_run, *how).run(session, out).await
@@ -162,10 +166,10 @@ impl Convert {
         let mut exports = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
-            exports.push(Export::read(&reader, query.clone(), Some(kind)).await?);
+            let query = super::query::collected(query.clone(), session);
+            exports.push(Export::open(&reader, query, Some(kind)).await?);
         }
         drop(progress);
-        notes.extend(exports.iter().flat_map(|export| export.notes.clone()));
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok((exports, notes))
     }
@@ -181,7 +185,7 @@ impl Convert {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
         let sources = exports.into_iter().map(Source::from).collect();
-        self.job().write(session, format, sources, notes, out)
+        self.job().write(session, format, sources, notes, out).await
     }
 
     /// Writes what files hold.
@@ -237,7 +241,7 @@ impl Convert {
         let bytes = size.map(|size| (counter, size));
         let sources =
             readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
-        self.job().write(session, format, sources.collect(), notes, out)
+        self.job().write(session, format, sources.collect(), notes, out).await
     }
 }
 

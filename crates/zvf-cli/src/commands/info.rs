@@ -48,15 +48,19 @@ impl Info {
         }
         let stats = if self.stats { self.stats(session, &progress).await? } else { Vec::new() };
         drop(progress);
+        let head = session.journal_head(&self.store)?;
         if session.json() {
             let mut summary = serde_json::to_value(&summary)?;
+            if let (Some(summary), Some(head)) = (summary.as_object_mut(), head) {
+                summary.insert("journal".to_owned(), json!({ "head": head }));
+            }
             if let Some(summary) = summary.as_object_mut().filter(|_| self.stats) {
                 let one = |(kind, stats): &(String, Vec<AttributeStats>)| json!({"kind": kind, "attributes": stats});
                 summary.insert("stats".to_owned(), stats.iter().map(one).collect());
             }
             table::json(&summary, out)?;
         } else {
-            print(&self.store, &summary, out)?;
+            print(&self.store, &summary, head, out)?;
             stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
         }
         session.print_store_notices(out, &store)?;
@@ -113,7 +117,12 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
     Ok(table.print("  ", out)?)
 }
 
-fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(
+    address: &str,
+    summary: &Summary,
+    head: Option<u64>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     writeln!(out, "{address}")?;
     let mut say = |name: &str, text: &str| writeln!(out, "  {name:<12}{text}");
     if let Some(name) = &summary.name {
@@ -162,6 +171,9 @@ fn print(address: &str, summary: &Summary, out: &mut dyn Write) -> anyhow::Resul
     if let Some(stored) = summary.stored {
         let (objects, bytes) = (table::count(stored.objects), table::bytes(stored.bytes));
         say("stored", &format!("{bytes} in {objects} objects"))?;
+    }
+    if let Some(head) = head {
+        say("commits", &table::count(head))?;
     }
     writeln!(out, "\nlevels")?;
     levels(&summary.levels, out)?;

@@ -41,7 +41,7 @@ pub(crate) struct Job {
 
 impl Job {
     /// Writes all `sources`, one kind each, to the output.
-    pub(crate) fn write(
+    pub(crate) async fn write(
         &self,
         session: &Session,
         format: Format,
@@ -80,7 +80,7 @@ impl Job {
                 true => Target::stream(&mut stream),
                 false => Target::file(&mut stream),
             };
-            let written = self.copy(session, format, sources, target, &options)?;
+            let written = self.copy(session, format, sources, target, &options).await?;
             self.check_strict(format, &texts(&written.0.losses))?;
             stream.finish()?;
             written
@@ -93,14 +93,15 @@ impl Job {
             let lock = TargetLock::acquire(&Disk::default(), path).map_err(failed)?;
             let staging = StagingDir::begin(lock, options_of).map_err(failed)?;
             let target = Target::folder(staging.path());
-            let written = self.copy(session, format, sources, target, &options)?;
+            let written = self.copy(session, format, sources, target, &options).await?;
             self.check_strict(format, &texts(&written.0.losses))?;
             staging.publish().map_err(failed)?;
             written
         } else {
             target::check_overwrite(path, self.overwrite)?;
             let mut file = Out::File(NewFile::create(path, session.interrupt())?);
-            let written = self.copy(session, format, sources, Target::file(&mut file), &options)?;
+            let written =
+                self.copy(session, format, sources, Target::file(&mut file), &options).await?;
             self.check_strict(format, &texts(&written.0.losses))?;
             file.finish()?;
             written
@@ -120,7 +121,7 @@ impl Job {
             .into())
     }
 
-    fn copy(
+    async fn copy(
         &self,
         session: &Session,
         format: Format,
@@ -137,15 +138,14 @@ impl Job {
             let Source { header, mut pieces, bytes } = source;
             writer.begin(&header).map_err(zvf::Error::from).with_context(place)?;
             let mut vertices = 0_u64;
-            for piece in pieces.by_ref() {
-                let piece = piece
-                    .map_err(zvf::Error::from)
-                    .with_context(|| format!("cannot read {}", self.inputs))?;
+            let expected = pieces.expected_vertices(&header);
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.with_context(|| format!("cannot read {}", self.inputs))?;
                 if let Piece::Vertices(batch) = &piece {
                     vertices += u64::try_from(batch.len()).unwrap_or(0);
                 }
                 writer.write(piece).map_err(zvf::Error::from).with_context(place)?;
-                match (header.vertices, &bytes) {
+                match (expected, &bytes) {
                     (Some(total), _) => {
                         progress.advance("", vertices, total.max(vertices), "vertices");
                     }
@@ -210,7 +210,7 @@ impl Job {
 /// Geometry of one kind.
 pub(crate) struct Source {
     pub(crate) header: Header,
-    pieces: Box<dyn Pieces>,
+    pieces: Pieces,
     bytes: Option<(Arc<AtomicU64>, u64)>, // that were read, and of how many
 }
 
@@ -221,34 +221,50 @@ impl Source {
     }
 }
 
-/// Pieces, and what was found out on the way.
-pub(crate) trait Pieces: Iterator<Item = Result<Piece, zvf::convert::ConvertError>> {
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
+/// Where pieces come from.
+enum Pieces {
+    Files(Box<Reader>),
+    Store(Box<Export>),
 }
 
-impl Pieces for Reader {
-    fn notes(&self) -> Vec<String> {
-        Self::notes(self)
+impl Pieces {
+    async fn next(&mut self) -> Option<Result<Piece, zvf::Error>> {
+        match self {
+            Self::Files(reader) => reader.next().map(|piece| piece.map_err(zvf::Error::from)),
+            Self::Store(export) => export.next().await.transpose(),
+        }
     }
-}
 
-impl<I: Iterator<Item = Piece>, F> Pieces for std::iter::Map<I, F> where
-    F: FnMut(Piece) -> Result<Piece, zvf::convert::ConvertError>
-{
+    /// How many vertices there will be, where that is known.
+    fn expected_vertices(&self, header: &Header) -> Option<u64> {
+        match self {
+            Self::Files(_) => header.vertices,
+            Self::Store(export) => Some(export.expected_vertices),
+        }
+    }
+
+    /// What was found out on the way.
+    fn notes(self) -> Vec<String> {
+        match self {
+            Self::Files(reader) => reader.notes(),
+            Self::Store(export) => export.notes,
+        }
+    }
 }
 
 impl From<Export> for Source {
     fn from(export: Export) -> Self {
-        let header = export.header.clone();
-        Self { header, pieces: Box::new(export.into_pieces().map(Ok)), bytes: None }
+        Self { header: export.header.clone(), pieces: Pieces::Store(Box::new(export)), bytes: None }
     }
 }
 
 impl From<Reader> for Source {
     fn from(reader: Reader) -> Self {
-        Self { header: reader.header().clone(), pieces: Box::new(reader), bytes: None }
+        Self {
+            header: reader.header().clone(),
+            pieces: Pieces::Files(Box::new(reader)),
+            bytes: None,
+        }
     }
 }
 

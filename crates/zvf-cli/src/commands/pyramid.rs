@@ -311,6 +311,7 @@ impl Pyramid {
             levels: self.levels,
             until: self.until,
             until_bytes: self.until_bytes,
+            equal_levels: false,
             prune: self.prune,
             renumber: self.renumber,
             additive: self.additive,
@@ -339,6 +340,7 @@ impl Pyramid {
             chunk_scales: self
                 .chunk_scale
                 .map_or_else(Vec::new, |scale| vec![scale; self.reference.len()]),
+            kept: Vec::new(),
             seed: self.seed.into(),
             depth: self.depth,
             storage: match self.links {

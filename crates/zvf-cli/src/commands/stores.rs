@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
 
-use crate::commands::edit::{Bounds, Writing, finish};
+use crate::commands::edit::{Bounds, Levels, Writing, finish};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -52,6 +52,9 @@ pub(crate) struct Gc {
     /// Also write the store again without rows that no object has, in one commit.
     #[arg(long)]
     vacuum: bool,
+    /// Also give objects the ids 0 to n - 1, on all levels and in groups, in one commit that cannot be taken back.
+    #[arg(long)]
+    renumber: bool,
     /// Remove nothing; say what would go.
     #[arg(long)]
     dry_run: bool,
@@ -66,6 +69,7 @@ impl Gc {
                 grace: edit::parse_duration(&self.grace)?,
                 keep: self.keep,
                 vacuum: self.vacuum,
+                renumber: self.renumber,
                 dry_run: self.dry_run,
             })
         };
@@ -125,6 +129,9 @@ pub(crate) struct Merge {
     /// Put the objects of each store into a group of its name.
     #[arg(long)]
     group_by_source: bool,
+    /// What to do about coarser levels: leave them behind, or build them again in the same commit.
+    #[arg(long, value_enum, default_value_t = Levels::None, num_args = 0..=1, require_equals = true, default_missing_value = "stale")]
+    refresh: Levels,
     /// Why, for the log.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
@@ -153,6 +160,7 @@ impl Merge {
             message: self.message,
             refuse_bounds: self.bounds == Bounds::Refuse,
             dry_run: self.dry_run,
+            refresh: self.refresh.into(),
             ..CommitOptions::default()
         };
         let from: anyhow::Result<Vec<_>> =

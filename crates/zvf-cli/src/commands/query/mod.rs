@@ -226,8 +226,7 @@ impl Query {
             Some(kind) => Some(kind),
             None => self.kind_of_objects(&reader).await?,
         };
-        let export = Export::read(&reader, collected(query, session), kind).await?;
-        let notes = export.notes.clone();
+        let export = Export::open(&reader, collected(query, session), kind).await?;
         let output = self.output.as_ref().map(|path| path.display().to_string());
         let job = Job {
             inputs: self.store.clone(),
@@ -238,7 +237,7 @@ impl Query {
             scratch: None,
             extra: serde_json::Map::new(),
         };
-        job.write(session, format, vec![Source::from(export)], notes, out)
+        job.write(session, format, vec![Source::from(export)], Vec::new(), out).await
     }
 
     /// The files to write; whatever makes them impossible is found before any work.
@@ -391,7 +390,7 @@ impl Query {
 }
 
 /// The query for an answer that is held as a whole: within the memory limit, where one was given, or refused.
-fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
+pub(crate) fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
     match session.memory_limit() {
         Some(limit) => query.limit_bytes(limit / MEMORY_OF_AN_ANSWER),
         None => query,

@@ -36,6 +36,7 @@ use crate::target::{NewFile, Out};
   zvf validate brain.zarrvectors
   zvf validate --depth 2 s3://bucket/brain.zarrvectors
   zvf validate --rules C21,C28 --limit 0 brain.zarrvectors
+  zvf validate --journal brain.zarrvectors
   zvf validate --sample 0.01:7 s3://bucket/huge.zarrvectors
   zvf validate --sarif findings.sarif brain.zarrvectors")]
 pub(crate) struct Validate {
@@ -64,6 +65,10 @@ pub(crate) struct Validate {
     /// Check only this share of the cells and manifests, chosen by a seed [default seed: 0].
     #[arg(long, value_name = "SHARE[:SEED]", value_parser = sample)]
     sample: Option<Sample>,
+    /// Also check the journal: that its records follow each other, and that the store holds what they wrote.
+    #[cfg(feature = "edit")]
+    #[arg(long)]
+    journal: bool,
     /// Write SARIF 2.1.0 to this file, or to standard output for "-".
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
@@ -85,12 +90,37 @@ impl Validate {
             session.print_notices(out, [note])?;
         }
         let report = report?;
+        let has_faults = self.check_journal(session, out)?;
         self.print_report(session, &report, out)?;
         if !report.complete {
             out.flush()?;
             return Err(Interrupted.into());
         }
-        Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
+        Ok(if report.is_clean() && !has_faults { Outcome::Clean } else { Outcome::Findings })
+    }
+
+    /// Prints what is wrong with the journal, where that is asked; whether anything is.
+    #[cfg(feature = "edit")]
+    fn check_journal(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<bool> {
+        if !self.journal {
+            return Ok(false);
+        }
+        let (records, findings) = zvf::edit::check_journal(session.place(&self.store)?)?;
+        for finding in &findings {
+            match session.json() {
+                true => writeln!(out, "{}", finding.to_json())?,
+                false => writeln!(out, "error: {finding}")?,
+            }
+        }
+        if !session.json() {
+            writeln!(out, "journal: {records} commits, {} faults", findings.len())?;
+        }
+        Ok(!findings.is_empty())
+    }
+
+    #[cfg(not(feature = "edit"))]
+    fn check_journal(&self, _session: &Session, _out: &mut dyn Write) -> anyhow::Result<bool> {
+        Ok(false)
     }
 
     fn options(&self, session: &Session) -> anyhow::Result<Options> {
