@@ -8,8 +8,8 @@ use crate::args::Args;
 use crate::cargo_toml::HEAVY;
 use crate::house::{House, say};
 use crate::{
-    Command, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python, test,
-    tidy, torture,
+    Command, api, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python,
+    test, tidy, torture,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -62,7 +62,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     // The programs that hold the library to account are tested too. The Python package has a step of its own, and
     // `conformance --sql` tests what brings an SQL engine.
     Step {
@@ -82,6 +82,7 @@ const STEPS: [Step; 14] = [
     },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
     Step { name: "docs", run: |house| docs::run(house, Args::from_words(&["--check"])) },
+    Step { name: "api", run: |house| api::run(house, Args::default()) },
     Step { name: "commands", run: |house| docs::run(house, Args::from_words(&["--run"])) },
     Step { name: "features", run: |house| features::run(house, Args::default()) },
     Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },

@@ -62,7 +62,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-const BOUNDED: [&[&str]; 12] = [
+const BOUNDED: [&[&str]; 20] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "13", "--then-random", "60"],
     &["cancel", "--every", "5"],
@@ -72,10 +72,20 @@ const BOUNDED: [&[&str]; 12] = [
     &["powerloss", "--states", "6000"],
     &["kill9", "--what", "edit", "--loops", "20"],
     &["kill9", "--what", "gc", "--loops", "10"],
+    &["kill9", "--what", "undo", "--loops", "5"],
+    &["kill9", "--what", "refresh", "--loops", "4"],
+    &["powerloss", "--edits", "--states", "1500"],
+    &["faults", "--edits", "--every", "17", "--then-random", "60"],
+    &["cancel", "--edits", "--every", "7"],
+    &["race", "--writers", "4", "--commits", "120"],
+    &["edit-model", "--n", "4000"],
+    &["edit-script", "testdata/edits"],
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
     &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
 ];
 /// What takes the rights of the system's owner.
-const BOUNDED_AS_ROOT: [&[&str]; 1] =
-    [&["diskfull", "--from", "256", "--step", "1024", "--disks", "3"]];
+const BOUNDED_AS_ROOT: [&[&str]; 2] = [
+    &["diskfull", "--from", "256", "--step", "1024", "--disks", "3"],
+    &["diskfull", "--edits", "--from", "256", "--to", "1280", "--step", "512"],
+];

@@ -10,7 +10,9 @@ use crate::error::{EditError, Result};
 use crate::geometry::NONE;
 use crate::history::journal;
 use crate::journal::Journal;
+use crate::medium::Medium;
 use crate::place::Place;
+use crate::renumber::commit_renumbered;
 use crate::script::{Committed, commit, report};
 use crate::transaction::{CommitOptions, Transaction};
 
@@ -23,11 +25,14 @@ pub struct Collect {
     pub keep: u64,
     /// Rewrite the store without rows that no object has.
     pub vacuum: bool,
+    /// Give objects the ids 0 to n - 1.
+    pub renumber: bool,
     /// Remove nothing; say what would go.
     pub dry_run: bool,
 }
 
-/// Removes staged files that nothing needs; with `vacuum` also rows of the store that belong to nothing, in one commit.
+/// Removes staged files that nothing needs; with `vacuum` also rows of the store that belong to nothing, in one commit;
+/// with `renumber` also gaps between ids, in another.
 ///
 /// # Errors
 ///
@@ -43,43 +48,86 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
         commits.extend(committed.report);
         notices.extend(committed.notices);
     }
+    if what.renumber {
+        let committed = commit_renumbered(&own, what.dry_run)?;
+        commits.extend(committed.report);
+        notices.extend(committed.notices);
+    }
+    // Writers share it from when they stage to when their record is there.
+    let _held = own.lock_for_gc()?;
     let head = own.head()?;
-    let mut needed: Vec<String> = Vec::new();
-    let pending = own.pending()?;
-    for seq in own.numbers("log")? {
-        if seq + what.keep > head || pending.contains(&seq) {
-            needed.extend(own.record(seq)?.map(|record| record.txid().to_owned()));
-        }
-    }
-    let (mut files, mut bytes) = (0_u64, 0_u64);
-    let now = SystemTime::now();
-    for txid in own.side.list("txn")? {
-        if needed.contains(&txid) {
-            continue;
-        }
-        let folder = format!("txn/{txid}");
-        let keys = own.side.walk(&folder)?;
-        let about: Result<Vec<Option<(u64, SystemTime)>>> =
-            keys.iter().map(|key| own.side.about(key)).collect();
-        let about: Vec<(u64, SystemTime)> = about?.into_iter().flatten().collect();
-        // A clock that went back makes files young, never old.
-        let young = about
-            .iter()
-            .map(|(_, modified)| *modified)
-            .max()
-            .is_some_and(|newest| now.duration_since(newest).unwrap_or_default() < what.grace);
-        if young {
-            continue;
-        }
-        files += about.len() as u64;
-        bytes += about.iter().map(|(len, _)| len).sum::<u64>();
-        if !what.dry_run {
-            own.side.delete_below(&folder)?;
-        }
-    }
+    let mut garbage = Garbage { what, now: SystemTime::now(), files: 0, bytes: 0 };
+    garbage.take_staged(&own, head)?;
+    garbage.take_temporary(&own)?;
+    let (files, bytes) = (garbage.files, garbage.bytes);
     let mut done = report(&own, head, what.dry_run, &commits, &notices, None);
     done["removed"] = json!({"files": files, "bytes": bytes});
     Ok(done)
+}
+
+/// What is removed, and how much that is.
+struct Garbage {
+    what: Collect,
+    now: SystemTime,
+    files: u64,
+    bytes: u64,
+}
+
+impl Garbage {
+    /// Whether something was changed so lately that it stays. A clock that went back makes files young, never old.
+    fn is_young(&self, modified: SystemTime) -> bool {
+        self.now.duration_since(modified).unwrap_or_default() < self.what.grace
+    }
+
+    /// Staged bytes of commits that are not to be taken back, and of those that never were.
+    fn take_staged(&mut self, own: &Journal, head: u64) -> Result<()> {
+        let mut needed: Vec<String> = Vec::new();
+        let pending = own.pending()?;
+        for seq in own.numbers("log")? {
+            if seq + self.what.keep > head || pending.contains(&seq) {
+                needed.extend(own.record(seq)?.map(|record| record.txid().to_owned()));
+            }
+        }
+        for txid in own.side.list("txn")? {
+            if needed.contains(&txid) {
+                continue;
+            }
+            let folder = format!("txn/{txid}");
+            let keys = own.side.walk(&folder)?;
+            let about: Result<Vec<Option<(u64, SystemTime)>>> =
+                keys.iter().map(|key| own.side.about(key)).collect();
+            let about: Vec<(u64, SystemTime)> = about?.into_iter().flatten().collect();
+            // Second names of old files are old: of those the folder itself tells.
+            let of_folder = if own.side.is_folder() { own.side.about(&folder)? } else { None };
+            let newest = about.iter().chain(&of_folder).map(|(_, modified)| *modified).max();
+            if newest.is_some_and(|newest| self.is_young(newest)) {
+                continue;
+            }
+            self.files += about.len() as u64;
+            self.bytes += about.iter().map(|(len, _)| len).sum::<u64>();
+            if !self.what.dry_run {
+                own.side.delete_below(&folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Temporary files that a killed writer left in the store and in the journal.
+    fn take_temporary(&mut self, own: &Journal) -> Result<()> {
+        for folder in [&own.store, &own.side].into_iter().filter_map(Medium::folder) {
+            for (path, len, modified) in folder.list_temporary()? {
+                if self.is_young(modified) {
+                    continue;
+                }
+                self.files += 1;
+                self.bytes += len;
+                if !self.what.dry_run {
+                    folder.disk().remove(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes a store again without rows that belong to nothing, in one commit.
@@ -98,6 +146,7 @@ fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
     let mut transaction = Transaction::begin(own, Path::new("."))?;
     transaction.vacuum()?;
     transaction.operations = vec![json!({"op": "vacuum"})];
+    transaction.is_irreversible = true;
     let options = CommitOptions {
         message: Some("vacuum".to_owned()),
         if_head: Some(transaction.head()),

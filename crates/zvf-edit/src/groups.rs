@@ -1,6 +1,6 @@
 //! Groups of objects: names, members and columns, kept at level 0 and read whole.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -112,6 +112,16 @@ impl Groups {
         members.retain(|member| *member != id);
         self.changed |= members.len() != before;
         members.len() != before
+    }
+
+    /// Gives members the ids that `new` has for them; members that it does not have leave.
+    pub(crate) fn renumber(&mut self, new: &HashMap<i64, i64>) {
+        for group in &mut self.list {
+            let members: Vec<i64> =
+                group.members.iter().filter_map(|id| new.get(id).copied()).collect();
+            self.changed |= members != group.members;
+            group.members = members;
+        }
     }
 
     /// The groups an object is in.

@@ -51,6 +51,16 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
     Ok(list)
 }
 
+/// The number of the last commit, none for a store without a journal.
+///
+/// # Errors
+///
+/// When the journal cannot be listed.
+pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
+    let head = Journal::open(&store.into())?.head()?;
+    Ok((head > 0).then_some(head))
+}
+
 /// One commit with all that its record says, but for the places of its bytes.
 ///
 /// # Errors
@@ -65,7 +75,9 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
             format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0)),
         )
     })?;
+    let operations = record.operations()?;
     let mut body = record.body;
+    body["operations"] = operations;
     let keys: Vec<Json> = body["keys"].as_array().into_iter().flatten().map(|entry| {
         json!({"key": entry["key"], "before": entry["old"]["len"], "after": entry["new"]["len"]})
     }).collect();
@@ -180,8 +192,8 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     if own.dry_run {
         return Ok(report(&journal, head, true, &[text], &[], None));
     }
-    let body = json!({"operations": [], "ids": [], "read": [], "written": sum.written});
-    match record(&journal, &changes, &before, text, body, head + 1, &own)? {
+    let body = json!({"ids": [], "read": [], "written": sum.written});
+    match record(&journal, &changes, &before, text, (body, &[]), head + 1, &own)? {
         Some((done, late)) => Ok(report(
             &journal,
             head + 1,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while somebody reads
+//! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes what was
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, one after the other
 //! <root>.zvf/txn/<txid>/old    the bytes they had before
 //! <root>.zvf/log/<seq>         the commit point: created only if absent; 20 digits
@@ -10,7 +11,8 @@
 //! <root>.zvf/probe             whether the backend refuses to create what is there
 //! ```
 //!
-//! A commit stages its bytes, syncs them, and creates the next record of the log. From then on it is decided: whoever
+//! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder the files of the store are
+//! written before that as well, and only get their names afterwards: a full disk is met while nothing is decided. From then on it is decided: whoever
 //! opens the store for writing applies what is committed and not done, in order. A key is only replaced while it holds
 //! what the record says it held: what something else wrote is never overwritten.
 //!
@@ -21,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,7 +35,7 @@ use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
-use crate::medium::{Medium, Put};
+use crate::medium::{Medium, Prepared, Put};
 use crate::place::Place;
 use crate::record::{Entry, Record, Span};
 use crate::snapshot::{foreign, replaced};
@@ -51,6 +53,16 @@ pub(crate) struct Journal {
     pub(crate) accepts_foreign: bool,
     /// The right to write alone, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
+}
+
+/// What was written for a commit that is not decided.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    /// What the record says of each key.
+    pub(crate) keys: Vec<Json>,
+    names: [String; 2],
+    new: Bytes,
+    prepared: Prepared,
 }
 
 /// The lock of a journal, held until it is dropped.
@@ -110,9 +122,13 @@ impl Journal {
 
     /// Waits for the lock of the journal; object stores have none.
     pub(crate) fn lock(&self, exclusive: bool, wait: Duration) -> Result<Option<Guard>> {
+        self.lock_file("lock", exclusive, wait)
+    }
+
+    fn lock_file(&self, name: &str, exclusive: bool, wait: Duration) -> Result<Option<Guard>> {
         let Some(side) = self.side.folder() else { return Ok(Some(Guard { _file: None })) };
         side.disk().make_dirs(side.root())?;
-        let path = side.path("lock");
+        let path = side.path(name);
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
         let file = match opened {
@@ -172,6 +188,11 @@ impl Journal {
 
     /// Applies what is committed and not applied; the head. Waits for whoever reads.
     pub(crate) fn settle(&self) -> Result<u64> {
+        self.settle_with(None)
+    }
+
+    /// The same, where the files of one record are written already.
+    fn settle_with(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
         if head > 0 && pending.len() as u64 != head {
             self.check_mark()?;
@@ -180,31 +201,33 @@ impl Journal {
             return Ok(head);
         }
         let Some(_guard) = self.lock(true, LOCK_WAIT)? else {
-            let text = format!(
-                "{} is being read or written for longer than {} s; try again",
-                self.place,
-                LOCK_WAIT.as_secs()
-            );
-            return Err(EditError::new(Class::Unavailable, text));
+            return Err(self.is_busy("is being read or written"));
         };
         let (head, pending) = self.log_and_pending()?;
         for seq in pending {
+            if let Some((record, staged)) = own.take_if(|(record, _)| record.seq == seq) {
+                self.apply(&record, head, Some(staged))?;
+                continue;
+            }
             let record = self.record(seq)?;
             let record = record.ok_or_else(|| EditError::new(Class::NotFound, log_key(seq)))?;
-            self.apply(&record, head)?;
+            self.apply(&record, head, None)?;
         }
         Ok(head)
     }
 
     /// Puts the bytes of a record in their places: cells, then indexes, then documents, the root last; what goes, last of all.
-    fn apply(&self, record: &Record, head: u64) -> Result<()> {
+    fn apply(&self, record: &Record, head: u64, own: Option<Staged>) -> Result<()> {
         let mut entries: Vec<Entry<'_>> = record.entries().collect();
         entries.sort_by_key(|entry| (entry.new.is_none(), order(entry.key)));
         let staged = format!("txn/{}/new", record.txid());
-        let whole = self.side.get(&staged)?.unwrap_or_default();
+        let (whole, mut prepared) = match own {
+            Some(own) => (own.new, own.prepared),
+            None => (self.side.get(&staged)?.unwrap_or_default(), Prepared::new()),
+        };
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
             let mut tries = 0;
-            while !self.apply_step(record, class, (&whole, &staged), head)? {
+            while !self.apply_step(record, class, (&whole, &staged), (head, &mut prepared))? {
                 tries += 1;
                 if tries == APPLY_TRIES {
                     let text =
@@ -234,7 +257,7 @@ impl Journal {
         record: &Record,
         entries: &[Entry<'_>],
         (whole, staged): (&Bytes, &str),
-        head: u64,
+        (head, prepared): (u64, &mut Prepared),
     ) -> Result<bool> {
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
         let current = self.store.get_all(&keys)?;
@@ -269,7 +292,7 @@ impl Journal {
                 None => gone.push(entry.key),
             }
         }
-        if !puts.is_empty() && !self.store.replace_all(puts)? {
+        if !puts.is_empty() && !self.store.replace_all(puts, prepared)? {
             return Ok(false);
         }
         self.store.delete(&gone)?;
@@ -336,6 +359,24 @@ impl Journal {
     pub(crate) fn keeps(&self, record: &Record) -> Result<bool> {
         let needed = record.entries().any(|entry| entry.old.is_some());
         Ok(!needed || self.side.exists(&format!("txn/{}/old", record.txid()))?)
+    }
+
+    /// Keeps `gc` away from what is about to be staged. On a file system without locks it fails, before anything is
+    /// written.
+    pub(crate) fn lock_for_staging(&self) -> Result<Guard> {
+        self.lock_file("staging", false, LOCK_WAIT)?
+            .ok_or_else(|| self.is_busy("is being collected"))
+    }
+
+    /// Keeps everybody from staging.
+    pub(crate) fn lock_for_gc(&self) -> Result<Guard> {
+        self.lock_file("staging", true, LOCK_WAIT)?.ok_or_else(|| self.is_busy("is being written"))
+    }
+
+    fn is_busy(&self, what: &str) -> EditError {
+        let text =
+            format!("{} {what} for longer than {} s; try again", self.place, LOCK_WAIT.as_secs());
+        EditError::new(Class::Unavailable, text)
     }
 
     /// Refuses to write where nobody may: a backend without conditional puts, unless one writer says that it is alone.
@@ -414,7 +455,7 @@ impl Journal {
         txid: &str,
         changes: &Changes,
         old: &HashMap<String, Option<Bytes>>,
-    ) -> Result<Vec<Json>> {
+    ) -> Result<Staged> {
         let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
         let mut keys = Vec::new();
         for (key, bytes) in changes {
@@ -428,19 +469,26 @@ impl Journal {
             keys.push(entry);
         }
         let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
-        let stage = || -> Result<()> {
-            let puts = names.iter().zip([new_bytes, old_bytes]);
-            let puts = puts.map(|(key, bytes)| Put { key, bytes: bytes.into(), current: None });
-            if !self.side.replace_all(puts.collect())? {
-                return Err(EditError::new(
-                    Class::Conflict,
-                    format!("txn/{txid} is there already"),
-                ));
+        let stage = || -> Result<Staged> {
+            let bytes = [new_bytes, old_bytes].map(Bytes::from);
+            let new = bytes[0].clone();
+            let Some(side) = self.side.folder() else {
+                let puts = names.iter().zip(bytes);
+                let puts = puts.map(|(key, bytes)| Put { key, bytes, current: None });
+                if !self.side.replace_all(puts.collect(), &mut Prepared::new())? {
+                    let text = format!("txn/{txid} is there already");
+                    return Err(EditError::new(Class::Conflict, text));
+                }
+                return Ok(Staged { keys, names, new, prepared: Prepared::new() });
+            };
+            for (name, bytes) in names.iter().zip(bytes) {
+                side.disk().create(&side.path(name), &[bytes])?;
             }
-            self.side.sync(names.iter().map(String::as_str))
+            let files =
+                changes.iter().filter_map(|(key, bytes)| Some((key.as_str(), bytes.clone()?)));
+            Ok(Staged { keys, names, new, prepared: self.store.prepare(files)? })
         };
-        stage().inspect_err(|_first| self.unstage(txid))?;
-        Ok(keys)
+        stage().inspect_err(|_first| self.unstage(txid))
     }
 
     /// Removes what was staged for a commit that did not happen.
@@ -449,14 +497,32 @@ impl Journal {
         let _ = self.side.delete_below(&format!("txn/{txid}"));
     }
 
-    /// Creates the record `seq`; false when there is one.
-    pub(crate) fn append(&self, seq: u64, body: &Json) -> Result<bool> {
-        let key = log_key(seq);
-        let won = self.side.create(&key, &Record::encode(body)?)?;
+    /// Creates the record `seq`; false when there is one. In a folder everything that the commit needs is synced at once,
+    /// then the record gets its name.
+    pub(crate) fn append(
+        &self,
+        seq: u64,
+        (body, operations): (&Json, &[Json]),
+        staged: &Staged,
+    ) -> Result<bool> {
+        let (key, text) = (log_key(seq), Record::encode(body, operations)?);
+        let Some(side) = self.side.folder() else { return self.side.create(&key, &text) };
+        let record = side.prepare(&key, text)?;
+        let names = staged.names.iter().map(String::as_str).chain([key.as_str()]);
+        let files: Vec<PathBuf> = staged.names.iter().map(|name| side.path(name)).collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        let prepared: Vec<_> = staged.prepared.values().chain([&record]).collect();
+        side.sync(&prepared, &files, names)?;
+        let won = record.create()?;
         if won {
             self.side.sync([key.as_str()].into_iter())?;
         }
         Ok(won)
+    }
+
+    /// Applies the record `seq`, whose files were prepared.
+    pub(crate) fn apply_own(&self, record: Record, staged: Staged) -> Result<u64> {
+        self.settle_with(Some((record, staged)))
     }
 
     /// The checksum of a record, for the next to name.

@@ -186,6 +186,10 @@ impl Transaction {
                 }
             }
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
+            // Empty rows before these are of objects that the level was built without.
+            if level["attributes"]["zvf"]["built_rows"].is_null() {
+                level["attributes"]["zvf"]["built_rows"] = json!(before);
+            }
             changes.insert(doc_key(path), Some(doc_bytes(&level)?));
         }
         Ok(())

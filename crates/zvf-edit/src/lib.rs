@@ -25,6 +25,7 @@
 mod append;
 mod arrays;
 mod attach;
+mod audit;
 mod collect;
 mod columns;
 mod dense;
@@ -47,8 +48,10 @@ mod objects;
 mod parts;
 mod place;
 mod rebuild;
+mod recipe;
 mod record;
 mod refresh;
+mod renumber;
 mod rewrite;
 mod scalar;
 mod script;
@@ -62,11 +65,12 @@ mod vertices;
 mod widths;
 
 pub use attach::{Join, attach};
+pub use audit::{JournalFinding, check_journal};
 pub use collect::{Collect, gc, parse_duration, vacuum};
 pub use diff::{Side, diff};
 pub use error::{EditError, Result};
 pub use history::{
-    Undo, check_head, failure, has_objects, hold_for_reading, log, settle, show, undo,
+    Undo, check_head, failure, has_objects, head, hold_for_reading, log, settle, show, undo,
 };
 pub use journal::Guard;
 pub use place::Place;

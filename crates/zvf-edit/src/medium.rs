@@ -7,6 +7,8 @@
 //!
 //! Not here: which changes belong together (`journal`).
 
+use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -14,8 +16,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tokio::task::coop::unconstrained;
 use zvf_format::Class;
-use zvf_publish::KeyedFolder;
+use zvf_publish::{KeyedFolder, PreparedFile};
 use zvf_store::{Objects, SeenVersion};
 
 use crate::error::{EditError, Result, io_class};
@@ -41,6 +44,9 @@ pub(crate) struct Put<'a> {
     pub(crate) bytes: Bytes,
     pub(crate) current: Option<Current>,
 }
+
+/// Files of the store that are written and synced, and get their names once the record is there.
+pub(crate) type Prepared = HashMap<String, PreparedFile>;
 
 fn fault(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
     move |error| EditError::new(io_class(&error), format!("{key}: {error}"))
@@ -124,7 +130,7 @@ impl Medium {
         match self {
             Self::Folder(folder) => match folder.path(key).metadata() {
                 Ok(about) => Ok(Some((about.len(), about.modified().map_err(fault(key))?))),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(fault(key)(error)),
             },
             Self::Objects(objects) => Ok(wait(objects.about(key))?),
@@ -155,13 +161,28 @@ impl Medium {
         }
     }
 
-    /// Makes or replaces objects that still are what was seen; false when one of them was changed meanwhile.
-    pub(crate) fn replace_all(&self, puts: Vec<Put<'_>>) -> Result<bool> {
+    /// Makes or replaces objects that still are what was seen; false when one of them was changed meanwhile. Those that
+    /// are prepared only get their names.
+    pub(crate) fn replace_all(&self, puts: Vec<Put<'_>>, prepared: &mut Prepared) -> Result<bool> {
         match self {
             Self::Folder(folder) => {
-                let files: Vec<(&str, Bytes)> =
-                    puts.into_iter().map(|put| (put.key, put.bytes)).collect();
-                folder.put_all(&files).map_err(fault("store"))?;
+                let mut rest: Vec<(&str, Bytes)> = Vec::new();
+                for put in puts {
+                    // In the order of the record: what was not prepared up to here comes before what was.
+                    let Some(file) = prepared.remove(put.key) else {
+                        rest.push((put.key, put.bytes));
+                        continue;
+                    };
+                    folder.put_all(&std::mem::take(&mut rest)).map_err(fault("store"))?;
+                    match file.put() {
+                        // Somebody took it for garbage.
+                        Err(error) if error.kind() == ErrorKind::NotFound => {
+                            folder.put(put.key, put.bytes).map_err(fault(put.key))?;
+                        }
+                        done => done.map_err(fault(put.key))?,
+                    }
+                }
+                folder.put_all(&rest).map_err(fault("store"))?;
                 Ok(true)
             }
             Self::Objects(objects) => {
@@ -198,6 +219,19 @@ impl Medium {
         }
     }
 
+    /// Writes files that get their names later; nothing where there are no names to be given.
+    pub(crate) fn prepare<'a>(
+        &self,
+        files: impl Iterator<Item = (&'a str, Bytes)>,
+    ) -> Result<Prepared> {
+        let Self::Folder(folder) = self else { return Ok(Prepared::new()) };
+        files
+            .map(|(key, bytes)| {
+                Ok((key.to_owned(), folder.prepare(key, bytes).map_err(fault(key))?))
+            })
+            .collect()
+    }
+
     /// Waits until the names of these objects would survive a loss of power.
     pub(crate) fn sync<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         match self {
@@ -226,8 +260,11 @@ async fn replace(objects: &Objects, put: Put<'_>) -> Result<bool> {
 }
 
 /// Waits on this thread for what the object store answers.
+///
+/// Inside a task of tokio the work would share the task's budget of steps: once that is used up, everything says that it is
+/// not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
 pub(crate) fn wait<F: Future>(work: F) -> F::Output {
-    let mut work = std::pin::pin!(work);
+    let mut work = std::pin::pin!(unconstrained(work));
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -252,3 +289,23 @@ const CHANGED: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::Already
 
 /// Requests under way at once.
 const REQUESTS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_may_wait_for_more_than_its_budget_of_steps() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let steps = runtime.block_on(async {
+            let door = tokio::sync::Semaphore::new(1);
+            wait(async {
+                for _ in 0..1000 {
+                    drop(door.acquire().await);
+                }
+                1000
+            })
+        });
+        assert_eq!(steps, 1000);
+    }
+}

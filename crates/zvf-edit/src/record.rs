@@ -1,14 +1,16 @@
 //! One record of the log: what a commit did, and where the bytes of each key are staged.
 //!
 //! ```text
-//! {"seq", "previous", "txid", "writer", "epoch", "time", "message", "undoes", "operations", "ids", "read", "written",
-//!  "report", "keys": [{"key", "new": {"offset", "len", "crc", "xxh64"}, "old": {..}}]}
-//! crc32c of the line above, 8 hexadecimal digits
+//! {"seq", "previous", "txid", "writer", "epoch", "time", "message", "undoes", "ids", "read", "written", "report",
+//!  "keys": [{"key", "new": {"offset", "len", "crc", "xxh64"}, "old": {..}}]}
+//! [operation, ..]
+//! crc32c of the lines above, 8 hexadecimal digits
 //! ```
 //!
 //! `crc` is the CRC32C of the bytes. By itself it does not tell files apart: cells that end with their own CRC32C, as the
 //! codec of that name writes them, have the same one for every length. `xxh64`, 16 hexadecimal digits, does; records of
-//! earlier versions do not have it.
+//! earlier versions do not have it. The operations, which only [`show`](crate::show) needs, are not parsed with the rest:
+//! there may be a hundred thousand. Records of earlier versions have them among the rest.
 //!
 //! A key without `new` is removed; one without `old` was not there. Not here: when it is written.
 
@@ -23,6 +25,7 @@ use crate::error::{EditError, Result};
 pub(crate) struct Record {
     pub(crate) seq: u64,
     pub(crate) body: Json,
+    operations: Option<Bytes>,
 }
 
 /// A span of a staged file.
@@ -67,7 +70,20 @@ impl Record {
         })
     }
 
-    pub(crate) fn parse(seq: u64, text: &[u8]) -> Result<Self> {
+    /// A record that is about to be written.
+    pub(crate) fn new(seq: u64, body: Json) -> Self {
+        Self { seq, body, operations: None }
+    }
+
+    /// The operations that it did.
+    pub(crate) fn operations(&self) -> Result<Json> {
+        match &self.operations {
+            Some(text) => Ok(serde_json::from_slice(text)?),
+            None => Ok(self.body["operations"].clone()),
+        }
+    }
+
+    pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
         let damaged = || {
             EditError::new(
                 Class::Checksum,
@@ -76,18 +92,22 @@ impl Record {
                 ),
             )
         };
-        let text = std::str::from_utf8(text).map_err(|_bad| damaged())?;
-        let (body, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
-        if format!("{:08x}", crc32c::crc32c(body.as_bytes())) != sum {
+        let text = std::str::from_utf8(whole).map_err(|_bad| damaged())?;
+        let (lines, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
+        if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {
             return Err(damaged());
         }
-        let body: Json = serde_json::from_str(body)?;
-        Ok(Self { seq, body })
+        let (body, operations) = match lines.split_once('\n') {
+            Some((body, operations)) => (body, Some(whole.slice_ref(operations.as_bytes()))),
+            None => (lines, None),
+        };
+        Ok(Self { seq, body: serde_json::from_str(body)?, operations })
     }
 
     /// The bytes of a record with this body.
-    pub(crate) fn encode(body: &Json) -> Result<Bytes> {
-        let text = serde_json::to_string(body)?;
+    pub(crate) fn encode(body: &Json, operations: &[Json]) -> Result<Bytes> {
+        let text =
+            format!("{}\n{}", serde_json::to_string(body)?, serde_json::to_string(operations)?);
         Ok(format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into())
     }
 }
@@ -184,8 +204,10 @@ mod tests {
         let mut staged = Vec::new();
         let new = Span::append(&mut staged, &"abc".into());
         let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}], "written": ["*"]});
-        let text = Record::encode(&body).unwrap();
+        let operations = [json!({"op": "x"})];
+        let text = Record::encode(&body, &operations).unwrap();
         let record = Record::parse(3, &text).unwrap();
+        assert_eq!(record.operations().unwrap(), json!(operations));
         let entry = record.entries().next().unwrap();
         assert_eq!(
             (record.txid(), entry.key, record.written()),
@@ -198,7 +220,7 @@ mod tests {
         for at in 0..text.len() - 1 {
             let mut bad = text.to_vec();
             bad[at] ^= 1;
-            assert!(Record::parse(3, &bad).is_err(), "byte {at}");
+            assert!(Record::parse(3, &bad.into()).is_err(), "byte {at}");
         }
     }
 }

@@ -92,8 +92,9 @@ impl Rewrite {
         if options.dry_run {
             return Ok(report(&self.journal, head, true, &[text], &[], None));
         }
-        let body =
-            json!({"operations": [{"op": operation}], "ids": [], "read": ["*"], "written": ["*"]});
+        let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
+        let operations = [json!({ "op": operation })];
+        let body = (body, operations.as_slice());
         match record(&self.journal, &changes, &before, text, body, head + 1, options)? {
             Some((done, late)) => {
                 let notices: Vec<Json> = late.into_iter().collect();
@@ -111,7 +112,8 @@ impl Rewrite {
 #[derive(Debug)]
 pub(crate) struct StoreCopy {
     pub(crate) path: PathBuf,
-    scratch: PathBuf,
+    /// Goes with the copy.
+    _scratch: Scratch,
     /// The files that are second names of those of the store, with their inode.
     linked: BTreeMap<String, u64>,
 }
@@ -119,13 +121,10 @@ pub(crate) struct StoreCopy {
 impl StoreCopy {
     /// Copies the store, but for the keys in `changes`, which get those bytes.
     pub(crate) fn make(journal: &Journal, changes: &Changes) -> Result<Self> {
-        let scratch = match journal.side.folder() {
-            Some(side) => side.path(&format!("txn/rewrite-{}", new_txid())),
-            None => std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid())),
-        };
+        let scratch = Scratch::of_journal(journal);
         let name = journal.place.folder().and_then(Path::file_name);
-        let path = scratch.join(name.unwrap_or("store.zarrvectors".as_ref()));
-        let mut copy = Self { path, scratch, linked: BTreeMap::new() };
+        let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
+        let mut copy = Self { path, _scratch: scratch, linked: BTreeMap::new() };
         let to = copy.folder();
         for key in journal.store.walk("")? {
             if changes.contains_key(&key) {
@@ -192,10 +191,27 @@ impl StoreCopy {
     }
 }
 
-impl Drop for StoreCopy {
+/// A folder of its own for work on a store, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+}
+
+impl Scratch {
+    /// A name beside the staged files of a journal, or among temporary files. Nothing is made yet.
+    pub(crate) fn of_journal(journal: &Journal) -> Self {
+        let path = match journal.side.folder() {
+            Some(side) => side.path(&format!("txn/rewrite-{}", new_txid())),
+            None => std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid())),
+        };
+        Self { path }
+    }
+}
+
+impl Drop for Scratch {
     fn drop(&mut self) {
-        // A copy that stays is garbage for gc.
-        let _ = fs::remove_dir_all(&self.scratch);
+        // What stays is garbage for gc.
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::{EditError, Result};
 use crate::fields;
 use crate::journal::{Journal, new_txid};
 use crate::place::Place;
+use crate::record::Record;
 use crate::transaction::{CommitOptions, Named, Plan, Refresh, Transaction};
 
 /// A store that is edited by a script.
@@ -321,7 +322,8 @@ fn write(
     if journal.has_record(head)? {
         return Ok(None);
     }
-    let body = json!({"operations": transaction.operations, "ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let body = json!({"ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let body = (body, transaction.operations.as_slice());
     let Some((report, late)) =
         record(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
     else {
@@ -348,14 +350,15 @@ pub(crate) fn record(
     changes: &crate::journal::Changes,
     before: &HashMap<String, Option<bytes::Bytes>>,
     mut report: Json,
-    mut body: Json,
+    (mut body, operations): (Json, &[Json]),
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
     let txid = new_txid();
     let epoch = journal.begin_writing()?;
     let _first = journal.lock_for_first()?;
-    let keys = journal.stage(&txid, changes, before)?;
+    let staging = journal.lock_for_staging()?;
+    let staged = journal.stage(&txid, changes, before)?;
     epoch.map_or(Ok(()), Epoch::check).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
@@ -368,8 +371,8 @@ pub(crate) fn record(
     body["message"] = json!(options.message);
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
-    body["keys"] = json!(keys);
-    match journal.append(head, &body) {
+    body["keys"] = json!(staged.keys);
+    match journal.append(head, (&body, operations), &staged) {
         Ok(true) => {}
         Ok(false) => {
             journal.unstage(&txid);
@@ -384,7 +387,8 @@ pub(crate) fn record(
             Fate::Lost => return Ok(None),
         },
     }
-    let late = match journal.settle() {
+    drop(staging); // the record says from now on that they are needed
+    let late = match journal.apply_own(Record::new(head, body), staged) {
         Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),

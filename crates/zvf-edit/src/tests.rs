@@ -1,5 +1,7 @@
 //! Scripts on stores of every kind, and what is left of them.
 
+mod levels;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -214,14 +216,12 @@ fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
     writer.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
     let txid = new_txid();
-    let keys = journal.stage(&txid, &plan.changes, &plan.before).unwrap();
+    let staged = journal.stage(&txid, &plan.changes, &plan.before).unwrap();
     // A writer that dies here was never there.
     assert!(positions(store.path()).contains_key(&Some(0)));
-    assert!(
-        journal
-            .append(1, &json!({"seq": 1, "txid": txid, "keys": keys, "report": plan.report}))
-            .unwrap()
-    );
+    let body = json!({"seq": 1, "txid": txid, "keys": staged.keys, "report": plan.report});
+    assert!(journal.append(1, (&body, &[]), &staged).unwrap());
+    drop(staged);
     // And one that dies here has committed.
     assert_eq!(journal.pending().unwrap(), [1]);
     drop(hold_for_reading(store.path()).unwrap());

@@ -91,6 +91,8 @@ pub struct Transaction {
     /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
     pub(crate) rows: NamedRows,
     pub(crate) replayed_rows: Option<NamedRows>,
+    /// Whether the commit cannot be taken back.
+    pub(crate) is_irreversible: bool,
 }
 
 /// What a commit would change.
@@ -190,6 +192,7 @@ impl Transaction {
             fresh: BTreeSet::new(),
             rows: BTreeMap::new(),
             replayed_rows: None,
+            is_irreversible: false,
         })
     }
 
@@ -425,7 +428,7 @@ impl Transaction {
             .filter_map(|item| item.strip_prefix("column:"))
             .map(str::to_owned)
             .collect();
-        let report = json!({
+        let mut report = json!({
             "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
             "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
             "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
@@ -433,6 +436,9 @@ impl Transaction {
             "groups": group_list, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
             "levels_stale": stale, "levels_refreshed": refreshed, "bounds": bounds,
         });
+        if self.is_irreversible {
+            report["irreversible"] = json!(true);
+        }
         Ok(Plan { changes, before, report, written, named })
     }
 
@@ -461,7 +467,7 @@ impl Transaction {
     }
 
     /// Leaves out what is already there, and keeps what was there of the rest.
-    fn drop_same(
+    pub(crate) fn drop_same(
         &self,
         changes: &mut Changes,
         before: &mut HashMap<String, Option<Bytes>>,

@@ -15,10 +15,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, is_absent};
 use crate::permissions;
 
 /// A folder whose files are read and replaced by key, with `/` between names.
@@ -128,6 +129,36 @@ impl KeyedFolder {
         Ok(found)
     }
 
+    /// Lists the temporary files below the folder, with their lengths and when they were last changed: those that are
+    /// being written, and those of writers that died.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn list_temporary(&self) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if is_absent(&error) => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    folders.push(entry.path());
+                } else if entry.file_name().to_str().is_some_and(is_temporary) {
+                    let about = match entry.metadata() {
+                        Err(error) if is_absent(&error) => continue,
+                        about => about?,
+                    };
+                    found.push((entry.path(), about.len(), about.modified()?));
+                }
+            }
+        }
+        Ok(found)
+    }
+
     fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
         let path = self.path(key);
         let parent = path.parent().unwrap_or(&self.root);
@@ -161,31 +192,27 @@ impl KeyedFolder {
         renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
+    /// Writes what is to be under a key, without giving it its name. Dropped before it has that, it leaves nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn prepare(&self, key: &str, bytes: Bytes) -> io::Result<PreparedFile> {
+        let temp = self.write_temp(key, bytes, false)?;
+        Ok(PreparedFile { folder: self.clone(), key: key.to_owned(), temp: Some(temp) })
+    }
+
     /// Replaces files, or makes them: all are written, then all synced, then all renamed.
     ///
     /// # Errors
     ///
     /// When the system refuses. Before the first is renamed, the old ones are all there.
     pub fn put_all(&self, files: &[(&str, Bytes)]) -> io::Result<()> {
-        let mut temps = Vec::with_capacity(files.len());
-        let mut write = || -> io::Result<()> {
-            for (key, bytes) in files {
-                temps.push(self.write_temp(key, bytes.clone(), false)?);
-            }
-            temps.iter().try_for_each(|temp| self.disk.sync_file(temp))
-        };
-        let written = write();
-        let renamed = written.and_then(|()| {
-            temps
-                .iter()
-                .zip(files)
-                .try_for_each(|(temp, (key, _))| self.disk.rename(temp, &self.path(key)))
-        });
-        renamed.inspect_err(|_first| {
-            for temp in &temps {
-                drop(fs::remove_file(temp)); // those that were renamed are not there
-            }
-        })
+        let prepared = files.iter().map(|(key, bytes)| self.prepare(key, bytes.clone()));
+        let prepared = prepared.collect::<io::Result<Vec<PreparedFile>>>()?;
+        let temps: Vec<&Path> = prepared.iter().filter_map(PreparedFile::temp).collect();
+        self.disk.sync_each(&temps, &[])?;
+        prepared.into_iter().try_for_each(PreparedFile::put)
     }
 
     /// Makes a file where there is none; false when there is one. Its bytes are synced before it has its name.
@@ -194,17 +221,11 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn create(&self, key: &str, bytes: Bytes) -> io::Result<bool> {
-        let temp = self.write_temp(key, bytes, true)?;
-        match self.disk.rename_new(&temp, &self.path(key)) {
-            Ok(()) => Ok(true),
-            Err(error) => {
-                let removed = self.disk.remove(&temp);
-                if error.kind() == io::ErrorKind::AlreadyExists {
-                    return removed.map(|()| false);
-                }
-                Err(error)
-            }
+        let prepared = self.prepare(key, bytes)?;
+        if let Some(temp) = prepared.temp() {
+            self.disk.sync_file(temp)?;
         }
+        prepared.create()
     }
 
     /// Makes a file without waiting for the disk: losing it does no harm.
@@ -228,6 +249,12 @@ impl KeyedFolder {
             Err(error) if is_absent(&error) => return Ok(()),
             removed => removed?,
         }
+        self.remove_empty(key);
+        Ok(())
+    }
+
+    /// Removes the folders above a key that are empty, but not the root.
+    fn remove_empty(&self, key: &str) {
         let mut folder = key;
         while let Some((above, _)) = folder.rsplit_once('/') {
             if fs::remove_dir(self.path(above)).is_err() {
@@ -235,7 +262,6 @@ impl KeyedFolder {
             }
             folder = above;
         }
-        Ok(())
     }
 
     /// Removes a folder with all that is in it.
@@ -257,6 +283,20 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn sync_folders<'a>(&self, keys: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        self.sync(&[], &[], keys)
+    }
+
+    /// Does so, and waits for the bytes of prepared and other files as well.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn sync<'a>(
+        &self,
+        prepared: &[&PreparedFile],
+        files: &[&Path],
+        keys: impl Iterator<Item = &'a str>,
+    ) -> io::Result<()> {
         let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
         for key in keys {
             let mut folder = self.path(key);
@@ -265,18 +305,75 @@ impl KeyedFolder {
         }
         let above = self.root.parent().filter(|above| !above.as_os_str().is_empty());
         folders.insert(above.unwrap_or(Path::new(".")).to_owned());
-        for folder in folders {
-            match self.disk.sync_dir(&folder) {
-                Err(error) if !is_absent(&error) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        let temps = prepared.iter().filter_map(|file| file.temp());
+        let files: Vec<&Path> = temps.chain(files.iter().copied()).collect();
+        self.disk.sync_each(&files, &folders.iter().map(PathBuf::as_path).collect::<Vec<_>>())
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+/// A file that is written and has not its name yet.
+#[derive(Debug)]
+pub struct PreparedFile {
+    folder: KeyedFolder,
+    key: String,
+    temp: Option<PathBuf>,
+}
+
+impl PreparedFile {
+    /// The key that it is for.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn temp(&self) -> Option<&Path> {
+        self.temp.as_deref()
+    }
+
+    /// Gives it its name, whatever has it. It must have been synced.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses; `NotFound` when somebody removed it meanwhile.
+    pub fn put(mut self) -> io::Result<()> {
+        let Some(temp) = self.temp() else { return Ok(()) };
+        self.folder.disk.rename(temp, &self.folder.path(&self.key))?;
+        self.temp = None;
+        Ok(())
+    }
+
+    /// Gives it its name where nothing has it; false when something does. It must have been synced.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn create(mut self) -> io::Result<bool> {
+        let Some(temp) = self.temp() else { return Ok(false) };
+        match self.folder.disk.rename_new(temp, &self.folder.path(&self.key)) {
+            Ok(()) => {
+                self.temp = None;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for PreparedFile {
+    fn drop(&mut self) {
+        let Some(temp) = self.temp.take() else { return };
+        // What stays is garbage that no list shows.
+        let _ = self.folder.disk.remove(&temp);
+        self.folder.remove_empty(&self.key);
+    }
+}
+
+/// Whether a name is one that [`KeyedFolder`] gives while it writes: a process and a number.
+fn is_temporary(name: &str) -> bool {
+    let numbers = name.strip_prefix(TEMP).and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
 const TEMP: &str = ".tmp-";
@@ -319,6 +416,24 @@ mod tests {
         folder.put("x", "two".into()).unwrap();
         let mode = fs::metadata(folder.path("x")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn what_is_prepared_has_no_name_until_it_is_put() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = folder(&here);
+        let [one, two] = ["x/1", "x/2"].map(|key| folder.prepare(key, key.into()).unwrap());
+        fs::write(folder.path("x/.tmp-foreign"), "").unwrap();
+        assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
+        assert_eq!(folder.list_temporary().unwrap().len(), 2);
+        folder.sync(&[&one, &two], &[], ["x/1"].into_iter()).unwrap();
+        one.put().unwrap();
+        assert!(!folder.prepare("x/1", "".into()).unwrap().create().unwrap());
+        drop(two);
+        assert_eq!(folder.walk("").unwrap(), ["x/1"]);
+        assert_eq!(folder.list_temporary().unwrap(), Vec::new());
+        drop(folder.prepare("y/z/w", "".into()).unwrap());
+        assert!(!folder.exists("y"));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub use file::{AtomicFile, FileOptions};
 pub use gate::CommitGate;
 pub use identity::TargetIdentity;
 pub use journal::count_records;
-pub use keyed::KeyedFolder;
+pub use keyed::{KeyedFolder, PreparedFile};
 pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
 pub use lock::FileLock;
 pub use name::{hidden_sibling, resolve_target};

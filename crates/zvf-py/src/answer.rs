@@ -85,6 +85,12 @@ impl Answer {
         Buffer::of_numbers(self.batch.parts().objects().iter().map(|id| id.0))
     }
 
+    /// The same answer in batches of at most `rows` vertices, which share its memory.
+    fn split(&self, rows: usize) -> PyResult<Vec<Self>> {
+        let batches = crate::split::split(&self.batch, rows).map_err(value_error)?;
+        Ok(batches.into_iter().map(Self::from).collect())
+    }
+
     /// The object of each vertex, -1 where it has none; nothing when it was not asked for.
     fn object_ids(&self) -> Option<Buffer> {
         let ids = self.batch.vertex_objects()?;

@@ -29,6 +29,7 @@ mod error;
 mod query;
 mod reader;
 mod runtime;
+mod split;
 mod tensor;
 mod writer;
 

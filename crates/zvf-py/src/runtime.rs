@@ -162,6 +162,11 @@ impl Job {
         }
     }
 
+    /// Whether the work has ended.
+    fn is_done(&self) -> bool {
+        lock(&self.slot.0).is_done
+    }
+
     /// Stops the work at its next step.
     fn cancel(&self) {
         self.control.stop();

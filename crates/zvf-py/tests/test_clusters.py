@@ -1,13 +1,16 @@
-"""Work on a local cluster of dask, with a worker killed in between."""
+"""Work on local clusters of dask and ray, with a worker killed in between."""
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 
 import numpy as np
+import ray
 import zvf
 import zvf.dask
+import zvf.ray
 from dask.distributed import Client, LocalCluster
 
 
@@ -27,6 +30,30 @@ def test_map_over_chunks_and_ingest(tmp_path):
         os.kill(victim, signal.SIGKILL)
         found = client.gather(futures)
         made = zvf.dask.ingest(client, tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
+    assert sum(count for count, _ in found) == 2000
+    assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
+    assert made.count() == 2000
+
+
+def test_ray_goes_on_without_a_worker(tmp_path):
+    xyz = np.random.default_rng(6).random((2000, 3)) * 100
+    ds = zvf.points(tmp_path / "a.zarrvectors", xyz, attributes={"mass": np.arange(2000.0)}, chunk=25.0)
+    np.savetxt(tmp_path / "a.csv", xyz, delimiter=",", header="x,y,z", comments="")
+    killed = tmp_path / "killed"
+
+    def measure_or_die(answer):
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return len(answer), float(answer["mass"].sum())
+
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", _temp_dir=tempfile.mkdtemp(prefix="ray"))
+    try:
+        found = zvf.ray.map_chunks(ds.select(), measure_or_die)
+        made = zvf.ray.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
+    finally:
+        ray.shutdown()
+    assert killed.exists()
     assert sum(count for count, _ in found) == 2000
     assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
     assert made.count() == 2000

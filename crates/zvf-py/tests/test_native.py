@@ -96,6 +96,21 @@ def test_batches_hold_all_rows(cloud):
     assert sorted(masses) == list(range(5000))
 
 
+def test_batches_have_as_many_rows_as_wanted(cloud, tracts):
+    whole = cloud.select().read()
+    parts = list(cloud.select().batches(rows=100))
+    assert all(0 < len(part) <= 100 for part in parts)
+    assert sum(len(part) for part in parts) == len(whole)
+    name = next(iter(whole))
+    np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), whole[name])
+    lines = tracts.read()
+    cut = list(tracts.select().batches(rows=1))
+    assert [len(part.part_ids) for part in cut] == [1] * len(lines.part_ids)
+    np.testing.assert_array_equal(np.concatenate([part.positions for part in cut]), lines.positions)
+    with pytest.raises(ValueError, match="rows"):
+        next(cloud.select().batches(rows=0))
+
+
 def test_asyncio(cloud):
     async def ask():
         whole = await cloud.aread(where="mass < 10")
@@ -137,6 +152,42 @@ def test_edits_happen_together_or_not_at_all(tracts):
         edit.remove(object=1)
         raise RuntimeError
     assert 1 in tracts.object_ids()
+
+
+def test_an_added_object_has_its_id_before_the_commit(tracts):
+    ids = tracts.object_ids()
+    with tracts.edit() as edit:
+        first = edit.add(np.zeros((2, 3)))
+        given = edit.add(np.ones((2, 3)), object=first + 5)
+        third = edit.add(np.full((3, 3), 2.0))
+    assert first > ids.max() and given == first + 5 and third == first + 6
+    np.testing.assert_array_equal(tracts.read(objects=[third]).positions, np.full((3, 3), 2.0))
+
+
+def test_what_is_known_of_a_store_is_a_table(cloud):
+    info = cloud.info()
+    assert info.to_dict() == dict(info) and "<table>" in info._repr_html_()
+
+
+def test_a_chunk_may_be_said_in_bytes(tmp_path, xyz):
+    with zvf.create(tmp_path / "a.zarrvectors", kind="streamline", chunk="16KiB") as w:
+        w.push(xyz)
+        w.push([xyz[:5], xyz[5:9]])
+    ds = zvf.open(tmp_path / "a.zarrvectors")
+    assert ds.count() == len(xyz) + 9 and ds.object_ids().tolist() == [0, 1, 2]
+    with pytest.raises(ValueError):
+        zvf.create(tmp_path / "b.zarrvectors", chunk="large")
+    assert not (tmp_path / "b.zarrvectors").exists()
+
+
+def test_a_cell_shows_the_viewer(cloud):
+    from urllib.request import urlopen
+
+    with cloud.view() as view:
+        assert view.page in view._repr_html_().replace("&amp;", "&")
+        assert b"<html" in urlopen(view.page.split("#")[0]).read().lower()
+    with pytest.raises(FileNotFoundError):
+        zvf.View(cloud.address + "-not-there", [])
 
 
 def test_graphs_skeletons_and_meshes(tmp_path):

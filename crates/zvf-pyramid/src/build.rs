@@ -198,7 +198,7 @@ async fn all(
             }
         };
         let all = below.iter().copied().fold(Size::default(), Size::combine);
-        if made.report.vertices == all.vertices {
+        if made.report.vertices == all.vertices && !options.equal_levels {
             // It would cost room and answer like the level below.
             let vertices = all.vertices;
             on_event(PyramidEvent::Notice(PyramidNotice::NothingShrinks { level, vertices }));

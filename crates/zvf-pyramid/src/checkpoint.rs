@@ -7,12 +7,13 @@
 //!     recipe      of what levels are made and how; of any other recipe nothing is taken over
 //!     N/...       the files of level N, under second names
 //!     N.KIND.pairs    which vertices of that kind stand for which of the level below, where they are linked
-//!     N.json      the record of level N: its report, and the length and CRC-32C of each of its files
+//!     N.json      the record of level N: its report, and the length and XXH64 of each of its files
 //! ```
 //!
 //! A kill may come at any moment, so the folder proves itself. The record of a level is written last and
 //! removed first, and the recipe goes before everything else. A level is taken over only when its files
-//! are exactly those of its record, byte for byte; otherwise it is discarded, and the report says so.
+//! are exactly those of its record, byte for byte; otherwise it is discarded, and the report says so. Files
+//! are not told apart by CRC-32C: that of a cell that ends with its own is the same for all of one length.
 //!
 //! The folder goes with the build, whether that is done or fails: only a process that is killed leaves it.
 //! The same recipe makes the same bytes, so what comes out is as if nobody had been killed.
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
+use twox_hash::XxHash64;
 use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
@@ -151,7 +153,7 @@ impl Aside {
         })
     }
 
-    /// The files of a level by their names in the folder, each with its length and its CRC-32C.
+    /// The files of a level by their names in the folder, each with its length and its XXH64.
     fn files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![level.to_string()];
@@ -312,15 +314,15 @@ fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::i
     Ok(format!("{version}\n{options:?}\n{files:016x}\n"))
 }
 
-/// The length of a file and the CRC-32C of its bytes.
+/// The length of a file and the XXH64 of its bytes.
 fn checksum(path: &Path) -> std::io::Result<(u64, u64)> {
     let mut file = File::open(path)?;
-    let (mut bytes, mut sum, mut buffer) = (0_u64, 0_u32, vec![0; BUFFER_BYTES]);
+    let (mut bytes, mut sum, mut buffer) = (0_u64, XxHash64::default(), vec![0; BUFFER_BYTES]);
     loop {
         let read = file.read(&mut buffer)?;
-        let Some(part @ [_, ..]) = buffer.get(..read) else { return Ok((bytes, sum.into())) };
+        let Some(part @ [_, ..]) = buffer.get(..read) else { return Ok((bytes, sum.finish())) };
         bytes += to_u64(read);
-        sum = crc32c::crc32c_append(sum, part);
+        sum.write(part);
     }
 }
 

@@ -54,6 +54,9 @@ pub struct Options {
     pub until: u64,
     /// Bytes that the coarsest level may take, where that is what counts rather than `until`.
     pub until_bytes: Option<u64>,
+    /// Whether a level is built that has as many vertices as the one below: for a part of a store, of which the
+    /// whole has fewer.
+    pub equal_levels: bool,
     /// Of skeletons that are simplified: branches at the ends that are shorter than this go first.
     pub prune: Option<f64>,
     /// Whether the objects of a level are numbered anew, from 0 on, instead of keeping ids and rows. What
@@ -125,6 +128,7 @@ impl Default for Options {
             levels: None,
             until: 10_000,
             until_bytes: None,
+            equal_levels: false,
             prune: None,
             renumber: false,
             additive: false,

@@ -26,3 +26,4 @@ pub use answer::{
 pub use error::{BadQuery, QueryError, QueryErrorKind};
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Mode, Order, Query, UnknownIds};
 pub use reader::Reader;
+pub use run::{Numbered, NumberedPart};

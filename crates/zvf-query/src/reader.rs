@@ -149,6 +149,17 @@ impl Reader {
         Ok(answer)
     }
 
+    /// The answer to `query` in parts that have each vertex once and number it over all parts, for graphs and meshes that
+    /// do not fit in the budget; nothing for others, and where there is a limit: [`run`](Self::run) answers these.
+    ///
+    /// # Errors
+    ///
+    /// When the query makes no sense of this store, or what describes the level cannot be read.
+    #[boxed]
+    pub async fn numbered(&self, query: &Query) -> Result<Option<run::Numbered>, QueryError> {
+        run::numbered(self, query).await
+    }
+
     /// How many vertices, objects and elements the answer to `query` has. Attributes are read only for
     /// conditions, and positions only where a region or the elements need them.
     ///

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::coop::unconstrained;
 use zvf_store::{OpenOptions, Store};
 
 use crate::Error;
@@ -224,10 +225,13 @@ fn refuse_inside() -> Result<(), Error> {
 }
 
 /// Runs `future` on this thread, which sleeps while it waits.
+///
+/// Inside a task of tokio the future would share the task's budget of steps: once that is used up, everything says that it
+/// is not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
 fn block_on_here<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
+    let mut future = pin!(unconstrained(future));
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(value) => return value,
@@ -278,6 +282,22 @@ mod tests {
             );
             assert!(open_store(THREE, OpenOptions::default()).is_ok());
         });
+    }
+
+    #[test]
+    fn a_task_may_wait_for_more_than_its_budget_of_steps() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let steps = runtime.block_on(async {
+            let waiter = BlockingRuntime::for_address(THREE).unwrap();
+            let door = tokio::sync::Semaphore::new(1);
+            waiter.wait(async {
+                for _ in 0..1000 {
+                    drop(door.acquire().await);
+                }
+                1000
+            })
+        });
+        assert_eq!(steps.unwrap(), 1000);
     }
 
     #[test]

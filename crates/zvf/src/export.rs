@@ -1,26 +1,30 @@
 //! An answer with all that a file of another format wants: header, vertices, objects and groups.
 //!
 //! ```text
-//! Export::read    a question, its answer, the attributes of its objects, its groups, the records of formats
+//! Export::open    a question, the first part of its answer, the types of what is said of objects and groups
 //! header          what `zvf_convert::write::find_losses` looks at before the first byte
-//! into_pieces     what a `zvf_convert::write::Writer` takes, in its order
+//! next            what a `zvf_convert::write::Writer` takes, in its order: vertices, objects, groups
 //! ```
 //!
-//! An answer is in memory at once, as [`Reader::run`] has it. Objects keep their ids; groups keep the members that
-//! are in the answer.
+//! Points and chains come batch by batch, and graphs and meshes part by part, in the memory of the handle. Trees are in
+//! memory at once, as [`Reader::run`] has them, under the limit of the query. Objects keep their ids; groups keep the
+//! members that are in the answer.
 //!
 //! Not here: the formats (`zvf-convert`), and stores from files ([`crate::create`]).
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
-use zvf_metadata::DtypeKind;
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
-    Batch, ColumnBuilder, Field, Kind, LevelReader, Members, ObjectId, RowAttribute, header_names,
+    Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
+    RowAttribute, header_names,
 };
-use zvf_query::{Query, Reader};
+use zvf_query::{Numbered, NumberedPart, Query, QueryError, Reader};
 use zvf_store::Store;
 
 use crate::Error;
@@ -35,29 +39,46 @@ use crate::Error;
 /// use zvf::convert::write::{self, Target, WriteOptions};
 ///
 /// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
-/// let export = zvf::export::Export::read(&reader, zvf::Query::all(), None).await?;
-/// let header = export.header.clone();
+/// let mut export = zvf::export::Export::open(&reader, zvf::Query::all(), None).await?;
 /// let mut text = Vec::new();
 /// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &WriteOptions::default())?;
-/// writer.begin(&header)?;
-/// for piece in export.into_pieces() {
+/// writer.begin(&export.header)?;
+/// while let Some(piece) = export.next().await? {
 ///     writer.write(piece)?;
 /// }
 /// assert!(writer.finish()?.vertices > 0);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 pub struct Export {
     /// What there is.
     pub header: Header,
-    /// What the reader should know and that is no error.
+    /// What the reader should know and that is no error; more may come with the last piece.
     pub notes: Vec<String>,
-    batch: Batch,
-    objects: Vec<ObjectId>,
-    object_fields: Vec<Field>,
-    groups: Vec<Group>,
-    group_fields: Vec<Field>,
+    /// About how many vertices will come.
+    pub expected_vertices: u64,
+    reader: Reader,
+    query: Query,
+    level: LevelReader,
+    stage: Stage,
+    seen: HashSet<ObjectId>,
+    objects: Vec<ObjectId>, // those seen, in the order in which they came
+}
+
+/// What comes next.
+enum Stage {
+    /// All vertices at once.
+    Held(Batch),
+    /// A batch that is there, and those behind it.
+    Streamed(Option<Batch>, BoxStream<'static, Result<Batch, QueryError>>),
+    /// A part that is there, and those behind it.
+    Numbered(Option<NumberedPart>, Box<Numbered>),
+    /// The elements of a part whose vertices came.
+    Elements(Elements, Box<Numbered>),
+    /// What is said of the objects behind the first so many.
+    Objects(usize),
+    Groups,
+    Ended,
 }
 
 impl Export {
@@ -67,43 +88,226 @@ impl Export {
     ///
     /// When the question cannot be answered, or what is said of objects and groups cannot be read.
     #[boxed]
-    pub async fn read(reader: &Reader, query: Query, kind: Option<Kind>) -> Result<Self, Error> {
+    pub async fn open(reader: &Reader, query: Query, kind: Option<Kind>) -> Result<Self, Error> {
         let query = kind.into_iter().fold(query, Query::of_kind);
-        let answer = reader.run(&query.clone().with_owners()).await?;
-        let kind = answer.batch.kind();
-        let batch = if kind.is_chain() { answer.batch } else { tidy(answer.batch)? };
-        let mut notes: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
-        if answer.truncated {
-            notes.push("the limit cut the answer off: there is more".to_owned());
-        }
-        let level = reader.level(answer.level).await?;
-        let level = level.of_kind(kind).await?.unwrap_or(level);
-        let ids = object_ids(&batch);
-        let (objects, object_fields) = object_fields(&level, ids).await?;
-        let (groups, group_fields) = groups(&level, &objects).await?;
-        let mut header = describe(reader.store(), &batch);
-        header.object_fields = object_fields.iter().map(empty).collect();
-        header.id_field = object_fields
-            .iter()
-            .find(|field| ID_FIELDS.contains(&&*field.name))
-            .map(|field| field.name.to_string());
-        header.groups = !groups.is_empty();
-        header.group_fields = group_fields.iter().map(empty).collect();
-        for name in header_names(reader.store()).await?.names {
-            if let Some(record) = zvf_model::header(reader.store(), &name).await? {
-                header.records.push((name, Json::Object(record)));
-            }
-        }
-        Ok(Self { header, notes, batch, objects, object_fields, groups, group_fields })
+        let plan = reader.plan(&query).await?;
+        let query = query.at_level(plan.level).of_kind(plan.kind);
+        let level = reader.level(plan.level).await?;
+        let level = level.of_kind(plan.kind).await?.unwrap_or(level);
+        let (stage, notes, header) = match reader.numbered(&query.clone().with_owners()).await? {
+            Some(numbered) => begin_numbered(reader, numbered).await?,
+            None if plan.kind.has_links() => hold(reader, &query).await?,
+            None => begin(reader, &query, &level).await?,
+        };
+        let mut export = Self {
+            header,
+            notes,
+            expected_vertices: plan.rows,
+            reader: reader.clone(),
+            query,
+            level,
+            stage,
+            seen: HashSet::new(),
+            objects: Vec::new(),
+        };
+        export.describe_rest().await?;
+        Ok(export)
     }
 
-    /// All of it, in the order that writers want.
-    pub fn into_pieces(self) -> impl Iterator<Item = Piece> {
-        let Self { batch, objects: ids, object_fields: fields, groups, group_fields, .. } = self;
-        let objects = (!ids.is_empty()).then_some(Piece::Objects { ids, fields });
-        let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: group_fields });
-        std::iter::once(Piece::Vertices(batch)).chain(objects).chain(groups)
+    /// Adds to the header what is known of objects, groups and the records of formats.
+    async fn describe_rest(&mut self) -> Result<(), Error> {
+        let fields = object_fields(&self.level, &[]).await?;
+        let id_field = fields.iter().find(|field| ID_FIELDS.contains(&&*field.name));
+        self.header.id_field = id_field.map(|field| field.name.to_string());
+        self.header.object_fields = if self.header.objects { fields } else { Vec::new() };
+        if let Some(catalogue) = self.level.groups().await? {
+            self.header.groups = catalogue.len() > 0;
+            self.header.group_fields = group_fields(&self.level, &[]).await?;
+        }
+        for name in header_names(self.reader.store()).await?.names {
+            if let Some(record) = zvf_model::header(self.reader.store(), &name).await? {
+                self.header.records.push((name, Json::Object(record)));
+            }
+        }
+        Ok(())
     }
+
+    /// What comes next, in the order that writers want; nothing behind the last.
+    ///
+    /// # Errors
+    ///
+    /// When the answer cannot be read on.
+    #[boxed]
+    pub async fn next(&mut self) -> Result<Option<Piece>, Error> {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Ended) {
+                Stage::Held(batch) => {
+                    self.stage = Stage::Objects(0);
+                    self.note_objects(&batch);
+                    return Ok(Some(Piece::Vertices(batch)));
+                }
+                Stage::Streamed(first, mut others) => {
+                    let batch = match first {
+                        Some(batch) => Some(batch),
+                        None => others.next().await.transpose()?,
+                    };
+                    let Some(batch) = batch else {
+                        self.stage = Stage::Objects(0);
+                        self.note_what_lacks().await?;
+                        continue;
+                    };
+                    self.stage = Stage::Streamed(None, others);
+                    self.note_objects(&batch);
+                    return Ok(Some(Piece::Vertices(batch)));
+                }
+                Stage::Numbered(first, mut others) => {
+                    let part = match first {
+                        Some(part) => Some(part),
+                        None => others.next().await?,
+                    };
+                    let Some(part) = part else {
+                        self.stage = Stage::Objects(0);
+                        if others.missing() > 0 {
+                            self.notes.push(format!("{} chunks are missing", others.missing()));
+                        }
+                        continue;
+                    };
+                    self.stage = Stage::Elements(part.elements, others);
+                    self.note_objects(&part.vertices);
+                    return Ok(Some(Piece::Vertices(part.vertices)));
+                }
+                Stage::Elements(elements, others) => {
+                    self.stage = Stage::Numbered(None, others);
+                    if !elements.is_empty() {
+                        let rows = numbers_column(&elements)?;
+                        return Ok(Some(Piece::Elements {
+                            rows,
+                            fields: elements.fields().to_vec(),
+                        }));
+                    }
+                }
+                Stage::Objects(start) if start < self.objects.len() => {
+                    let end = self.objects.len().min(start + OBJECTS_OF_A_PIECE);
+                    self.stage = Stage::Objects(end);
+                    let ids = &self.objects[start..end];
+                    if let Some((ids, fields)) = known_objects(&self.level, ids).await? {
+                        return Ok(Some(Piece::Objects { ids, fields }));
+                    }
+                }
+                Stage::Objects(_) => self.stage = Stage::Groups,
+                Stage::Groups => {
+                    let groups = groups(&self.level, &self.objects).await?;
+                    if !groups.is_empty() {
+                        let all: Vec<u64> = (0..).take(groups.len()).collect();
+                        let fields = group_fields(&self.level, &all).await?;
+                        return Ok(Some(Piece::Groups { groups, fields }));
+                    }
+                }
+                Stage::Ended => return Ok(None),
+            }
+        }
+    }
+
+    /// Remembers the objects of a batch, each once.
+    fn note_objects(&mut self, batch: &Batch) {
+        let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
+        for object in batch.parts().objects().iter().copied().chain(owners) {
+            if self.seen.insert(object) {
+                self.objects.push(object);
+            }
+        }
+    }
+
+    /// Says what the answer lacks: a stream itself does not.
+    async fn note_what_lacks(&mut self) -> Result<(), Error> {
+        let asks = self.query.object_ids().is_some() || self.query.allows_missing();
+        if self.query.max_vertices().is_none() && !asks {
+            return Ok(());
+        }
+        let counts = self.reader.count(&self.query).await?;
+        if counts.truncated {
+            self.notes.push(CUT_OFF.to_owned());
+        }
+        let unknown: Vec<String> =
+            counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
+        if !unknown.is_empty() {
+            self.notes.push(format!("there are no objects {}", unknown.join(", ")));
+        }
+        if !counts.missing.is_empty() {
+            self.notes.push(format!("{} chunks are missing", counts.missing.len()));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Export {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Export").field("query", &self.query).finish_non_exhaustive()
+    }
+}
+
+/// All of an answer with edges or faces.
+async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
+    let answer = reader.run(&query.clone().with_owners()).await?;
+    let batch = tidy(answer.batch)?;
+    let mut notes: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
+    if answer.truncated {
+        notes.push(CUT_OFF.to_owned());
+    }
+    let mut header = describe(reader.store(), &batch);
+    header.vertices = u64::try_from(batch.len()).ok();
+    Ok((Stage::Held(batch), notes, header))
+}
+
+/// The first part of a graph or mesh, and those behind it.
+async fn begin_numbered(
+    reader: &Reader,
+    mut numbered: Numbered,
+) -> Result<(Stage, Vec<String>, Header), Error> {
+    let first = numbered.next().await?;
+    let notes = reader.store().notices().iter().map(ToString::to_string).collect();
+    let Some(part) = first else {
+        return Err(Error::bad_request("the answer", "chunks with vertices", "none"));
+    };
+    let with_elements = part.vertices.clone().with_elements(part.elements.clone());
+    let header = describe(reader.store(), &with_elements.map_err(zvf_query_error)?);
+    Ok((Stage::Numbered(Some(part), Box::new(numbered)), notes, header))
+}
+
+/// The vertices of each element, as a column of `int64`.
+fn numbers_column(elements: &Elements) -> Result<Column, Error> {
+    let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
+    for row in elements.rows() {
+        let row = i64::try_from(*row).map_err(|_large| {
+            Error::bad_request("the answer", "fewer than 2^63 vertices", "more")
+        })?;
+        bytes.extend_from_slice(&row.to_le_bytes());
+    }
+    let width = u32::try_from(elements.width())
+        .map_err(|_wide| Error::bad_request("the answer", "elements of fewer vertices", "2^32"))?;
+    Column::new(Dtype::INT64, width, bytes.into())
+        .map_err(|error| Error::bad_request("the answer", "whole rows", &error.to_string()))
+}
+
+/// The first batch of an answer without edges and faces, and those behind it.
+async fn begin(
+    reader: &Reader,
+    query: &Query,
+    level: &LevelReader,
+) -> Result<(Stage, Vec<String>, Header), Error> {
+    let has_objects = match level.objects().await? {
+        Some(index) => index.slots() > 0,
+        None => false,
+    };
+    let query = if has_objects { query.clone().with_owners() } else { query.clone() };
+    let mut batches = reader.stream(query.clone()).boxed();
+    let first = match batches.next().await.transpose()? {
+        Some(first) => first,
+        None => reader.run(&query).await?.batch, // its columns, without rows
+    };
+    let notes = reader.store().notices().iter().map(ToString::to_string).collect();
+    let header = describe(reader.store(), &first);
+    Ok((Stage::Streamed(Some(first), batches), notes, header))
 }
 
 /// What the columns of a batch are.
@@ -121,7 +325,6 @@ fn describe(store: &Store, batch: &Batch) -> Header {
         width: u32::try_from(elements.width()).ok(),
         fields: elements.fields().iter().map(empty).collect(),
     });
-    header.vertices = u64::try_from(batch.len()).ok();
     header
 }
 
@@ -149,33 +352,36 @@ fn zvf_query_error(error: zvf_model::BadBatch) -> Error {
     Error::bad_request("the answer", "columns of one length", &error.to_string())
 }
 
-/// The objects of a batch, each once, in the order in which they come.
-fn object_ids(batch: &Batch) -> Vec<ObjectId> {
-    let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
-    let mut seen = HashSet::new();
-    let all = batch.parts().objects().iter().copied().chain(owners);
-    all.filter(|object| seen.insert(*object)).collect()
+/// Those of `ids` that the index knows, and what is said of them; nothing where there is no index.
+async fn known_objects(
+    level: &LevelReader,
+    ids: &[ObjectId],
+) -> Result<Option<(Vec<ObjectId>, Vec<Field>)>, Error> {
+    let Some(index) = level.objects().await? else {
+        return Ok(Some((ids.to_vec(), Vec::new())));
+    };
+    let found = index.find(ids).await?;
+    let known: Vec<(ObjectId, u64)> =
+        ids.iter().zip(found).filter_map(|(id, row)| Some((*id, row?))).collect();
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let (known, rows): (Vec<ObjectId>, Vec<u64>) = known.into_iter().unzip();
+    Ok(Some((known, object_fields(level, &rows).await?)))
 }
 
-/// What is said of objects; those that the index does not know are left out.
-async fn object_fields(
-    level: &LevelReader,
-    ids: Vec<ObjectId>,
-) -> Result<(Vec<ObjectId>, Vec<Field>), Error> {
-    let Some(index) = level.objects().await?.filter(|_| !ids.is_empty()) else {
-        return Ok((ids, Vec::new()));
-    };
-    let found = index.find(&ids).await?;
-    let known: Vec<(ObjectId, u64)> =
-        ids.into_iter().zip(found).filter_map(|(id, row)| Some((id, row?))).collect();
-    let rows: Vec<u64> = known.iter().map(|(_, row)| *row).collect();
+/// What is said of the objects in these rows of the index.
+async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
+    if level.objects().await?.is_none() {
+        return Ok(fields);
+    }
     for name in level.object_attribute_names().await?.names {
         if let Some(attribute) = level.object_attribute(&name).await? {
-            fields.push(read_rows(&attribute, &rows).await?);
+            fields.push(read_rows(&attribute, rows).await?);
         }
     }
-    Ok((known.into_iter().map(|(id, _)| id).collect(), fields))
+    Ok(fields)
 }
 
 /// Rows of an attribute, absent ones NaN where there is one.
@@ -202,12 +408,9 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     Ok(attribute.field(all.finish()))
 }
 
-/// Groups with the members that are among `objects`, and what is said of them.
-async fn groups(
-    level: &LevelReader,
-    objects: &[ObjectId],
-) -> Result<(Vec<Group>, Vec<Field>), Error> {
-    let Some(catalogue) = level.groups().await? else { return Ok((Vec::new(), Vec::new())) };
+/// Groups with the members that are among `objects`.
+async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>, Error> {
+    let Some(catalogue) = level.groups().await? else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..catalogue.len()).collect();
     let known: HashSet<ObjectId> = objects.iter().copied().collect();
     let mut groups = Vec::new();
@@ -221,14 +424,23 @@ async fn groups(
         };
         groups.push(Group { name: catalogue.name(*group), members });
     }
+    Ok(groups)
+}
+
+/// What is said of these groups.
+async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     for name in level.group_attribute_names().await?.names {
         if let Some(attribute) = level.group_attribute(&name).await? {
-            fields.push(read_rows(&attribute, &all).await?);
+            fields.push(read_rows(&attribute, groups).await?);
         }
     }
-    Ok((groups, fields))
+    Ok(fields)
 }
 
 /// Attributes of objects that are their own ids in other formats.
 const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
+/// Objects of one piece.
+const OBJECTS_OF_A_PIECE: usize = 65_536;
+/// What is said of an answer that a limit cut.
+const CUT_OFF: &str = "the limit cut the answer off: there is more";

@@ -10,13 +10,14 @@ mod items;
 mod signature;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use crate::Command;
 use crate::args::Args;
-use crate::cargo_toml::members;
+use crate::cargo_toml::{Member, members};
 use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
@@ -33,13 +34,17 @@ docs/api. --write replaces the snapshots: review the difference before it is com
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let write = args.flag("--write");
     args.end()?;
+    let all = members(house)?;
+    // A program has no interface for other crates.
+    let is_library =
+        |member: &&Member| house.path(&format!("crates/{}/src/lib.rs", member.name)).exists();
+    let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
+    let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
+    document(house, &names)?;
     let mut changed = Vec::new();
-    for member in members(house)?.iter().filter(|member| member.is_checked()) {
-        if !house.path(&format!("crates/{}/src/lib.rs", member.name)).exists() {
-            continue; // a program has no interface for other crates
-        }
-        let lines = list(house, &member.name)?;
-        let path = house.path(&format!("docs/api/{}.txt", member.name));
+    for name in names {
+        let lines = list(house, name)?;
+        let path = house.path(&format!("docs/api/{name}.txt"));
         let before = fs::read_to_string(&path).unwrap_or_default();
         if before == lines {
             continue;
@@ -49,10 +54,10 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
             fs::create_dir_all(folder)
                 .and_then(|()| fs::write(&path, &lines))
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            say(&format!("written: docs/api/{}.txt", member.name));
+            say(&format!("written: docs/api/{name}.txt"));
         } else {
-            say(&difference(&member.name, &before, &lines));
-            changed.push(member.name.clone());
+            say(&difference(name, &before, &lines));
+            changed.push(name);
         }
     }
     ensure!(
@@ -63,12 +68,23 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The public items of one crate, a line each.
+/// Has rustdoc write the JSON of the crates with these names, all at once, so that what they share is checked once.
+fn document(house: &House, names: &[&str]) -> anyhow::Result<()> {
+    // The pinned compiler is a stable one and the option unstable. Only rustdoc is told to take it: for the compiler the
+    // same word would mean to build everything again.
+    let rustdoc = house.target().join("rustdoc-json");
+    fs::create_dir_all(house.target())?;
+    fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
+    fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
+    let mut words = vec!["doc", "--quiet", "--no-deps", "--lib", "--all-features"];
+    words.extend(names.iter().flat_map(|name| ["-p", name]));
+    let flags = "-Z unstable-options --output-format json --cap-lints allow";
+    let cargo = house.cargo(&words).env("RUSTDOCFLAGS", flags);
+    cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
+}
+
+/// The public items of one crate, a line each, out of its JSON.
 fn list(house: &House, package: &str) -> anyhow::Result<String> {
-    let words = ["rustdoc", "--quiet", "-p", package, "--lib", "--all-features", "--"];
-    let json = ["-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"];
-    // The pinned compiler is a stable one; the option is unstable.
-    house.cargo(&words).args(&json).env("RUSTC_BOOTSTRAP", "1").run()?;
     let path = house.target().join("doc").join(format!("{}.json", package.replace('-', "_")));
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let krate: Value = serde_json::from_slice(&text).context("rustdoc wrote no JSON")?;

@@ -32,22 +32,26 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
         let _inside = runtime.enter();
         let remote = Place::open(&service.address(&prefix), &options(service))?;
         let done = both(&Place::from(local.as_path()), remote);
-        report.keep(&format!("{id}: edits"), done);
+        let remote = report.keep(&format!("{id}: edits"), done);
+        // Where writers must be alone there is no race.
+        if let Some(remote) = remote.flatten() {
+            report.keep(&format!("{id}: race"), race(&remote, runtime));
+        }
     }
     Ok(report)
 }
 
-/// The same edits at both places.
-fn both(local: &Place, remote: Place) -> Result<(), EditError> {
+/// The same edits at both places; the place of the server, where it takes several writers.
+fn both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     let all = json!({"all": true});
     let tag = json!({"op": "column.add", "name": "edited", "dtype": "int32", "fill": 1});
     let set = json!({"op": "vertex.set", "vertices": all, "values": {"edited": 2}});
-    let remote = match commit(&remote, std::slice::from_ref(&tag)) {
-        Ok(()) => remote,
+    let (remote, takes_several) = match commit(&remote, std::slice::from_ref(&tag)) {
+        Ok(()) => (remote, true),
         Err(error) if error.class == Class::Unsupported => {
             let remote = remote.with_single_writer();
             commit(&remote, std::slice::from_ref(&tag))?;
-            remote
+            (remote, false)
         }
         Err(error) => return Err(error),
     };
@@ -60,12 +64,51 @@ fn both(local: &Place, remote: Place) -> Result<(), EditError> {
             return Err(EditError::expectation(format!("{place}: four commits are expected")));
         }
     }
-    let sides = [Side { place: local.clone(), head: None }, Side { place: remote, head: None }];
+    let sides = [local, &remote].map(|place| Side { place: place.clone(), head: None });
     let found = diff(&sides[0], &sides[1])?;
     match found["same"] == true {
-        true => Ok(()),
+        true => Ok(takes_several.then_some(remote)),
         false => Err(EditError::expectation(format!("the stores differ: {found}"))),
     }
+}
+
+/// Writers that commit at the same time: every acknowledged commit is in the log, and what it did is there.
+fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
+    let before = log(remote, None)?.len();
+    let name = |writer: usize, n: usize| format!("race-{writer}-{n}");
+    let write = |writer: usize| -> Result<(), EditError> {
+        let _inside = runtime.enter();
+        for n in 0..RACE_COMMITS {
+            let line = json!({"op": "group.add", "name": name(writer, n)});
+            let mut tries = 0;
+            while let Err(error) = commit(remote, std::slice::from_ref(&line)) {
+                tries += 1;
+                if tries == RACE_TRIES || !AGAIN.contains(&error.class) {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let write = &write;
+        let writers: Vec<_> =
+            (0..RACE_WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+        writers.into_iter().try_for_each(|writer| {
+            writer.join().unwrap_or_else(|_panic| Err(EditError::expectation("a writer panicked")))
+        })
+    })?;
+    let found = log(remote, None)?.len();
+    let expected = before + RACE_WRITERS * RACE_COMMITS;
+    if found != expected {
+        let text = format!("{found} commits are in the log, expected {expected}");
+        return Err(EditError::expectation(text));
+    }
+    let there = (0..RACE_WRITERS).flat_map(|writer| (0..RACE_COMMITS).map(move |n| (writer, n)));
+    let lines: Vec<Value> = there
+        .map(|(writer, n)| json!({"op": "expect", "group": name(writer, n), "exists": true}))
+        .collect();
+    commit(remote, &lines)
 }
 
 fn commit(place: &Place, lines: &[Value]) -> Result<(), EditError> {
@@ -78,3 +121,10 @@ fn commit(place: &Place, lines: &[Value]) -> Result<(), EditError> {
 
 /// Stores of several kinds.
 const STORES: [&str; 3] = ["pl2_negative", "gr3_links", "pc3_objects"];
+/// Writers that race, and the commits of each.
+const RACE_WRITERS: usize = 3;
+const RACE_COMMITS: usize = 4;
+/// How often a commit is tried again that lost.
+const RACE_TRIES: usize = 100;
+/// How one ends that is worth another try.
+const AGAIN: [Class; 2] = [Class::Conflict, Class::Unavailable];

@@ -55,21 +55,26 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
 /// commits of the other one, which were acknowledged, are gone.
 fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     let mut lost = 0;
-    for nth in 0..OVERTAKEN_REQUESTS {
+    for nth in 0.. {
         let backend = backend(files);
         backend.ignore_conditions(is_blind);
         let at = place(&backend).trusting_conditions();
         let mut slow = Editor::open(&at, Path::new("."), CommitOptions::default())?;
         slow.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
         let report = edit(&at, &[json!({"op": "group.add", "name": "fast"})])?;
+        backend.forget();
         backend.plan(nth, Fault::Missing);
         let _ended = slow.finish(); // refused or done: the other one was acknowledged
+        let is_over = backend.asked().len() <= nth;
         backend.forget();
         let head = report["head"].as_u64().unwrap_or(0);
         let txid = &report["commits"][0]["txid"];
         let is_there =
             log(&at, None)?.iter().any(|entry| entry["head"] == head && entry["txid"] == *txid);
         lost += u64::from(!is_there);
+        if is_over {
+            break; // it had no more requests
+        }
     }
     Ok(lost)
 }
@@ -190,8 +195,6 @@ fn chain(store: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests of the one that overtakes, each of which is answered wrongly once.
-const OVERTAKEN_REQUESTS: usize = 30;
 /// How a try ends that is worth another one.
 const AGAIN: [Class; 3] = [Class::Conflict, Class::ExpectationFailed, Class::Unavailable];
 /// Two axes, without columns of vertices that must be given.

@@ -66,6 +66,7 @@ impl Source {
     }
 
     /// The file, or the bytes in memory.
+    #[cfg(any(feature = "arrow", feature = "h5ad"))]
     pub(crate) fn into_parts(self) -> Result<File, Vec<u8>> {
         match self.held {
             Held::File(file) => Ok(file),

@@ -34,6 +34,7 @@ from .tools import (
     unshard,
     validate,
 )
+from .viewing import View
 from .writing import Writer, create, graph, lines, mesh, points, polylines, write
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Query",
     "Report",
     "Tensor",
+    "View",
     "Writer",
     "__version__",
     "convert",

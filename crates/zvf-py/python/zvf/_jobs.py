@@ -99,7 +99,7 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
             return str(root), []
         options = getattr(source.fs, "storage_options", {}) or {}
         names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token", "endpoint_url": "aws_endpoint"}
-        return f"{protocol}://{root}", [(names.get(k, k), _word(v)) for k, v in options.items() if isinstance(v, (str, bool, int))]
+        return f"{protocol}://{root}", [(names.get(k) or k, _word(v)) for k, v in options.items() if isinstance(v, (str, bool, int))]
     raise TypeError(f"an address: expected a path, a URL or a store, found {type(source).__name__}")
 
 

@@ -1,23 +1,45 @@
 """The native half: see the sources in Rust. Nothing here is for users."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
+__all__ = [
+    "Answer",
+    "Batches",
+    "Buffer",
+    "Job",
+    "Query",
+    "Reader",
+    "Tensor",
+    "Writer",
+    "__version__",
+    "call",
+    "create",
+    "open",
+    "open_tensor",
+    "read_arrow",
+    "run_program",
+]
 __version__: str
 
+@final
 class Job:
     def wait(self, progress: Callable[[int, int | None], Any] | None = None) -> Any: ...
     def result(self) -> Any: ...
+    def is_done(self) -> bool: ...
     def cancel(self) -> None: ...
     def on_done(self, hook: Callable[[], Any]) -> None: ...
 
+@final
 class Buffer:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+@final
 class Query:
     def __new__(cls, words: dict[str, Any]) -> Query: ...
 
+@final
 class Answer:
     @property
     def kind(self) -> str: ...
@@ -30,8 +52,10 @@ class Answer:
     def elements(self) -> Buffer | None: ...
     def element_fields(self) -> list[tuple[Any, ...]]: ...
     def report(self) -> dict[str, Any] | None: ...
+    def split(self, rows: int) -> list[Answer]: ...
     def arrow_stream(self, requested_schema: Any = None) -> Any: ...
 
+@final
 class Reader:
     def summary(self) -> Job: ...
     def root_json(self) -> str: ...
@@ -57,10 +81,12 @@ class Reader:
     def notices(self) -> list[str]: ...
     def cached_bytes(self) -> int: ...
 
+@final
 class Batches:
     def next(self) -> Job: ...
     def close(self) -> None: ...
 
+@final
 class Writer:
     def push(
         self,
@@ -79,6 +105,7 @@ class Writer:
     def finish(self) -> Job: ...
     def abandon(self) -> None: ...
 
+@final
 class Tensor:
     def info(self) -> dict[str, Any]: ...
     def read(self, start_at: list[int], stop_at: list[int]) -> Job: ...

@@ -24,9 +24,9 @@ def ingest(client: Any, files: Any, at: Any, *, shares: int | None = None, **wor
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """One ``dask.delayed`` value for each chunk of a level that the query meets: ``function`` of what is in it."""
-    import dask
+    from dask.delayed import delayed
 
-    call = dask.delayed(_call)
+    call = delayed(_call)
     return [call(query.dataset, words, function) for words in query.by_chunk()]
 
 

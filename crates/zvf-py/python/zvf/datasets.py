@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import copy
 import html
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from . import _zvf
 from ._jobs import address_of, awaited, command, reporter, storage_pairs
 from .answers import Answer
 from .errors import RangeError
+
+if TYPE_CHECKING:
+    from .viewing import View
 
 
 def max_vertices(count: int) -> tuple[str, float]:
@@ -41,6 +46,17 @@ def open(source: Any, *, storage_options: Any = None, memory: int | None = None)
     """
     address, own = address_of(source)
     return Dataset(address, [*own, *storage_pairs(storage_options)], memory)
+
+
+class Info(dict[str, Any]):
+    """What a store is and holds, by name; a notebook shows it as a table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy as a plain dictionary."""
+        return copy.deepcopy(dict(self))
+
+    def _repr_html_(self) -> str:
+        return _table((key, value) for key, value in self.items() if not isinstance(value, (dict, list)))
 
 
 class Dataset:
@@ -89,11 +105,12 @@ class Dataset:
         """Open the store again: what was changed since is seen."""
         self._open()
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
-        if self._summary is None:
-            self._summary = json.loads(self._native.summary().wait())
-        return dict(self._summary)
+        summary = self._summary
+        if summary is None:
+            summary = self._summary = json.loads(self._native.summary().wait())
+        return Info(summary)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -200,6 +217,12 @@ class Dataset:
         """A picture, as PNG: see :meth:`Query.render`."""
         return Query(self, {}).render(width, height, **words)
 
+    def view(self, height: int = 480) -> View:
+        """The viewer of the store, which a notebook shows in the cell: see :class:`zvf.View`."""
+        from .viewing import View
+
+        return View(self.address, self._storage, height)
+
     def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
         """Build coarser levels into the store; words are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
         args = ["pyramid", self.address, *_options(words)]
@@ -256,7 +279,6 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         info = self.info()
-        cell = lambda text: f"<td>{html.escape(str(text))}</td>"
         rows = [
             ("kinds", ", ".join(info["kinds"])),
             ("format", info["version"]),
@@ -266,7 +288,6 @@ class Dataset:
         for entry in info["levels"]:
             names = ", ".join(a["name"] for a in entry.get("attributes", []) if a["scope"] == "vertex")
             rows.append((f"level {entry['level']}", f"{entry['vertices']} vertices; {names}"))
-        table = "".join(f"<tr><th>{html.escape(k)}</th>{cell(v)}</tr>" for k, v in rows)
         picture = ""
         if 0 < len(self) <= 2_000_000:
             try:
@@ -274,7 +295,7 @@ class Dataset:
                 picture = f'<img width="160" height="120" src="data:image/png;base64,{png}"/>'
             except Exception:  # a picture is a courtesy: the table is the answer
                 picture = ""
-        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture}<table>{table}</table></div>"
+        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture}{_table(rows)}</div>"
 
 
 class Level:
@@ -387,21 +408,30 @@ class Query:
         """What would be read, as text."""
         return self.plan()["text"]
 
-    def batches(self) -> Iterator[Answer]:
-        """The answer batch by batch, in bounded memory; leaving the loop ends the reading."""
+    def batches(self, rows: int | None = None) -> Iterator[Answer]:
+        """The answer batch by batch, in bounded memory; leaving the loop ends the reading.
+
+        Args:
+            rows: at most so many vertices a batch. Parts stay whole: a longer one is a batch of its own; edges and
+                faces stay with their vertices.
+        """
+        limit = _batch_rows(rows)
         stream = self.dataset._native.batches(self._query())
         try:
             while (batch := stream.next().wait()) is not None:
-                yield Answer(batch)
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
         finally:
             stream.close()
 
-    async def abatches(self) -> AsyncIterator[Answer]:
+    async def abatches(self, rows: int | None = None) -> AsyncIterator[Answer]:
         """As :meth:`batches`, in asyncio."""
+        limit = _batch_rows(rows)
         stream = self.dataset._native.batches(self._query())
         try:
             while (batch := await awaited(stream.next())) is not None:
-                yield Answer(batch)
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
         finally:
             stream.close()
 
@@ -472,6 +502,20 @@ _WORDS = (
     "uncached",
     "places",
 )
+
+
+def _table(rows: Iterable[tuple[str, Any]]) -> str:
+    """Rows of a name and a value as HTML."""
+    lines = (f"<tr><th>{html.escape(k)}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _batch_rows(rows: int | None) -> int | None:
+    if rows is None:
+        return None
+    if int(rows) < 1:
+        raise ValueError(f"rows: expected at least 1, found {rows}")
+    return min(int(rows), sys.maxsize)
 
 
 def _corner(value: Any) -> list[float]:
@@ -550,13 +594,14 @@ class Edit:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.operations: list[dict[str, Any]] = []
+        self._next_id: int | None = None
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
         self.operations.append({"op": op, **{k: _json(v) for k, v in words.items() if v is not None}})
 
     def move(self, *, object: int, vertex: int, to: Any) -> None:
-        """Move a vertex, the so-manieth of an object."""
+        """Move the vertex with the number ``vertex`` of an object."""
         self.apply("vertex.move", vertices={"object": int(object), "index": int(vertex)}, to=to)
 
     def remove(self, *, object: int | None = None, vertex: int | None = None) -> None:
@@ -581,8 +626,11 @@ class Edit:
         values: Mapping[str, Any] | None = None,
         object: int | None = None,
         **words: Any,
-    ) -> None:
-        """Add an object with these vertices; further words are fields of ``object.add``."""
+    ) -> int:
+        """Add an object with these vertices and return its id; further words are fields of ``object.add``.
+
+        Without ``object`` it gets the next id of the store, which no object has had.
+        """
         columns = {k: np.asarray(v) for k, v in (attributes or {}).items()}
         self.apply(
             "object.add",
@@ -592,6 +640,22 @@ class Edit:
             values=dict(values) if values else None,
             **words,
         )
+        if object is None:
+            object = self._ask_next_id() if self._next_id is None else self._next_id
+            self.operations[-1]["id"] = object
+            self._next_id = object + 1
+        elif self._next_id is not None:
+            self._next_id = max(self._next_id, int(object) + 1)
+        return int(object)
+
+    def _ask_next_id(self) -> int:
+        """The id that the store gives to the object that was added last."""
+        try:
+            said = self._run("--dry-run")
+        except BaseException:
+            self.operations.pop()  # it is refused: the transaction goes on without it
+            raise
+        return int(said["commits"][-1]["objects"]["added"][-1])
 
     def __enter__(self) -> Edit:
         return self
@@ -602,17 +666,23 @@ class Edit:
 
     def commit(self) -> Any:
         """Commit what was said so far."""
+        said = self._run()
+        self.operations = []
+        self._next_id = None
+        self.dataset.refresh()
+        return said
+
+    def _run(self, *options: str) -> Any:
+        """What the command says to the operations so far."""
         import tempfile
 
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as script:
             script.writelines(json.dumps(op) + "\n" for op in self.operations)
         try:
-            said, _ = command("edit", self.dataset.address, "--script", script.name, storage=self.dataset._storage)
+            args = ["edit", self.dataset.address, "--script", script.name, *options]
+            return command(*args, storage=self.dataset._storage)[0]
         finally:
             os.unlink(script.name)
-        self.operations = []
-        self.dataset.refresh()
-        return said
 
 
 def _given(object: int | None) -> int:

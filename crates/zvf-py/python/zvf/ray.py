@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from .answers import Answer
@@ -12,7 +13,7 @@ from .tools import tasks
 
 def ingest(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Dataset:
     """Create a store from files with the workers of the cluster; tasks of a lost worker run again."""
-    import ray
+    ray: Any = import_module("ray")
 
     plan = tasks(files, at, shares=shares, **words)
     run = ray.remote(max_retries=3)(lambda task: plan.run(task))
@@ -23,7 +24,7 @@ def ingest(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> D
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """What ``function`` makes of each chunk that the query meets, in the order of the chunks."""
-    import ray
+    ray: Any = import_module("ray")
 
     @ray.remote(max_retries=3)
     def call(dataset: Dataset, words: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from ._jobs import address_of, reporter, storage_pairs
 from .datasets import Dataset
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
+_CHAINS = ("polyline", "streamline")
 _NAMES = "xyzwuvab"
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 _BYTES_A_VERTEX = 16
@@ -64,10 +65,23 @@ class Writer:
         self.kind = words["kind"]
         self._ndim = len(words["axes"])
         self._storage = words["storage"]
-        self._native = _zvf.create(address, words).wait()
+        self._words = words
+        self._begun: Any = None
+        if words["chunk_shape"] is not None:
+            self._begin()  # what cannot be written is refused here, not by the first push
         self._next = 0  # the id of the next object that has none
         self._vertices = 0
         self.report: dict[str, Any] | None = None
+
+    def _begin(self, points: np.ndarray | None = None) -> Any:
+        """The native writer; a chunk given in bytes gets its shape from the first points."""
+        if self._begun is None:
+            chunk = self._words.pop("chunk_bytes", None)
+            if chunk is not None:
+                first = np.zeros((0, self._ndim)) if points is None else points
+                self._words["chunk_shape"] = chunk_shape_for(first, f"{chunk}b")
+            self._begun = _zvf.create(self.address, self._words).wait()
+        return self._begun
 
     def push(
         self,
@@ -86,8 +100,9 @@ class Writer:
         """Add geometry.
 
         Args:
-            positions: one row a vertex.
-            lines: many arrays of positions, each an object; instead of ``positions``.
+            positions: one row a vertex; of lines and streamlines without ``offsets``, one object.
+            lines: many arrays of positions, each an object; instead of ``positions``. A list of such arrays that is given
+                as ``positions`` is taken for this.
             attributes: columns of vertices; of ``lines`` also a list with one array for each.
             object_ids: the object of each vertex; of lines, of each line.
             offsets: where parts begin in ``positions``, and where the last one ends.
@@ -97,6 +112,8 @@ class Writer:
         """
         from ._arrays import positions as as_positions
 
+        if lines is None and isinstance(positions, (list, tuple)) and any(np.ndim(part) == 2 for part in positions):
+            positions, lines = None, positions
         if (positions is None) == (lines is None):
             raise TypeError("give either positions or lines")
         if lines is not None:
@@ -107,6 +124,8 @@ class Writer:
         else:
             points = as_positions(positions)
             columns_given = dict(attributes or {})
+            if self.kind in _CHAINS and offsets is None and object_ids is None and len(points):
+                offsets = [0, len(points)]
         if points.shape[1] != self._ndim:
             raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
         parts = None
@@ -140,7 +159,7 @@ class Writer:
             if rows.size or rows.shape[1] >= 2:
                 elements = (int(rows.shape[1]), rows.ravel().tolist())
         count = 0 if elements is None else len(elements[1]) // max(elements[0], 1)
-        self._native.push(
+        self._begin(points).push(
             given(points),
             columns(columns_given, len(points)),
             parts,
@@ -154,24 +173,26 @@ class Writer:
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None) -> None:
         """Say that objects exist, and what their attributes are."""
         wanted = indices(ids, "ids").ravel()
-        self._native.object_columns(wanted.tolist(), columns(attributes, len(wanted))).wait()
+        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted))).wait()
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""
-        self._native.group(name, indices(members, "members").ravel().tolist()).wait()
+        self._begin().group(name, indices(members, "members").ravel().tolist()).wait()
 
     def finish(self, *, progress: Any = None) -> dict[str, Any]:
         """Write everything and make the store visible; returns what was written."""
         advance, end = reporter(progress, "write")
         try:
-            self.report = self._native.finish().wait(advance)
+            report: dict[str, Any] = self._begin().finish().wait(advance)
         finally:
             end()
-        return self.report
+        self.report = report
+        return report
 
     def abandon(self) -> None:
         """Give up: there is no store."""
-        self._native.abandon()
+        if self._begun is not None:
+            self._begun.abandon()
 
     def __enter__(self) -> Writer:
         return self
@@ -246,7 +267,8 @@ def create(
 
     Args:
         kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``.
-        chunk: the size of a chunk, one number or one for each axis.
+        chunk: the size of a chunk, one number or one for each axis; or how many bytes one is to have, such as
+            ``"256KiB"``: then the first points that are pushed say how large that is.
         bins: the size of a bin, of which a chunk has a whole number.
         bounds: lowest and highest corner that are declared; ``outside`` says what becomes of other vertices.
         codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them.
@@ -259,7 +281,8 @@ def create(
     if not 1 <= ndim <= 8:
         raise ValueError(f"ndim: expected 1 to 8, found {ndim}")
     address, own = address_of(at)
-    shape = np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,))
+    chunk_bytes = _bytes(chunk) if isinstance(chunk, str) else None
+    shape = None if chunk_bytes else np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,)).tolist()
     limits = None
     if bounds is not None:
         low, high = (np.asarray(corner, dtype=np.float64).ravel().tolist() for corner in bounds)
@@ -267,7 +290,8 @@ def create(
     words = {
         "kind": kind,
         "axes": [_axis(a, unit) for a in (axes or list(_NAMES[:ndim]))],
-        "chunk_shape": shape.tolist(),
+        "chunk_shape": shape,
+        "chunk_bytes": chunk_bytes,
         "bin_shape": None if bins is None else np.broadcast_to(np.asarray(bins, dtype=np.float64), (ndim,)).tolist(),
         "bounds": limits,
         "shard_shape": None if shard is None else [int(n) for n in shard],

@@ -49,6 +49,9 @@ pub struct Reference {
     /// For each level, how many chunks of the level below one of its chunks covers on each axis; 1 where
     /// the list is too short.
     pub chunk_scales: Vec<u32>,
+    /// For each level, the rows of the objects it has, ascending, where they are not to be chosen; chosen where the list
+    /// is too short.
+    pub kept: Vec<Option<Vec<usize>>>,
     /// What the choice of objects starts from.
     pub seed: u128,
     /// Levels up and down to which vertices are linked; -1 for all, 0 for none.
@@ -60,8 +63,15 @@ pub struct Reference {
 impl Default for Reference {
     /// No levels; links to the next level in both directions.
     fn default() -> Self {
-        let (factors, chunk_scales) = (Vec::new(), Vec::new());
-        Self { factors, chunk_scales, seed: 0, depth: 1, storage: CrossLevelStorage::Explicit }
+        let (factors, chunk_scales, kept) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            factors,
+            chunk_scales,
+            kept,
+            seed: 0,
+            depth: 1,
+            storage: CrossLevelStorage::Explicit,
+        }
     }
 }
 
@@ -130,7 +140,12 @@ async fn write_levels(
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
         let number = zvf_format::num::saturating_u32_from_usize(at).saturating_add(1);
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
-        let kept = kept_rows(source.objects(), *objects, reference.seed);
+        let kept = match reference.kept.get(at) {
+            Some(Some(rows)) => {
+                rows.iter().copied().filter(|row| *row < source.objects()).collect()
+            }
+            _ => kept_rows(source.objects(), *objects, reference.seed),
+        };
         let bin = source.bin.iter().map(|size| size * bins).collect();
         let bin: Vec<f64> = bin;
         let chunk: Vec<f64> = source.chunk.iter().map(|size| size * f64::from(scale)).collect();

@@ -162,13 +162,19 @@ fn cells(address: &str) -> Vec<PathBuf> {
     tree(&level).into_keys().map(|file| level.join(file)).collect()
 }
 
+/// Whether a cell is one that the codec `crc32c` wrote.
+fn ends_with_checksum(bytes: &[u8]) -> bool {
+    let Some((payload, sum)) = bytes.split_last_chunk() else { return false };
+    !payload.is_empty() && crc32c::crc32c(payload) == u32::from_le_bytes(*sum)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_saved_and_is_damaged_is_made_again() {
     let [options, _] = recipes();
     let dirs = [archives::scratch(), archives::scratch()];
     let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
     build(&whole, &options).await;
-    let damages: [Damage; 7] = [
+    let damages: [Damage; 8] = [
         ("vertices gone", |at| fs::remove_dir_all(aside(at).join("1/vertices")).unwrap()),
         ("one file gone", |at| fs::remove_file(&cells(at)[3]).unwrap()),
         ("all files gone", |at| fs::remove_dir_all(aside(at).join("1")).unwrap()),
@@ -178,6 +184,21 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
             *bytes.last_mut().unwrap() ^= 1;
             fs::remove_file(&cell).unwrap();
             fs::write(cell, bytes).unwrap();
+        }),
+        ("another payload with its checksum", |at| {
+            let (cell, bytes) = cells(at)
+                .into_iter()
+                .map(|cell| (cell.clone(), fs::read(cell).unwrap()))
+                .find(|(_, bytes)| ends_with_checksum(bytes))
+                .unwrap();
+            let mut other = bytes.clone();
+            let payload = bytes.len() - 4;
+            other[0] ^= 1;
+            let sum = crc32c::crc32c(&other[..payload]).to_le_bytes();
+            other[payload..].copy_from_slice(&sum);
+            assert_eq!(crc32c::crc32c(&other), crc32c::crc32c(&bytes), "what a CRC cannot tell");
+            fs::remove_file(&cell).unwrap();
+            fs::write(cell, other).unwrap();
         }),
         ("another file", |at| fs::write(aside(at).join("1/more"), "").unwrap()),
         ("pairs cut short", |at| {

@@ -3,8 +3,11 @@
 //! ```text
 //! points without region or conditions    the fragment indexes say it; sizes of cells are compared
 //! points and chains otherwise            wave by wave, without attributes
-//! edges and faces                        collected without attributes: their vertices are counted once
+//! edges and faces                        wave by wave; a bit for each vertex tells those counted before
+//! edges and faces that a limit cuts      collected without attributes: which of them are left, the cut tells
 //! ```
+
+use std::collections::HashMap;
 
 use zvf_format::num::{saturating_usize, to_u64};
 
@@ -18,16 +21,8 @@ use crate::reader::Reader;
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
     let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
-    if let Some(first) = contexts.first().filter(|first| first.kind.has_links()) {
-        let answer = collect_all(&contexts).await?;
-        let mut counts = Counts::new(first.warm.level.level(), first.kind);
-        counts.vertices = to_u64(answer.batch.len());
-        counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
-        counts.complete = answer.complete;
-        counts.truncated = answer.truncated;
-        counts.missing = answer.missing;
-        counts.unknown_objects = answer.unknown_objects;
-        return Ok(counts);
+    if contexts.iter().any(|context| context.kind.has_links()) {
+        return count_linked(&contexts, query.limit).await;
     }
     let mut all: Option<Counts> = None;
     for context in &contexts {
@@ -45,6 +40,89 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
         }
     }
     all.ok_or_else(|| crate::error::BadQuery::NoLevel.into())
+}
+
+/// Counts where there are edges or faces.
+async fn count_linked(contexts: &[Context], limit: Option<u64>) -> Result<Counts, QueryError> {
+    let mut all: Option<Counts> = None;
+    for context in contexts {
+        if context.warm.level.chunks().await.is_err() {
+            return count_collected(contexts).await; // few chunks, found by trying; they have no places
+        }
+        let own = count_elements(context).await?;
+        match &mut all {
+            None => all = Some(own),
+            Some(all) => all.add(own),
+        }
+        let vertices = all.as_ref().map_or(0, |all| all.vertices);
+        if limit.is_some_and(|limit| vertices > limit) {
+            return count_collected(contexts).await;
+        }
+    }
+    all.ok_or_else(|| crate::error::BadQuery::NoLevel.into())
+}
+
+/// Counts of an answer that is held.
+async fn count_collected(contexts: &[Context]) -> Result<Counts, QueryError> {
+    let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
+    let answer = collect_all(contexts).await?;
+    let mut counts = Counts::new(first.warm.level.level(), first.kind);
+    counts.vertices = to_u64(answer.batch.len());
+    counts.elements = Some(answer.batch.elements().map_or(0, |all| to_u64(all.len())));
+    counts.complete = answer.complete;
+    counts.truncated = answer.truncated;
+    counts.missing = answer.missing;
+    counts.unknown_objects = answer.unknown_objects;
+    Ok(counts)
+}
+
+/// Counts of one level with edges or faces, of which one wave is held at a time.
+async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
+    let mut counts = Counts::new(context.warm.level.level(), context.kind);
+    let (mut seen, mut elements) = (SeenVertices::default(), 0);
+    for wave in waves(context, Purpose::Stream).await? {
+        for part in context.refined(wave, Purpose::Stream).await? {
+            let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
+            let keyed = context.elements_keyed(&work, true).await?;
+            let cuts = keyed.batch.len() - keyed.places.len();
+            counts.vertices += seen.insert_all(&keyed.places) + to_u64(cuts);
+            elements += keyed.batch.elements().map_or(0, |all| to_u64(all.len()));
+        }
+    }
+    counts.elements = Some(elements);
+    counts.missing = std::mem::take(&mut *context.missing()).list;
+    counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
+    counts.complete = counts.missing.is_empty() && context.all_links().await?;
+    Ok(counts)
+}
+
+/// Which stored vertices were counted: by chunk, a bit for each row up to the last one counted.
+#[derive(Default)]
+struct SeenVertices {
+    chunks: HashMap<u64, Vec<u64>>,
+}
+
+impl SeenVertices {
+    /// How many of `places`, each a chunk in the upper 32 bits and a row in the lower ones, are new.
+    fn insert_all(&mut self, places: &[u64]) -> u64 {
+        let mut new = 0;
+        for run in places.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let Some(first) = run.first() else { continue };
+            let rows = self.chunks.entry(first >> 32).or_default();
+            for place in run {
+                let row = place & u64::from(u32::MAX);
+                let (word, bit) = (saturating_usize(row / 64), 1 << (row % 64));
+                if rows.len() <= word {
+                    rows.resize(word + 1, 0);
+                }
+                if rows[word] & bit == 0 {
+                    rows[word] |= bit;
+                    new += 1;
+                }
+            }
+        }
+        new
+    }
 }
 
 async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {

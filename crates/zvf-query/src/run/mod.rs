@@ -16,6 +16,7 @@ mod join;
 mod joined_columns;
 mod levels;
 mod merge;
+mod numbered;
 mod objects;
 mod rows;
 mod statistics;
@@ -44,6 +45,8 @@ use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_
 use crate::warm::Warm;
 pub(crate) use count::count;
 pub(crate) use levels::{collect_all, contexts};
+pub(crate) use numbered::numbered;
+pub use numbered::{Numbered, NumberedPart};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
 use waves::waves;

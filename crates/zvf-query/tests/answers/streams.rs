@@ -99,7 +99,15 @@ fn collecting_in_parts_changes_nothing() {
         for query in queries {
             let said = format!("{kind} {query:?}");
             let answers = [&parts, &whole].map(|made| made.run(&query).unwrap());
+            let counted =
+                [&parts, &whole].map(|made| made.wait(made.reader.count(&query)).unwrap());
             let [parts, whole] = &answers;
+            for counts in counted {
+                let elements = elements(&whole.batch).len() as u64;
+                assert_eq!(counts.vertices, whole.batch.len() as u64, "{said}");
+                assert_eq!(counts.elements, Some(elements), "{said}");
+                assert_eq!(counts.truncated, whole.truncated, "{said}");
+            }
             if query.region().is_some() && said.contains("Clip") {
                 // The vertices of cuts are numbered wave by wave.
                 assert_eq!(parts.batch.len(), whole.batch.len(), "{said}");
@@ -170,4 +178,51 @@ fn who_stops_looking_stops_reading() {
     let few = streamed(&made, &query.clone().limit(5));
     assert_eq!(few.iter().map(Batch::len).sum::<usize>(), 5);
     assert!(reads(&made) - before < all / 2);
+}
+
+#[test]
+fn numbered_parts_have_each_vertex_once() {
+    let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
+    for kind in [Kind::Graph, Kind::Mesh] {
+        let mut data = long(Kind::PointCloud);
+        data.kind = kind;
+        data = data.one_object();
+        data.elements = match kind {
+            Kind::Mesh => (2..2048).map(|i| vec![i, i - 2, i - 1]).collect(),
+            _ => (1..2048).map(|i| vec![i, if i % 5 == 0 { i / 2 } else { i - 1 }]).collect(),
+        };
+        let files = store(&[data]);
+        let (made, whole) = (tight(&files), Made::from_files(&files));
+        let mut queries = vec![
+            Query::all().with_owners(),
+            Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
+        ];
+        queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+        for query in queries {
+            let said = format!("{kind} {query:?}");
+            let expected = whole.run(&query).unwrap().batch;
+            let (mut rows, mut ends) = (Vec::new(), Vec::new());
+            let parts = made.wait(async {
+                let mut numbered =
+                    made.reader.numbered(&query).await.unwrap().expect("a large answer");
+                let mut parts = 0;
+                while let Some(part) = numbered.next().await.unwrap() {
+                    rows.extend(part.vertices.positions().rows().map(<[u8]>::to_vec));
+                    ends.extend(part.elements.iter().map(<[usize]>::to_vec));
+                    parts += 1;
+                }
+                parts
+            });
+            assert!(parts > 1, "{said}");
+            let ends = ends.iter().map(|ends| ends.iter().map(|row| rows[*row].clone()).collect());
+            let named = expected.elements().unwrap().iter().map(|ends| {
+                ends.iter().map(|row| expected.positions().row(*row).to_vec()).collect::<Vec<_>>()
+            });
+            assert_eq!(sorted(ends.collect::<Vec<Vec<_>>>()), sorted(named.collect()), "{said}");
+            let expected = expected.positions().rows().map(<[u8]>::to_vec).collect();
+            assert_eq!(sorted(rows), sorted(expected), "{said}");
+        }
+        let limited = whole.wait(whole.reader.numbered(&Query::all().limit(5))).unwrap();
+        assert!(limited.is_none());
+    }
 }

@@ -169,6 +169,7 @@ impl Columns {
     }
 
     /// The first pass: takes note of rows in which nothing is missing, of a column whose type is stated.
+    #[cfg(feature = "arrow")]
     pub(crate) fn note_rows(&mut self, at: usize, rows: usize) {
         if let Some(growing) = self.columns.get_mut(at) {
             growing.rows = growing.rows.saturating_add(rows);

@@ -16,6 +16,7 @@
 mod columns;
 mod rows;
 mod shapes;
+#[cfg(feature = "arrow")]
 pub(crate) mod wkb;
 
 pub(crate) use columns::{Cell, Columns};

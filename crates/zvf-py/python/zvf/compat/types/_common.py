@@ -200,7 +200,7 @@ def add_groups(writer: Writer, groups: Mapping[int, Sequence[int]] | None, attri
     for number in range(max(numbers) + 1):
         writer.group(None, numbers.get(number, []))
     if attributes:
-        writer._native.group_columns(columns(attributes, max(numbers) + 1)).wait()
+        writer._begin().group_columns(columns(attributes, max(numbers) + 1)).wait()
     return len(numbers)
 
 

@@ -1,0 +1,162 @@
+//! Whether a journal is whole, and whether the store holds what it says.
+//!
+//! ```text
+//! records      each parses, has its checksum, and names the one before it by its checksum
+//! staged       the new bytes of commits that are not applied are there
+//! store        every key holds what the last commit that wrote it wrote
+//! ids          the next id is above every one that commits gave
+//! ```
+//!
+//! Nothing is changed. Not here: what the store's bytes mean, which validation of the store tells.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use crate::error::{EditError, Result};
+use crate::history::journal;
+use crate::journal::Journal;
+use crate::place::Place;
+use crate::record::{Entry, Record, Span};
+
+/// Something that is wrong with a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalFinding {
+    /// The commit it is about.
+    pub commit: u64,
+    /// The key of the store or of the journal.
+    pub key: String,
+    /// The kind of fault.
+    pub class: Class,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl JournalFinding {
+    /// The finding as one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        json!({
+            "journal": true, "severity": "error", "commit": self.commit, "key": self.key, "class": self.class.name(),
+            "message": self.message,
+        })
+    }
+}
+
+impl std::fmt::Display for JournalFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "journal, commit {}: {}: {}", self.commit, self.key, self.message)
+    }
+}
+
+/// What is wrong with the journal of a store; nothing where there is none. How many records were looked at.
+///
+/// # Errors
+///
+/// When there is no store, or the journal cannot be read.
+pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding>)> {
+    let journal = journal(&store.into())?;
+    let mut audit =
+        Audit { journal: &journal, last: BTreeMap::new(), found: Vec::new(), next_id: 0 };
+    let numbers = journal.numbers("log")?;
+    let pending = journal.pending()?;
+    for seq in &numbers {
+        audit.check_record(*seq, pending.contains(seq))?;
+    }
+    audit.check_store()?;
+    Ok((numbers.len() as u64, audit.found))
+}
+
+struct Audit<'a> {
+    journal: &'a Journal,
+    /// What the last commit that wrote a key wrote, and whether that commit is applied.
+    last: BTreeMap<String, (u64, Option<Span>, bool)>,
+    found: Vec<JournalFinding>,
+    next_id: i64,
+}
+
+impl Audit<'_> {
+    fn report(&mut self, commit: u64, key: &str, class: Class, message: impl Into<String>) {
+        self.found.push(JournalFinding {
+            commit,
+            key: key.to_owned(),
+            class,
+            message: message.into(),
+        });
+    }
+
+    fn check_record(&mut self, seq: u64, is_pending: bool) -> Result<()> {
+        let key = format!("log/{seq:020}");
+        let record = match self.journal.record(seq) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()), // gone since it was listed
+            Err(EditError { class, message, .. }) => {
+                self.report(seq, &key, class, message);
+                return Ok(());
+            }
+        };
+        // Records below the first that is kept are not there to be compared with.
+        let before = self.journal.link_to(seq.saturating_sub(1))?;
+        let named = &record.body["previous"];
+        if !before.is_null() && *named != before {
+            let text = format!(
+                "it names {named} as the record before it, and that has the checksum {before}: one of them was replaced; restore the journal from a copy"
+            );
+            self.report(seq, &key, Class::Checksum, text);
+        }
+        if is_pending {
+            self.check_staged(&record)?;
+        }
+        let ids = record.body["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
+        self.next_id = ids.fold(self.next_id, |next, id| next.max(id.saturating_add(1))); // the last id has none above
+        // Only numbering all objects anew writes everything and cannot be taken back.
+        if record.body["report"]["irreversible"] == true && record.body["written"][0] == "*" {
+            self.next_id = 0;
+        }
+        for Entry { key, new, .. } in record.entries() {
+            self.last.insert(key.to_owned(), (seq, new, !is_pending));
+        }
+        Ok(())
+    }
+
+    /// The bytes of a commit that are not in the store yet.
+    fn check_staged(&mut self, record: &Record) -> Result<()> {
+        let key = format!("txn/{}/new", record.txid());
+        let whole = self.journal.side.get(&key)?.unwrap_or_default();
+        for entry in record.entries() {
+            if let Some(Err(error)) = entry.new.map(|span| span.slice(&whole, &key)) {
+                let text = format!("{}: {}", entry.key, error.message);
+                self.report(record.seq, &key, error.class, text);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_store(&mut self) -> Result<()> {
+        let last = std::mem::take(&mut self.last);
+        for (key, (seq, new, is_applied)) in &last {
+            let now = self.journal.store.get(key)?;
+            let entry = Entry { key, new: *new, old: None };
+            if *is_applied && !entry.is_done(now.as_deref()) {
+                let text = "it is not what the commit wrote: something that does not know the journal changed the store, or it was damaged; look at it, then edit with --accept-foreign to go on from what is there";
+                self.report(*seq, key, Class::Conflict, text);
+            }
+        }
+        let Some(root) = self.journal.store.get("zarr.json")? else { return Ok(()) };
+        let root: Json = serde_json::from_slice(&root)?;
+        let next = root["attributes"]["zvf"]["next_id"].as_i64();
+        let is_applied = last.values().all(|(_, _, is_applied)| *is_applied);
+        if let (Some(next), true) = (next, is_applied)
+            && next < self.next_id
+        {
+            let text = format!(
+                "the next id is {next}, and commits gave ids up to {}: ids would be used again; set zvf.next_id to {}",
+                self.next_id - 1,
+                self.next_id
+            );
+            self.report(0, "zarr.json", Class::CountMismatch, text);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! How the coarser levels of a store were made, from what is on record, so that they can be made again.
+//!
+//! ```text
+//! levels of zvf         zvf.coarsening of each level and kind: method, sizes, choice of objects
+//! the reference         per_object: bins from multiscales; which objects a level has was chosen by chance and stays so
+//! ```
+//!
+//! Whatever else made a level is not repeated. Not here: making them.
+
+use serde_json::Value as Json;
+use zvf_metadata::CrossLevelStorage;
+use zvf_model::Kind;
+use zvf_pyramid::{Method, OfKind, Options, Reference};
+
+use crate::arrays::{RowArray, read_doc};
+use crate::error::{EditError, Result};
+use crate::transaction::Transaction;
+
+/// How levels are made again.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    /// As zvf makes them.
+    Own(Box<Options>),
+    /// As the reference makes them.
+    Reference(Reference),
+}
+
+fn refuse(level: u32, what: impl std::fmt::Display) -> EditError {
+    EditError::unsupported(format!(
+        "level {level}: {what}; build the levels again with \"zvf pyramid\""
+    ))
+}
+
+fn numbers(value: &Json) -> Vec<f64> {
+    value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect()
+}
+
+impl Transaction {
+    /// How the levels were built.
+    pub(crate) fn recipe(&self, levels: &[u32]) -> Result<Recipe> {
+        for (at, level) in levels.iter().enumerate() {
+            if *level as usize != at + 1 {
+                return Err(refuse(*level, "there is none below it"));
+            }
+        }
+        let first = self.level_block(levels[0], 0)?;
+        if first["zvf.coarsening"].is_object() {
+            return self.own_recipe(levels).map(|own| Recipe::Own(Box::new(own)));
+        }
+        self.reference_recipe(levels).map(Recipe::Reference)
+    }
+
+    /// What the document of a level says of a kind.
+    fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
+        let path = self.kinds[kind].at_level(level);
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
+        Ok(doc["attributes"]["zarr_vectors_level"].clone())
+    }
+
+    fn cross_levels(&self) -> (CrossLevelStorage, i64) {
+        let zv = &self.root["attributes"]["zarr_vectors"];
+        let storage = match zv["cross_level_storage"].as_str() {
+            Some("explicit") => CrossLevelStorage::Explicit,
+            Some("implicit") => CrossLevelStorage::Implicit,
+            _ => CrossLevelStorage::None,
+        };
+        (storage, zv["cross_level_depth"].as_i64().unwrap_or(0)) // absent: no links
+    }
+
+    fn own_recipe(&self, levels: &[u32]) -> Result<Options> {
+        let (links, depth) = self.cross_levels();
+        let count =
+            u32::try_from(levels.len()).map_err(|_many| refuse(levels[0], "there are too many"))?;
+        let mut options = Options { levels: Some(count), links, depth, ..Options::default() };
+        if links == CrossLevelStorage::None {
+            options.depth = Options::default().depth;
+        }
+        for kind in 0..self.kinds.len() {
+            let blocks = levels.iter().map(|level| self.level_block(*level, kind));
+            let blocks = blocks.collect::<Result<Vec<Json>>>()?;
+            let own = self.own_kind(kind, &blocks, &mut options)?;
+            options.kinds.push((self.kinds[kind].kind, own));
+        }
+        Ok(options)
+    }
+
+    /// What is asked of one kind; what is asked of all goes to `options`.
+    fn own_kind(&self, kind: usize, blocks: &[Json], options: &mut Options) -> Result<OfKind> {
+        let recipes: Vec<&Json> = blocks.iter().map(|block| &block["zvf.coarsening"]).collect();
+        let Some(first) = recipes.first().filter(|first| first.is_object()) else {
+            return Err(refuse(
+                1,
+                format_args!("how {} became coarser is not on record", self.kinds[kind].kind),
+            ));
+        };
+        let word = |name: &str| first[name].as_str().unwrap_or_default();
+        let wrong = |error: zvf_pyramid::PyramidError| refuse(1, error);
+        let method: Method = word("method").parse().map_err(wrong)?;
+        if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
+            return Err(refuse(1, "other levels were made by another method"));
+        }
+        let sizes: Vec<f64> = recipes.iter().filter_map(|recipe| recipe["size"].as_f64()).collect();
+        if let Some(growth) = growth(&sizes, method) {
+            let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
+            if growth.is_none() {
+                return Err(refuse(1, "the sizes of levels do not grow by one factor"));
+            }
+            if growth != Some(usual) {
+                options.growth = growth;
+            }
+        }
+        options.strategy = word("strategy").parse().map_err(wrong)?;
+        options.seed = first["seed"].as_u64().unwrap_or(0); // what it is without
+        options.chunk_scale =
+            first["chunk_scale"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        options.renumber = first["source_id"].is_string();
+        if self.kinds[kind].kind == Kind::Skeleton {
+            options.prune = first["prune"].as_f64();
+        }
+        options.rules.clear();
+        for (name, rule) in first["rules"].as_object().into_iter().flatten() {
+            options
+                .rules
+                .push((name.clone(), rule.as_str().unwrap_or_default().parse().map_err(wrong)?));
+        }
+        Ok(OfKind {
+            method: Some(method),
+            size: sizes.first().copied(),
+            keep: first["keep"].as_f64(),
+            sparsity: first["sparsity"].as_f64(),
+        })
+    }
+
+    fn reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
+        if self.kinds.len() > 1 {
+            return Err(refuse(levels[0], "levels of several kinds are not refreshed"));
+        }
+        let zv = &self.root["attributes"]["zarr_vectors"];
+        let (storage, depth) = self.cross_levels();
+        let mut recipe = Reference { depth, storage, ..Reference::default() };
+        let (mut scale, mut chunk) = (1.0, numbers(&zv["chunk_shape"]));
+        for level in levels {
+            let block = self.level_block(*level, 0)?;
+            let method = block["coarsening_method"].as_str().unwrap_or("none");
+            if method != "per_object" {
+                return Err(refuse(
+                    *level,
+                    format_args!("the method {method:?} is not one that is repeated"),
+                ));
+            }
+            let share = block["object_sparsity"].as_f64().unwrap_or(1.0);
+            let own = self.bin_scale(*level)?;
+            recipe.factors.push((own / scale, 1.0 / share));
+            recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
+            scale = own;
+            let sizes = numbers(&block["chunk_shape"]);
+            let sizes = if sizes.is_empty() { numbers(&zv["chunk_shape"]) } else { sizes };
+            let times = sizes.first().zip(chunk.first()).map_or(1.0, |(own, below)| own / below);
+            recipe.chunk_scales.push(times.round() as u32);
+            chunk = sizes;
+        }
+        Ok(recipe)
+    }
+
+    /// How much larger the bins of a level are than those of level 0.
+    fn bin_scale(&self, level: u32) -> Result<f64> {
+        let name = level.to_string();
+        let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
+        let own = datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
+        let scales = own.map(|own| numbers(&own["coordinateTransformations"][0]["scale"]));
+        let scales = scales.unwrap_or_default();
+        let first =
+            scales.first().copied().filter(|first| scales.iter().all(|other| other == first));
+        first.ok_or_else(|| {
+            refuse(level, "its bins are not those of the level below times one number")
+        })
+    }
+
+    /// The rows of the objects that a level has: those that it had when it was built, and those that came since.
+    fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
+        let path = self.kinds[0].at_level(level);
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
+        let index = RowArray::open(&self.snap, &format!("{path}/object_index/manifests"))?;
+        let Some(index) = index else { return Err(refuse(level, "it has no index of objects")) };
+        let rows = self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.len());
+        let built =
+            doc["attributes"]["zvf"]["built_rows"].as_u64().and_then(|n| usize::try_from(n).ok());
+        let built = built.unwrap_or(index.rows.len());
+        let is_kept = |row: &usize| {
+            *row >= built
+                || index.rows.get(*row).is_some_and(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
+        };
+        Ok((0..rows).filter(is_kept).collect())
+    }
+}
+
+/// The factor by which sizes grow, as levels are given them; none without sizes, none inside where there is none.
+fn growth(sizes: &[f64], method: Method) -> Option<Option<f64>> {
+    let [first, rest @ ..] = sizes else { return None };
+    let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
+    let Some(second) = rest.first() else { return Some(Some(usual)) };
+    let fits = |growth: &f64| {
+        let size = |n: i32| first * growth.powi(n);
+        (1..).zip(rest).all(|(n, found)| size(n) == *found)
+    };
+    let ratio = second / first;
+    let short = format!("{ratio:.9}").parse().unwrap_or(ratio);
+    Some([usual, short, ratio].into_iter().find(fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_factor_of_sizes_is_the_one_that_was_asked_for() {
+        for (asked, method) in [
+            (2.0, Method::Cluster),
+            (4.0, Method::Simplify),
+            (1.7, Method::Simplify),
+            (3.3, Method::Cluster),
+        ] {
+            for first in [0.1, 3.7, 12.5, 1e-7] {
+                let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(asked, n)).collect();
+                assert_eq!(growth(&sizes, method), Some(Some(asked)), "{asked} {first}");
+            }
+        }
+        assert_eq!(growth(&[], Method::Subset), None);
+        assert_eq!(growth(&[1.0], Method::Simplify), Some(Some(4.0)));
+        assert_eq!(growth(&[1.0, 2.0, 3.0], Method::Cluster), Some(None));
+    }
+}

@@ -1,0 +1,254 @@
+//! Ids from 0 on without gaps, on all levels, in groups and in columns of owners alike.
+//!
+//! ```text
+//! index         rows of objects that are gone go; the others stand in the order of their ids, kind after kind
+//! columns       of objects: the same rows; of fragments: object_id; of renumbered levels: source_id
+//! groups        members
+//! ```
+//!
+//! What was called by its id before is another object afterwards: the commit cannot be taken back, and meets every other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
+use crate::dense::DenseArray;
+use crate::error::{EditError, Result};
+use crate::geometry::Geometry;
+use crate::indexes::{children, column_type, open_row_column};
+use crate::journal::{Changes, Journal};
+use crate::levels::coarser;
+use crate::scalar::Scalar;
+use crate::script::{Committed, record};
+use crate::transaction::{CommitOptions, Transaction};
+
+/// Rows and ids of one kind.
+struct Numbering {
+    /// The old row of each new one.
+    rows: Vec<usize>,
+    /// The first new id.
+    first: i64,
+}
+
+/// Numbers all objects anew, in one commit.
+pub(crate) fn commit_renumbered(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
+    let mut transaction = Transaction::begin(own, std::path::Path::new("."))?;
+    let mut changes = transaction.renumber()?;
+    let mut before = HashMap::new();
+    transaction.drop_same(&mut changes, &mut before)?;
+    let none = || Committed { report: None, notices: Vec::new(), named: HashMap::new() };
+    if changes.is_empty() {
+        return Ok(none());
+    }
+    let head = transaction.head() + 1;
+    let bytes: usize = changes.values().flatten().map(bytes::Bytes::len).sum();
+    let zero = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
+    let text = json!({
+        "head": head, "txid": Json::Null, "message": "renumber", "operations": 1, "vertices": zero.clone(),
+        "links": zero, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
+        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+        "irreversible": true,
+    });
+    if dry_run {
+        return Ok(Committed { report: Some(text), ..none() });
+    }
+    let options =
+        CommitOptions { message: Some("renumber".to_owned()), ..CommitOptions::default() };
+    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
+    let operations = [json!({"op": "renumber"})];
+    match record(own, &changes, &before, text, (body, &operations), head, &options)? {
+        Some((report, late)) => Ok(Committed {
+            report: Some(report),
+            notices: late.into_iter().collect(),
+            named: HashMap::new(),
+        }),
+        None => Err(EditError::conflict("somebody committed meanwhile; try again", Vec::new())),
+    }
+}
+
+impl Transaction {
+    /// What changes when all objects get the ids 0 to n - 1.
+    fn renumber(&mut self) -> Result<Changes> {
+        let mut changes = Changes::new();
+        let mut new: HashMap<i64, i64> = HashMap::new();
+        let mut numberings = Vec::new();
+        let mut next = 0_i64;
+        for kind in &self.kinds {
+            let list = kind.objects.as_ref().map_or(&[][..], |objects| objects.list.as_slice());
+            let mut kept: Vec<(i64, usize)> = list
+                .iter()
+                .filter(|object| object.exists)
+                .filter_map(|object| Some((object.id, object.row? as usize)))
+                .collect();
+            kept.sort_unstable();
+            let first = next;
+            for (id, _) in &kept {
+                new.insert(*id, next);
+                next += 1;
+            }
+            numberings
+                .push(Numbering { rows: kept.into_iter().map(|(_, row)| row).collect(), first });
+        }
+        let levels = coarser(&self.snap)?;
+        for (kind, numbering) in self.kinds.iter().zip(&numberings) {
+            self.renumber_level(&kind.path, kind, numbering, &new, &mut changes)?;
+            for level in &levels {
+                self.renumber_level(&kind.at_level(*level), kind, numbering, &new, &mut changes)?;
+            }
+        }
+        self.groups.renumber(&new);
+        self.groups.flush(&self.snap, &mut changes)?;
+        let mut root = self.root.clone();
+        root["attributes"]["zvf"]["journal"] = json!(1);
+        root["attributes"]["zvf"]["next_id"] = json!(next);
+        changes.insert(doc_key(""), Some(doc_bytes(&root)?));
+        Ok(changes)
+    }
+
+    /// The index of one level and what names its objects.
+    fn renumber_level(
+        &self,
+        path: &str,
+        kind: &Geometry,
+        numbering: &Numbering,
+        new: &HashMap<i64, i64>,
+        changes: &mut Changes,
+    ) -> Result<()> {
+        let Some(mut level) = read_doc(&self.snap, path)? else { return Ok(()) };
+        let is_first = path == kind.path;
+        let block = &level["attributes"]["zarr_vectors_level"];
+        if is_first || block["preserves_object_ids"] == true {
+            self.renumber_index(path, numbering, changes)?;
+        } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
+            self.renumber_sources(&format!("{path}/object_attributes/{name}"), name, new, changes)?;
+        }
+        self.renumber_owners(&format!("{path}/fragment_attributes/object_id"), new, changes)?;
+        let old = level.clone();
+        let attributes = &mut level["attributes"];
+        if !is_first && attributes["zarr_vectors_level"]["preserves_object_ids"] == true {
+            attributes["zarr_vectors_level"]["inherited_num_objects"] = json!(numbering.rows.len());
+        }
+        if let Some(built) = attributes["zvf"]["built_rows"].as_u64() {
+            let rows = numbering.rows.iter().filter(|row| (**row as u64) < built).count();
+            attributes["zvf"]["built_rows"] = json!(rows);
+        }
+        if let Some(list) = attributes["zvf"]["stale"]["objects"].as_array() {
+            let mut ids: Vec<i64> =
+                list.iter().filter_map(|id| new.get(&id.as_i64()?).copied()).collect();
+            ids.sort_unstable();
+            attributes["zvf"]["stale"]["objects"] = json!(ids);
+        }
+        if level != old {
+            changes.insert(doc_key(path), Some(doc_bytes(&level)?));
+        }
+        Ok(())
+    }
+
+    fn renumber_index(
+        &self,
+        path: &str,
+        numbering: &Numbering,
+        changes: &mut Changes,
+    ) -> Result<()> {
+        let index = format!("{path}/object_index");
+        let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
+        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
+            return Ok(());
+        };
+        let count = numbering.rows.len();
+        let row = |row: &usize| manifests.rows.get(*row).cloned().unwrap_or_default();
+        manifests.rows = numbering.rows.iter().map(row).collect();
+        let present =
+            manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        manifests.flush(changes, LARGEST_INDEX_CHUNK)?;
+        match DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)? {
+            Some(mut ids) => {
+                ids.resize(count);
+                for (row, id) in (numbering.first..).take(count).enumerate() {
+                    ids.set(row, &id.to_le_bytes());
+                }
+                ids.flush(changes, true)?;
+            }
+            None if numbering.first == 0 => {}
+            None => {
+                return Err(EditError::unsupported(format!(
+                    "{index}: rows stand for ids, which begin at {} now; write the store again with \"zvf migrate\"",
+                    numbering.first
+                )));
+            }
+        }
+        let old = doc.clone();
+        doc["attributes"]["num_objects"] = json!(count);
+        for (name, value) in [("num_present", json!(present)), ("object_ids_sorted", json!(true))] {
+            if doc["attributes"].get(name).is_some() {
+                doc["attributes"][name] = value;
+            }
+        }
+        if doc != old {
+            changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
+        }
+        let columns = format!("{path}/object_attributes");
+        for name in children(&self.snap, &columns)? {
+            let column = open_row_column(&self.snap, &format!("{columns}/{name}"), &name)?;
+            let Some(mut column) = column else { continue };
+            let (old, size) = (column.array.bytes.clone(), column.array.size);
+            let fill = column.array.fill.clone();
+            column.array.bytes = numbering
+                .rows
+                .iter()
+                .flat_map(|row| old.get(row * size..(row + 1) * size).unwrap_or(&fill).to_vec())
+                .collect();
+            column.array.flush(changes, false)?;
+        }
+        Ok(())
+    }
+
+    /// The column by which objects of a renumbered level say what they were at level 0.
+    fn renumber_sources(
+        &self,
+        path: &str,
+        name: &str,
+        new: &HashMap<i64, i64>,
+        changes: &mut Changes,
+    ) -> Result<()> {
+        let Some(mut column) = open_row_column(&self.snap, path, name)? else { return Ok(()) };
+        for row in 0..column.array.len() {
+            let old = column.ty.scalar.to_f64(column.array.row(row)) as i64; // ids are below 2^53 here
+            let id = new.get(&old).map_or_else(
+                || Ok(column.array.fill.clone()),
+                |id| column.ty.scalar.encode(&json!(id)),
+            );
+            column.array.set(row, &id?);
+        }
+        column.array.flush(changes, false)
+    }
+
+    /// The column by which fragments say whose they are.
+    fn renumber_owners(
+        &self,
+        path: &str,
+        new: &HashMap<i64, i64>,
+        changes: &mut Changes,
+    ) -> Result<()> {
+        let Some(mut array) = CellArray::open(&self.snap, path)? else { return Ok(()) };
+        let scalar = column_type(&array.doc["attributes"], 1)?.scalar;
+        for chunk in array.chunks() {
+            let Some(bytes) = array.read(&self.snap, &chunk)? else { continue };
+            let mut renamed = Vec::with_capacity(bytes.len());
+            for row in bytes.chunks_exact(scalar.size()) {
+                let old = scalar.to_f64(row) as i64; // negative ones are no ids, and stay
+                match new.get(&old) {
+                    Some(id) => renamed.extend(scalar.encode(&json!(id))?),
+                    None => renamed.extend_from_slice(row),
+                }
+            }
+            array.put(&chunk, renamed);
+        }
+        array.flush(&self.snap, changes)
+    }
+}
+
+/// Rows of a chunk of the object index at most, as the reference writes it.
+const LARGEST_INDEX_CHUNK: usize = 16384;

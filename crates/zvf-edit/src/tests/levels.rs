@@ -1,0 +1,214 @@
+//! Coarser levels that are built again, and objects that are numbered anew.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archives::Unpacked;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_metadata::CrossLevelStorage;
+use zvf_pyramid::{Method, Options, Reference, Strategy, build, build_reference};
+use zvf_store::BuildOptions;
+
+use super::{axes, positions, run, tree};
+use crate::medium::wait;
+use crate::transaction::{CommitOptions, Refresh};
+use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
+
+fn how() -> BuildOptions {
+    BuildOptions { replace: true, sync: false, ..BuildOptions::default() }
+}
+
+fn address(store: &Path) -> String {
+    store.to_string_lossy().into_owned()
+}
+
+/// Builds all levels anew of a store that was edited, as the command does: the store keeps its history.
+fn build_anew(store: &Path, make: impl FnOnce(&str)) {
+    let rewrite = Rewrite::begin(store).unwrap().unwrap();
+    make(&address(rewrite.path()));
+    let report = rewrite.commit("pyramid", &CommitOptions::default()).unwrap();
+    assert_eq!(report["changed"], true, "{report}");
+}
+
+/// Moves the vertices of one object, or of all, so that chunks come and go.
+fn edit(store: &Path) {
+    let by = vec![9.5; axes(store)];
+    let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": by});
+    run(store, &[line]).unwrap();
+}
+
+/// Files but the documents, in which an edit stays visible.
+fn cells(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = tree(store);
+    files.retain(|key, _| !key.ends_with("zarr.json"));
+    files
+}
+
+#[test]
+fn levels_built_again_are_those_built_anew() {
+    let sized =
+        |method, size| Options { method: Some(method), size: Some(size), ..Options::default() };
+    let both =
+        |options: Options| Options { links: CrossLevelStorage::Explicit, depth: -1, ..options };
+    for (id, options) in [
+        ("pl2_negative", both(sized(Method::Simplify, 0.7))),
+        (
+            "sl3_streamlines",
+            Options {
+                method: Some(Method::Decimate),
+                sparsity: 2.0,
+                seed: 7,
+                ..Options::default()
+            },
+        ),
+        ("sk3_trees", Options { prune: Some(0.5), ..sized(Method::Simplify, 3.0) }),
+        ("gr3_links", both(sized(Method::Cluster, 80.0))),
+        ("ms3_tri", Options { method: Some(Method::Collapse), ..Options::default() }),
+        (
+            "pc3_objects",
+            Options {
+                growth: Some(3.0),
+                strategy: Strategy::Length,
+                sparsity: 1.5,
+                ..sized(Method::Cluster, 4.0)
+            },
+        ),
+        ("pc2_bins", Options { method: Some(Method::Subset), ..Options::default() }),
+    ] {
+        let options = Options { levels: Some(2), ..options };
+        let (store, twin) = (Unpacked::new(id), Unpacked::new(id));
+        let made = wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
+        assert!(!made.is_empty(), "{id}");
+        edit(store.path());
+        let report = refresh(store.path(), Refresh::Stale, &CommitOptions::default());
+        let report = report.unwrap_or_else(|error| panic!("{id}: {error}"));
+        assert_eq!(report["commits"][0]["levels_refreshed"][0], 1, "{id}: {report}");
+        edit(twin.path());
+        build_anew(twin.path(), |copy| {
+            wait(build(copy, &options, &how(), |_level| {})).unwrap();
+        });
+        let (found, wanted) = (cells(store.path()), cells(twin.path()));
+        let odd = found.keys().chain(wanted.keys()).find(|key| found.get(*key) != wanted.get(*key));
+        assert_eq!(odd, None, "{id}");
+        // Once more changes nothing.
+        let again = refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
+        assert_eq!(again["changed"], false, "{id}: {again}");
+        undo(store.path(), Undo::Last(2), &CommitOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn levels_of_the_reference_keep_the_objects_that_they_have() {
+    let reference =
+        Reference { factors: vec![(2.0, 2.0), (2.0, 1.0)], seed: 3, ..Reference::default() };
+    let (store, twin) = (Unpacked::new("pl2_negative"), Unpacked::new("pl2_negative"));
+    wait(build_reference(&address(store.path()), &reference, &how())).unwrap();
+    edit(store.path());
+    refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
+    edit(twin.path());
+    build_anew(twin.path(), |copy| {
+        wait(build_reference(copy, &reference, &how())).unwrap();
+    });
+    assert_eq!(cells(store.path()), cells(twin.path()));
+    // An object that comes later is one of theirs.
+    let line = json!({"op": "object.add", "positions": [[1, 2], [3, 4]]});
+    run(store.path(), &[line]).unwrap();
+    refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
+    let manifests = |level: u32| {
+        let journal =
+            std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
+        let snap = crate::snapshot::Snapshot::now(&journal).unwrap();
+        let path = format!("{level}/object_index/manifests");
+        crate::arrays::RowArray::open(&snap, &path).unwrap().unwrap().rows
+    };
+    let (all, kept) = (manifests(0), manifests(1));
+    assert_eq!(all.len(), kept.len());
+    let count = |rows: &[bytes::Bytes]| rows.iter().filter(|row| row.len() > 4).count();
+    assert!(count(&kept) < count(&all), "some were left out");
+    assert!(kept.last().unwrap().len() > 4, "the one that came is there");
+}
+
+#[test]
+fn objects_are_numbered_anew_on_all_levels_and_in_groups() {
+    let store = Unpacked::new("pl2_negative");
+    let options = Options { levels: Some(1), size: Some(0.5), ..Options::default() };
+    wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
+    let ids: Vec<i64> = positions(store.path()).into_keys().flatten().collect();
+    let lines = [
+        json!({"op": "group.add", "name": "last", "members": [ids[ids.len() - 1]]}),
+        json!({"op": "object.remove", "objects": [ids[0]]}),
+    ];
+    run(store.path(), &lines).unwrap();
+    let before = positions(store.path());
+    let what = Collect {
+        grace: std::time::Duration::ZERO,
+        keep: 10,
+        vacuum: false,
+        renumber: true,
+        dry_run: false,
+    };
+    let dry = gc(store.path(), Collect { dry_run: true, ..what }).unwrap();
+    assert_eq!((&dry["head"], dry["commits"].as_array().map(Vec::len)), (&json!(1), Some(1)));
+    assert_eq!(gc(store.path(), what).unwrap()["head"], 2);
+    let after = positions(store.path());
+    let dense: Vec<Option<i64>> = (0..before.len() as i64).map(Some).collect();
+    assert_eq!(after.keys().copied().collect::<Vec<_>>(), dense);
+    assert_eq!(after.into_values().collect::<Vec<_>>(), before.into_values().collect::<Vec<_>>());
+    let last = dense.len() as i64 - 1;
+    run(store.path(), &[json!({"op": "expect", "group": "last", "members": [last]})]).unwrap();
+    let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+    // The next id is the one above, and levels that keep ids can be built again.
+    let report =
+        run(store.path(), &[json!({"op": "object.add", "positions": [[1, 1], [2, 2]]})]).unwrap();
+    assert_eq!(report["commits"][0]["objects"]["added"], json!([last + 1]));
+    refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
+    assert_eq!(check_journal(store.path()).unwrap(), (4, Vec::new()));
+}
+
+#[test]
+fn a_journal_and_its_store_are_held_against_each_other() {
+    let store = Unpacked::new("pl2_negative");
+    assert_eq!(check_journal(store.path()).unwrap(), (0, Vec::new()));
+    edit(store.path());
+    edit(store.path());
+    assert_eq!(check_journal(store.path()).unwrap(), (2, Vec::new()));
+    let found = |change: &dyn Fn()| -> Vec<Json> {
+        change();
+        let (_, found) = check_journal(store.path()).unwrap();
+        found.iter().map(|one| json!([one.commit, one.class.name()])).collect()
+    };
+    let cell = tree(store.path()).into_keys().find(|key| key.starts_with("0/vertices/c/")).unwrap();
+    let cell = store.path().join(cell);
+    let kept = std::fs::read(&cell).unwrap();
+    assert_eq!(found(&|| std::fs::write(&cell, b"foreign").unwrap()), [json!([2, "Conflict"])]);
+    std::fs::write(&cell, kept).unwrap();
+    let log = crate::place::sibling(store.path()).join(format!("log/{:020}", 1));
+    let text = std::fs::read_to_string(&log).unwrap();
+    let damaged =
+        found(&|| std::fs::write(&log, text.replacen("vertex.move", "vertex.mobe", 1)).unwrap());
+    assert_eq!(damaged, [json!([1, "Checksum"]), json!([2, "Checksum"])]);
+}
+
+#[test]
+fn temporary_files_of_dead_writers_go_and_others_stay() {
+    let store = Unpacked::new("pl2_negative");
+    edit(store.path());
+    let own = store.path().join("0/.tmp-4711-3");
+    let foreign = [store.path().join("0/.tmp-notes"), store.path().join("README")];
+    for path in foreign.iter().chain([&own]) {
+        std::fs::write(path, "x").unwrap();
+    }
+    let what = Collect {
+        grace: std::time::Duration::from_secs(3600),
+        keep: 10,
+        vacuum: false,
+        renumber: false,
+        dry_run: false,
+    };
+    assert_eq!(gc(store.path(), what).unwrap()["removed"]["files"], 0);
+    let report = gc(store.path(), Collect { grace: std::time::Duration::ZERO, ..what }).unwrap();
+    assert_eq!(report["removed"]["files"], 1);
+    assert!(!own.exists() && foreign.iter().all(|path| path.exists()));
+}

@@ -1,0 +1,163 @@
+//! Edges and faces in bounded memory: vertices once each, numbered over the whole answer.
+//!
+//! A stream of waves gives a vertex again with each wave that has an element at it, and its elements name rows of their
+//! wave. A file of another format wants each vertex once, and elements that name rows of the file:
+//!
+//! ```text
+//! wave     vertices not seen before get the next numbers     elements name the numbers of their ends
+//! ```
+//!
+//! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one wave. The order is that of
+//! the waves, not that of a collected answer. Vertices of cuts belong to one wave.
+
+use std::collections::{HashMap, VecDeque};
+
+use zvf_format::num::saturating_usize;
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
+
+use super::elements::Keyed;
+use super::{Context, Purpose, WorkUnit, contexts, waves};
+use crate::error::QueryError;
+use crate::query::Query;
+use crate::reader::Reader;
+
+/// An answer with edges or faces, part by part: see [`Reader::numbered`].
+#[derive(Debug)]
+pub struct Numbered {
+    context: Context,
+    coarse: VecDeque<WorkUnit>,
+    fine: VecDeque<WorkUnit>,
+    numbers: VertexNumbers,
+}
+
+/// Vertices that are new, and elements among all so far.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NumberedPart {
+    /// Vertices that no part had before: they have the numbers that follow those before.
+    pub vertices: Batch,
+    /// Edges or faces, each once; they name vertices by their numbers.
+    pub elements: Elements,
+}
+
+/// The answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in the
+/// budget, without a limit.
+pub(crate) async fn numbered(
+    reader: &Reader,
+    query: &Query,
+) -> Result<Option<Numbered>, QueryError> {
+    let mut contexts = contexts(reader, query).await?;
+    let (Some(context), true) = (contexts.pop(), contexts.is_empty()) else { return Ok(None) };
+    let numbered = matches!(context.kind, Kind::Graph | Kind::Mesh) && query.limit.is_none();
+    if !numbered {
+        return Ok(None);
+    }
+    let places = context.places_asked(context.candidates()).await?;
+    if !context.is_large(&places).await {
+        return Ok(None);
+    }
+    let coarse = waves(&context, Purpose::Stream).await?.into();
+    let numbers = VertexNumbers::default();
+    Ok(Some(Numbered { context, coarse, fine: VecDeque::new(), numbers }))
+}
+
+impl Numbered {
+    /// The next part; nothing behind the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::run`], without its cap on rows.
+    pub async fn next(&mut self) -> Result<Option<NumberedPart>, QueryError> {
+        loop {
+            if let Some(unit) = self.fine.pop_front() {
+                let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such waves
+                let keyed = self.context.elements_keyed(&work, true).await?;
+                self.context.warm.level.store().check_maps()?;
+                return self.numbers.part(&keyed).map(Some);
+            }
+            let Some(wave) = self.coarse.pop_front() else { return Ok(None) };
+            let parts = self.context.refined(wave, Purpose::Stream).await?;
+            self.fine = parts.into_iter().map(|part| part.wave).collect();
+        }
+    }
+
+    /// Chunks that are listed and were not there, where the query allows that.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.context.missing().list.len()
+    }
+}
+
+/// The number of each vertex that was seen: by chunk, one more than it for each row, 0 where there is none.
+#[derive(Debug, Default)]
+struct VertexNumbers {
+    chunks: HashMap<u64, Vec<u64>>,
+    next: u64,
+}
+
+impl VertexNumbers {
+    fn part(&mut self, keyed: &Keyed) -> Result<NumberedPart, QueryError> {
+        let batch = &keyed.batch;
+        let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (row, place) in keyed.places.iter().enumerate() {
+            let (number, is_new) = self.number(*place);
+            numbers.push(saturating_usize(number));
+            if is_new {
+                new.push(row);
+            }
+        }
+        for cut in keyed.places.len()..batch.len() {
+            numbers.push(saturating_usize(self.next));
+            self.next += 1;
+            new.push(cut);
+        }
+        let elements = renumbered(batch.elements(), &numbers)?;
+        Ok(NumberedPart { vertices: rows_of(batch, &new)?, elements })
+    }
+
+    /// The number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is new.
+    fn number(&mut self, place: u64) -> (u64, bool) {
+        let rows = self.chunks.entry(place >> 32).or_default();
+        let row = saturating_usize(place & u64::from(u32::MAX));
+        if rows.len() <= row {
+            rows.resize(row + 1, 0);
+        }
+        let is_new = rows[row] == 0;
+        if is_new {
+            self.next += 1;
+            rows[row] = self.next;
+        }
+        (rows[row] - 1, is_new)
+    }
+}
+
+/// The elements with other names for their ends.
+fn renumbered(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements, QueryError> {
+    let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
+    let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
+    let mut all = Elements::new(elements.width(), rows)?;
+    for field in elements.fields() {
+        all = all.with_field(field.clone())?;
+    }
+    Ok(all)
+}
+
+/// Some rows of a batch, without its elements.
+fn rows_of(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
+    let column = |from: &Column| {
+        let mut builder = ColumnBuilder::like(from);
+        builder.reserve(rows.len());
+        for run in rows.chunk_by(|a, b| a + 1 == *b) {
+            builder.push_rows(from, run[0]..run[0] + run.len());
+        }
+        builder.finish()
+    };
+    let mut some = Batch::new(batch.kind(), column(batch.positions()));
+    for field in batch.fields() {
+        some = some.with_field(field.with_column(column(&field.column)))?;
+    }
+    if let Some(owners) = batch.vertex_objects() {
+        some = some.with_vertex_objects(rows.iter().map(|row| owners[*row]).collect())?;
+    }
+    Ok(some)
+}
