@@ -11,6 +11,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
                                [--formats DIR]... [--faults] [--live] [--suites] [--live-arrays]
                                [--live-formats] [--remote]
+       cargo xtask conformance --sql [STORE OR FOLDER]...
 
 Without an option: the hostile corpus, the golden stores, the dense arrays and the files of other formats
 in testdata/, and a sample of the faults; this needs no network and takes seconds.
@@ -32,12 +33,18 @@ in testdata/, and a sample of the faults; this needs no network and takes second
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]
 
+  --sql                         build what brings an SQL engine (this takes long), run its tests, and ask the demo
+                                stores and those named in SQL and otherwise
+
 Prints one line per failure, why anything was skipped, and closes with
 `N passed, M failed, K skipped`. All options: cargo xtask conformance -- --help",
     run,
 };
 
-pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    if args.flag("--sql") {
+        return crate::sql::run(house, args);
+    }
     let programs = house.build_programs()?;
     house.program(programs.join("conformance")).forward(args).run()
 }

@@ -17,7 +17,7 @@ Warnings are denied: what is unused without a feature is found here.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    for member in members(house)?.iter().filter(|member| member.published) {
+    for member in members(house)?.iter().filter(|member| member.is_checked()) {
         let check = ["clippy", "-p", &member.name, "--no-default-features"];
         let deny = ["--", "-D", "warnings"];
         house.cargo(&check).args(&deny).run()?;

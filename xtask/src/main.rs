@@ -24,6 +24,7 @@ mod mutate;
 mod no_std;
 mod publish;
 mod python;
+mod sql;
 mod test;
 mod tidy;
 mod torture;

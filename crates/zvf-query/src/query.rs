@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use zvf_format::key::ChunkKey;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 
 use crate::error::BadQuery;
@@ -54,6 +55,8 @@ pub struct Query {
     pub(crate) allow_missing: bool,
     pub(crate) owners: bool,
     pub(crate) places: bool,
+    pub(crate) vertices_only: bool,
+    pub(crate) chunks: (Option<ChunkKey>, Option<ChunkKey>),
     pub(crate) own_level_only: bool,
     pub(crate) uncached: bool,
 }
@@ -205,6 +208,52 @@ impl Query {
         Self { places: true, ..self }
     }
 
+    /// The stored vertices alone, each once, as if the geometry were points: chunk by chunk in the order of their keys,
+    /// without objects as parts and without edges or faces. A region leaves those inside.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_query::{Query, Reader};
+    ///
+    /// let answer = Reader::new(store).run(&Query::all().vertices_only()).await?;
+    /// assert!(answer.batch.elements().is_none() && !answer.batch.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn vertices_only(self) -> Self {
+        Self { vertices_only: true, ..self }
+    }
+
+    /// The stored vertices of some chunks: of those whose keys are not below `first` and below `end`, in numeric order,
+    /// without a bound where it is `None`. For whoever divides a question between machines: ranges that cover all
+    /// keys give what [`vertices_only`](Self::vertices_only) gives. [`Reader::chunks`](crate::Reader::chunks)
+    /// says which keys there are.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use zvf_query::{Query, Reader};
+    ///
+    /// let reader = Reader::new(store);
+    /// let all = Query::all().vertices_only();
+    /// let second = reader.chunks(&all).await?.get(1).copied();
+    /// let below = reader.count(&all.clone().in_chunks(None, second)).await?.vertices;
+    /// let rest = reader.count(&all.clone().in_chunks(second, None)).await?.vertices;
+    /// assert_eq!(below + rest, reader.count(&all).await?.vertices);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_chunks(self, first: Option<ChunkKey>, end: Option<ChunkKey>) -> Self {
+        Self { vertices_only: true, chunks: (first, end), ..self }
+    }
+
     /// Reads what a level itself holds, where it is an addition to the next coarser one.
     #[must_use]
     pub fn increment_only(self) -> Self {
@@ -301,6 +350,18 @@ impl Query {
         self.places
     }
 
+    /// Whether vertices are asked for alone, each stored one once.
+    #[must_use]
+    pub const fn is_vertices_only(&self) -> bool {
+        self.vertices_only
+    }
+
+    /// The keys of the chunks asked about: the first, and the one before which they end.
+    #[must_use]
+    pub const fn chunk_range(&self) -> (Option<&ChunkKey>, Option<&ChunkKey>) {
+        (self.chunks.0.as_ref(), self.chunks.1.as_ref())
+    }
+
     /// Whether levels that this one builds on are left out.
     #[must_use]
     pub const fn is_own_level_only(&self) -> bool {
@@ -332,6 +393,10 @@ impl Query {
         let clips_faces = mode == Mode::Clip && kind == Kind::Mesh;
         if clips_faces && self.region.as_ref().is_some_and(Region::is_curved) {
             return Err(BadQuery::Region(crate::region::BadRegion::CurvedCut));
+        }
+        if self.vertices_only && matches!(self.order, Some(Order::Objects | Order::Original)) {
+            let why = "vertices alone come as they are stored";
+            return Err(BadQuery::Kind { what: "an order by objects", kind, why });
         }
         if self.order == Some(Order::Objects) && kind.has_links() {
             let why = "its elements join vertices of any objects";

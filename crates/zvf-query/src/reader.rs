@@ -12,6 +12,7 @@ use std::time::Instant;
 use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _};
 #[cfg(target_arch = "wasm32")]
 use web_time::Instant; // the clock of std panics in a browser
+use zvf_format::key::ChunkKey;
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::Store;
 
@@ -107,6 +108,26 @@ impl Reader {
             plan.add(&context.plan().await?);
         }
         Ok(plan)
+    }
+
+    /// The chunks that `query` can read vertices of, in the order of their keys; of several levels that make up one
+    /// answer, each key once. Rows are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan).
+    #[boxed]
+    pub async fn chunks(&self, query: &Query) -> Result<Vec<ChunkKey>, QueryError> {
+        let mut chunks = Vec::new();
+        let contexts = run::contexts(self, query).await?;
+        for context in &contexts {
+            chunks.append(&mut context.chunks_asked().await?);
+        }
+        if contexts.len() > 1 {
+            chunks.sort_unstable_by(|a, b| a.components().cmp(b.components()));
+            chunks.dedup();
+        }
+        Ok(chunks)
     }
 
     /// The answer to `query`, all of it.

@@ -38,7 +38,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     // A program has no interface for other crates.
     let is_library =
         |member: &&Member| house.path(&format!("crates/{}/src/lib.rs", member.name)).exists();
-    let published = all.iter().filter(|member| member.published).filter(is_library);
+    let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
     let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
     document(house, &names)?;
     let mut changed = Vec::new();

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
-use zvf_model::{LevelReader, ModelError, ObjectId};
+use zvf_model::{Kind, LevelReader, ModelError, ObjectId};
 
 use super::choose::choose_level;
 use super::{Context, collect, join};
@@ -42,7 +42,10 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Conte
     let alone = warm.len() < 2;
     let mut contexts = Vec::with_capacity(warm.len());
     for warm in warm {
-        let kind = warm.kind(query.kind)?;
+        let kind = match (warm.kind(query.kind)?, query.vertices_only) {
+            (kind, false) => kind,
+            (_, true) => Kind::PointCloud,
+        };
         query.check(kind, warm.level.axes())?;
         let mut context = Context::new(query.clone(), warm, kind).await?;
         context.lenient = !alone;

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
 use zvf_store::{Caching, KeyTable};
@@ -205,10 +205,27 @@ impl Context {
 
     /// The chunks that can matter, by their place in the table of the level.
     pub(crate) fn candidates(&self) -> Vec<u32> {
-        match &self.reach {
+        let mut places = match &self.reach {
             Some((_, range)) => chunks_in_range(&self.chunks, range),
             None => all_chunks(&self.chunks),
+        };
+        let (first, end) = &self.query.chunks;
+        let place =
+            |key: &ChunkKey| saturating_u32(to_u64(self.chunks.first_not_below(key.components())));
+        if let Some(end) = end {
+            let end = place(end);
+            places.truncate(places.partition_point(|place| *place < end));
         }
+        if let Some(first) = first {
+            let first = place(first);
+            places.drain(..places.partition_point(|place| *place < first));
+        }
+        places
+    }
+
+    /// The keys of the chunks that can matter, those of the objects asked for alone.
+    pub(crate) async fn chunks_asked(&self) -> Result<Vec<ChunkKey>, QueryError> {
+        Ok(self.keys(&self.places_asked(self.candidates()).await?))
     }
 
     pub(crate) fn keys(&self, places: &[u32]) -> Vec<ChunkKey> {

@@ -38,7 +38,7 @@ pub(crate) async fn waves(
 impl Context {
     /// Whether the answer is put together object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
-        if self.kind.has_links() {
+        if self.kind.has_links() || self.query.vertices_only {
             return false;
         }
         let asked = self.asks_for_objects();

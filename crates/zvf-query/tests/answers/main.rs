@@ -1,6 +1,7 @@
 //! Answers to questions about small stores, of which everything is known.
 
 mod cancel;
+mod chunks;
 mod columns;
 mod conditions;
 mod counts;

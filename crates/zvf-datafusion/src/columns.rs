@@ -1,0 +1,370 @@
+//! The columns of the tables: their names, their types, and where their values come from.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use datafusion::error::{DataFusionError, Result};
+use serde::{Deserialize, Serialize};
+use zvf::model::{LevelReader, RowAttribute};
+use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
+
+use crate::{bad_request, external};
+
+/// A table of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TableName {
+    /// A row for each stored vertex.
+    #[default]
+    Vertices,
+    /// A row for each object of the index.
+    Objects,
+    /// A row for each group.
+    Groups,
+    /// A row for each member of a group.
+    Members,
+    /// A row for each edge or face.
+    Links,
+    /// A row for each level of the store.
+    Levels,
+}
+
+impl TableName {
+    /// Every table.
+    pub const ALL: [Self; 6] =
+        [Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Vertices => "vertices",
+            Self::Objects => "objects",
+            Self::Groups => "groups",
+            Self::Members => "members",
+            Self::Links => "links",
+            Self::Levels => "levels",
+        }
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for TableName {
+    type Err = DataFusionError;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|table| table.word().eq_ignore_ascii_case(word));
+        let all = Self::ALL.map(Self::word).join(", ");
+        found.ok_or_else(|| bad_request("the table of a store", &format!("one of {all}"), word))
+    }
+}
+
+/// Where the values of a column come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A coordinate, by the number of its axis; whether a condition can name it.
+    Axis { axis: usize, named: bool },
+    /// An attribute of whatever the rows are.
+    Attribute(String),
+    /// The id of the object, or of the object at one end of a link.
+    Object(usize),
+    /// The key of the chunk, or of the chunk at one end of a link.
+    Chunk(usize),
+    /// The row in the chunk, or in the chunk at one end of a link.
+    Row(usize),
+    /// What the table itself has by that name.
+    Own,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct TableColumn {
+    pub(crate) field: Field,
+    pub(crate) origin: Origin,
+}
+
+/// The columns of a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) columns: Vec<TableColumn>,
+}
+
+impl Layout {
+    /// The columns of `table` of the geometry of `kind` at level `level`.
+    pub(crate) async fn read(
+        reader: &Reader,
+        table: TableName,
+        level: u32,
+        kind: Option<Kind>,
+    ) -> Result<Self> {
+        if table == TableName::Levels {
+            return Ok(Self::levels());
+        }
+        let opened = open_level(reader, level, kind).await?;
+        match table {
+            TableName::Vertices => Self::vertices(&opened).await,
+            TableName::Objects => Self::objects(&opened).await,
+            TableName::Groups => Self::groups(&opened).await,
+            TableName::Links => Self::links(&opened, kind).await,
+            TableName::Members => Ok(Self::members()),
+            TableName::Levels => Ok(Self::levels()),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| column.field.clone());
+        Arc::new(Schema::new(fields.collect::<Fields>()))
+    }
+
+    /// The columns called `names`, in that order.
+    pub(crate) fn named(&self, names: &[String]) -> Result<Self> {
+        let find = |name: &String| {
+            let found = self.columns.iter().find(|column| column.field.name() == name);
+            found.cloned().ok_or_else(|| bad_request("a column", "one that the table has", name))
+        };
+        Ok(Self { columns: names.iter().map(find).collect::<Result<_>>()? })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&TableColumn> {
+        self.columns.iter().find(|column| column.field.name() == name)
+    }
+
+    pub(crate) fn has(&self, test: impl Fn(&Origin) -> bool) -> bool {
+        self.columns.iter().any(|column| test(&column.origin))
+    }
+
+    /// The attributes that are columns.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().filter_map(|column| match &column.origin {
+            Origin::Attribute(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    fn push(&mut self, name: &str, data_type: DataType, nullable: bool, origin: Origin) {
+        self.columns.push(TableColumn { field: Field::new(name, data_type, nullable), origin });
+    }
+
+    fn own(columns: &[(&str, DataType, bool)]) -> Self {
+        let mut layout = Self::default();
+        for (name, data_type, nullable) in columns {
+            layout.push(name, data_type.clone(), *nullable, Origin::Own);
+        }
+        layout
+    }
+
+    /// Adds an attribute, under a name with its scope where another column has its own.
+    fn push_attribute(&mut self, scope: &str, name: &str, field: &Field, nullable: bool) {
+        let taken = self.find(name).is_some();
+        let shown = if taken { format!("{scope}.{name}") } else { name.to_owned() };
+        let field = field.clone().with_name(shown);
+        let nullable = nullable || field.is_nullable();
+        let origin = Origin::Attribute(name.to_owned());
+        self.columns.push(TableColumn { field: field.with_nullable(nullable), origin });
+    }
+
+    async fn vertices(level: &LevelReader) -> Result<Self> {
+        let empty = empty_vertices(level).await?;
+        let arrow = zvf::convert::record_batch(&empty).map_err(external)?.schema();
+        let mut layout = Self::default();
+        let item = match arrow.fields().first().map(|field| field.data_type()) {
+            Some(DataType::FixedSizeList(item, _)) => item.data_type().clone(),
+            _ => return Err(bad_request("the positions", "a list of numbers", "something else")),
+        };
+        for (axis, known) in level.store().root().axes().iter().take(level.axes()).enumerate() {
+            let named = empty.field(&known.name).is_none();
+            layout.push(&known.name, item.clone(), false, Origin::Axis { axis, named });
+        }
+        if level.objects().await.map_err(external)?.is_some() {
+            layout.push("object", DataType::Int64, true, Origin::Object(0));
+        }
+        if !level.node().meta().is_additive() {
+            // Null in what is inserted: the store says where that goes.
+            layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
+            layout.push("row", DataType::UInt32, true, Origin::Row(0));
+        }
+        for (field, arrow) in empty.fields().iter().zip(arrow.fields().iter().skip(1)) {
+            layout.push_attribute("vertex", &field.name, arrow, false);
+        }
+        Ok(layout)
+    }
+
+    async fn objects(level: &LevelReader) -> Result<Self> {
+        if level.objects().await.map_err(external)?.is_none() {
+            return Err(lacks(level, "objects"));
+        }
+        let mut layout = Self::default();
+        layout.push("object", DataType::Int64, false, Origin::Object(0));
+        layout.push("row", DataType::UInt64, false, Origin::Own);
+        layout.push("fragments", DataType::UInt64, true, Origin::Own);
+        layout.push("chunks", DataType::UInt64, true, Origin::Own);
+        for name in level.object_attribute_names().await.map_err(external)?.names {
+            let Some(attribute) = level.object_attribute(&name).await.map_err(external)? else {
+                continue;
+            };
+            layout.push_attribute("object", &name, &row_field(&attribute)?, true);
+        }
+        Ok(layout)
+    }
+
+    async fn groups(level: &LevelReader) -> Result<Self> {
+        let mut layout = Self::own(&[
+            ("group", DataType::UInt64, false),
+            ("name", DataType::Utf8, true),
+            ("members", DataType::UInt64, false),
+        ]);
+        for name in level.group_attribute_names().await.map_err(external)?.names {
+            let Some(attribute) = level.group_attribute(&name).await.map_err(external)? else {
+                continue;
+            };
+            layout.push_attribute("group", &name, &row_field(&attribute)?, true);
+        }
+        Ok(layout)
+    }
+
+    fn members() -> Self {
+        Self::own(&[("group", DataType::UInt64, false), ("object", DataType::Int64, false)])
+    }
+
+    fn levels() -> Self {
+        let shape = || DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)));
+        Self::own(&[
+            ("level", DataType::UInt32, false),
+            ("kind", DataType::Utf8, true),
+            ("vertices", DataType::Int64, false),
+            ("chunks", DataType::UInt64, true),
+            ("objects", DataType::UInt64, true),
+            ("groups", DataType::UInt64, true),
+            ("links", DataType::UInt64, true),
+            ("parent", DataType::Int64, true),
+            ("error", DataType::Float64, true),
+            ("chunk_shape", shape(), true),
+            ("bin_shape", shape(), true),
+        ])
+    }
+
+    async fn links(level: &LevelReader, kind: Option<Kind>) -> Result<Self> {
+        let kind = kind.or_else(|| level.kinds().first().copied());
+        if !kind.is_some_and(Kind::has_links) {
+            return Err(lacks(level, "links"));
+        }
+        if level.node().meta().is_additive() {
+            let what = "a level that stands alone";
+            return Err(bad_request("the links of a level", what, "one that adds to others"));
+        }
+        let family = level.links(zvf::format::key::Delta::SAME).await.map_err(external)?;
+        let width = family.as_ref().map_or(2, |family| family.link_width());
+        let has_objects = level.objects().await.map_err(external)?.is_some();
+        let mut layout = Self::default();
+        for end in 0..width {
+            let name = end_name(end, width);
+            layout.push(&format!("{name}_chunk"), DataType::Utf8, false, Origin::Chunk(end));
+            layout.push(&format!("{name}_row"), DataType::UInt32, false, Origin::Row(end));
+            if has_objects {
+                layout.push(&format!("{name}_object"), DataType::Int64, true, Origin::Object(end));
+            }
+        }
+        let Some(family) = family else { return Ok(layout) };
+        for name in level.link_attribute_names().await.map_err(external)?.names {
+            let Some(attribute) = family.attribute(&name).await.map_err(external)? else {
+                continue;
+            };
+            let empty = Column::empty(attribute.dtype(), attribute.width());
+            let empty =
+                empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
+            let field = arrow_field(zvf::Field::new(name.as_str(), empty))?;
+            layout.push_attribute("link", &name, &field, false);
+        }
+        Ok(layout)
+    }
+}
+
+/// What the columns of one end of a link begin with.
+fn end_name(end: usize, width: usize) -> String {
+    match (end, width) {
+        (0, 2) => "source".to_owned(),
+        (1, 2) => "target".to_owned(),
+        _ => format!("corner{}", end + 1),
+    }
+}
+
+/// The geometry of `kind` of level `level`, or its first.
+pub(crate) async fn open_level(
+    reader: &Reader,
+    level: u32,
+    kind: Option<Kind>,
+) -> Result<LevelReader> {
+    match kind {
+        Some(kind) => reader.level_of_kind(LevelId(level), kind).await.map_err(external),
+        None => reader.level(LevelId(level)).await.map_err(external),
+    }
+}
+
+fn lacks(level: &LevelReader, what: &str) -> DataFusionError {
+    let kinds: Vec<String> = level.kinds().iter().map(ToString::to_string).collect();
+    let table = format!("the table {what} of level {}", level.level().0);
+    bad_request(&table, &format!("a level with {what}"), &format!("one of {}", kinds.join(", ")))
+}
+
+/// No vertices, with all attributes that an answer can have.
+async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
+    let bad = |error: &dyn fmt::Display| bad_request("a column", "a type", &error.to_string());
+    let axes = u32::try_from(level.axes()).unwrap_or(u32::MAX);
+    let positions = Column::empty(level.dtype(), axes).map_err(|error| bad(&error))?;
+    let mut batch = Batch::new(Kind::PointCloud, positions);
+    let mut names = level.attribute_names().await.map_err(external)?.names;
+    if level.node().meta().is_additive() {
+        let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
+        for other in &chain {
+            let theirs = other.attribute_names().await.map_err(external)?.names;
+            names.retain(|name| theirs.contains(name));
+        }
+    }
+    for name in names {
+        let Some(reader) = level.attribute(&name).await.map_err(external)? else { continue };
+        let empty = Column::empty(reader.dtype(), reader.width()).map_err(|error| bad(&error))?;
+        batch = batch.with_field(reader.field(empty)).map_err(|error| bad(&error))?;
+    }
+    Ok(batch)
+}
+
+/// The type that a column has in Arrow.
+fn arrow_field(field: zvf::Field) -> Result<Field> {
+    let rows = zvf::convert::record_batch(&rows_of(vec![field], 0)?).map_err(external)?;
+    let schema = rows.schema();
+    let found = schema.fields().get(1);
+    let found = found.ok_or_else(|| bad_request("a column", "a type", "none"))?;
+    Ok(found.as_ref().clone())
+}
+
+fn row_field(attribute: &RowAttribute) -> Result<Field> {
+    let empty = Column::empty(attribute.dtype(), attribute.width());
+    let empty = empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
+    arrow_field(attribute.field(empty))
+}
+
+/// A batch whose columns are `fields`, each of `len` rows, behind positions that say nothing.
+pub(crate) fn rows_of(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
+    let bad =
+        |error: &dyn fmt::Display| bad_request("a column", "equal lengths", &error.to_string());
+    let nothing = vec![0_u8; len.saturating_mul(4)];
+    let nothing = Column::new(zvf::metadata::Dtype::FLOAT32, 1, nothing.into());
+    let mut batch = Batch::new(Kind::PointCloud, nothing.map_err(|error| bad(&error))?);
+    for field in fields {
+        batch = batch.with_field(field).map_err(|error| bad(&error))?;
+    }
+    Ok(batch)
+}
+
+/// The id of an object as a column has it.
+pub(crate) const fn object_number(id: ObjectId) -> i64 {
+    id.0
+}

@@ -1,0 +1,78 @@
+//! `zvf('path', 'objects', 1, 'mesh')`: a table of a store where SQL wants a table.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::scalar::ScalarValue;
+use zvf::{Kind, OpenOptions};
+
+use crate::bad_request;
+use crate::handle::{StoreHandle, wait};
+use crate::provider::{TableOptions, ZvfTable};
+
+/// The table function: the store, then the table, the level and the kind, each where it is not the first.
+///
+/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level; names before `=>`
+/// are for readers.
+#[derive(Clone, Debug, Default)]
+pub struct ZvfFunction {
+    options: OpenOptions,
+}
+
+impl ZvfFunction {
+    /// A function that opens stores with `options`.
+    #[must_use]
+    pub const fn new(options: OpenOptions) -> Self {
+        Self { options }
+    }
+}
+
+impl TableFunctionImpl for ZvfFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let (address, table) = parse(args.exprs())?;
+        let options = self.options.clone();
+        let opened = wait(async move {
+            let store = StoreHandle::open(&address, options).await?;
+            ZvfTable::open(store, table).await
+        })?;
+        Ok(Arc::new(opened))
+    }
+}
+
+fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
+    let bad = || bad_request("zvf()", "the path or URL of a store in quotes", "something else");
+    let (first, rest) = args.split_first().ok_or_else(bad)?;
+    let Argument::Word(address) = argument(first)? else { return Err(bad()) };
+    let mut table = TableOptions::default();
+    for arg in rest {
+        match argument(arg)? {
+            Argument::Level(level) => table.level = level,
+            Argument::Word(word) => match word.parse::<Kind>() {
+                Ok(kind) => table.kind = Some(kind),
+                Err(_) => table.table = word.parse()?,
+            },
+        }
+    }
+    Ok((address, table))
+}
+
+enum Argument {
+    Word(String),
+    Level(u32),
+}
+
+fn argument(expr: &Expr) -> Result<Argument> {
+    let bad = || bad_request("an argument of zvf()", "a text or a level", &expr.to_string());
+    let Expr::Literal(value, _) = expr else { return Err(bad()) };
+    match value {
+        ScalarValue::Utf8(Some(word))
+        | ScalarValue::Utf8View(Some(word))
+        | ScalarValue::LargeUtf8(Some(word)) => Ok(Argument::Word(word.clone())),
+        ScalarValue::Int64(Some(level)) => {
+            u32::try_from(*level).map(Argument::Level).map_err(|_negative| bad())
+        }
+        _ => Err(bad()),
+    }
+}

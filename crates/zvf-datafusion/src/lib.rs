@@ -1,0 +1,64 @@
+//! Zarr Vectors stores as tables of DataFusion.
+//!
+//! ```text
+//! vertices   axes by name, attributes, object, chunk, row     a row for each stored vertex
+//! objects    object, row, fragments, chunks, attributes       a row for each object of the index
+//! groups     group, name, members, attributes                 a row for each group
+//! members    group, object                                    a row for each member of a group
+//! links      ends by chunk and row (and object), attributes   a row for each edge or face
+//! levels     level, kinds, counts, shapes                     a row for each level
+//! ```
+//!
+//! A [`ZvfTable`] is one of them at one level. Conditions become a [`zvf::Query`]: those on axes, on attributes, on objects
+//! and on chunks decide what is read. A scan is a `DataSourceExec` over a `FileScanConfig` with a source of our own,
+//! and not a plan node of our own: engines that send plans to other machines divide the former rightly.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+//! use datafusion::prelude::SessionContext;
+//!
+//! let context = SessionContext::new();
+//! zvf_datafusion::register(&context, zvf::OpenOptions::default());
+//! let sql = format!("SELECT count(*) FROM zvf('{path}')");
+//! let rows = context.sql(&sql).await?.collect().await?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: the program (`zvf-sql`), and plans for other machines (`zvf-cluster`).
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod columns;
+mod filter;
+mod function;
+mod handle;
+mod provider;
+mod read;
+mod scan;
+mod session;
+mod sink;
+mod source;
+
+pub use columns::TableName;
+pub use function::ZvfFunction;
+pub use handle::StoreHandle;
+pub use provider::{TableOptions, ZvfTable};
+pub use scan::{Scan, Task};
+pub use session::{StoreSchema, ZvfTableFactory, is_store_name, register, with_paths_as_tables};
+pub use source::{ZvfSource, data_source};
+
+use datafusion::error::DataFusionError;
+
+/// The error of DataFusion that carries one of ours.
+pub(crate) fn external(error: impl Into<zvf::Error>) -> DataFusionError {
+    DataFusionError::External(Box::new(error.into()))
+}
+
+/// The error of a statement that asks for something that cannot be meant.
+pub(crate) fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
+    DataFusionError::Plan(format!("{what}: expected {expected}, found {found}"))
+}

@@ -1,0 +1,348 @@
+//! A table of a store, as DataFusion asks for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use zvf::Kind;
+use zvf::format::key::{ChunkKey, Delta};
+use zvf::model::LevelReader;
+use zvf::predicate::Predicate;
+
+use crate::columns::{Layout, TableName, open_level};
+use crate::filter::{Pushed, Translated, translate};
+use crate::handle::StoreHandle;
+use crate::scan::{Scan, Task};
+use crate::sink::StoreSink;
+use crate::source::{ZvfSource, data_source};
+use crate::{bad_request, external};
+
+/// Which table of a store: by default the vertices of level 0, of its first kind of geometry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// The table.
+    pub table: TableName,
+    /// The level.
+    pub level: u32,
+    /// The kind of geometry, where a level holds several.
+    pub kind: Option<Kind>,
+}
+
+/// A table of a store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use std::sync::Arc;
+///
+/// use datafusion::prelude::SessionContext;
+/// use zvf_datafusion::{StoreHandle, TableOptions, ZvfTable};
+///
+/// let store = StoreHandle::open(path, zvf::OpenOptions::default()).await?;
+/// let context = SessionContext::new();
+/// context.register_table("three", Arc::new(ZvfTable::open(store, TableOptions::default()).await?))?;
+/// let rows = context.sql("SELECT * FROM three").await?.collect().await?;
+/// assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ZvfTable {
+    store: StoreHandle,
+    options: TableOptions,
+    layout: Layout,
+    schema: SchemaRef,
+    rows: Precision<usize>,
+    /// Whether a row has one object at most, so that rows can be found by it.
+    has_one_object: bool,
+}
+
+impl fmt::Debug for ZvfTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZvfTable")
+            .field("store", &self.store.address())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ZvfTable {
+    /// The table that `options` name. What describes the level is read, and no row.
+    ///
+    /// # Errors
+    ///
+    /// When the store has no such level, kind or table, or cannot be read.
+    pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
+        let TableOptions { table, level, kind } = options;
+        let layout = Layout::read(&store.reader(), table, level, kind).await?;
+        let schema = layout.schema();
+        let (mut rows, mut has_one_object) = (Precision::Absent, true);
+        if table != TableName::Levels {
+            let level = open_level(&store.reader(), level, kind).await?;
+            rows = row_count(&level, table).await?;
+            has_one_object = !level.node().meta().shared_fragments;
+        }
+        Ok(Self { store, options, layout, schema, rows, has_one_object })
+    }
+
+    /// The store.
+    #[must_use]
+    pub const fn store(&self) -> &StoreHandle {
+        &self.store
+    }
+
+    /// Which table of it.
+    #[must_use]
+    pub const fn options(&self) -> &TableOptions {
+        &self.options
+    }
+
+    fn translate(&self, filter: &Expr) -> Option<Translated> {
+        let found = translate(filter, &self.layout)?;
+        let usable = match (self.options.table, &found.pushed) {
+            (TableName::Vertices, Pushed::Objects(_)) => self.has_one_object,
+            (TableName::Vertices, Pushed::Rows(_) | Pushed::Chunks(_)) => true,
+            (TableName::Objects, Pushed::Objects(_)) => true,
+            _ => false,
+        };
+        usable.then_some(found)
+    }
+
+    /// The scan that answers `filters`, and the chunks that they name.
+    fn scan_of(
+        &self,
+        columns: Vec<String>,
+        filters: &[Expr],
+    ) -> (Scan, Option<Vec<ChunkKey>>, bool) {
+        let TableOptions { table, level, kind } = self.options;
+        let mut scan = Scan::new(table, level);
+        scan.kind = kind.map(|kind| kind.to_string());
+        scan.columns = columns;
+        let (mut predicates, mut chunks, mut exact) = (Vec::new(), None, true);
+        for filter in filters {
+            let Some(found) = self.translate(filter) else {
+                exact = false;
+                continue;
+            };
+            exact &= found.exact;
+            match found.pushed {
+                Pushed::Rows(predicate) => predicates.push(predicate),
+                // Of several lists one is enough: SQL asks for the others.
+                Pushed::Objects(ids) => scan.objects = scan.objects.or(Some(ids)),
+                Pushed::Chunks(keys) => chunks = chunks.or(Some(keys)),
+            }
+        }
+        scan.predicate = match predicates.len() {
+            0 => None,
+            1 => predicates.pop().map(|one| one.to_string()),
+            _ => Some(Predicate::All(predicates).to_string()),
+        };
+        (scan, chunks, exact)
+    }
+
+    /// The tasks of a scan, and how many chunks it leaves out.
+    async fn tasks(
+        &self,
+        scan: &Scan,
+        named: Option<Vec<ChunkKey>>,
+        most: usize,
+    ) -> Result<(Vec<Task>, u64)> {
+        match scan.table {
+            TableName::Vertices => self.chunk_tasks(scan, named, most).await,
+            TableName::Objects if scan.objects.is_none() => {
+                let rows = self.rows.get_value().copied().unwrap_or(0);
+                Ok((row_tasks(rows, most), 0))
+            }
+            _ => Ok((vec![Task::All], 0)),
+        }
+    }
+
+    async fn chunk_tasks(
+        &self,
+        scan: &Scan,
+        named: Option<Vec<ChunkKey>>,
+        most: usize,
+    ) -> Result<(Vec<Task>, u64)> {
+        let reader = self.store.reader();
+        let all = open_level(&reader, scan.level, self.options.kind).await?;
+        let total = all.chunks().await.map_err(external)?.len();
+        let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external)?;
+        let tasks = match named {
+            Some(named) => {
+                keys.retain(|key| named.contains(key));
+                keys.iter().map(|key| alone(key)).collect::<Result<Vec<_>>>()?
+            }
+            None => {
+                // A task is worth starting from some tens of thousands of rows on.
+                let rows = self.rows.get_value().copied().unwrap_or(usize::MAX);
+                let most = most.min(rows / ROWS_OF_A_TASK + 1);
+                ranges(&keys, most)
+            }
+        };
+        let pruned = total.saturating_sub(keys.len());
+        Ok((tasks, u64::try_from(pruned).unwrap_or(u64::MAX)))
+    }
+}
+
+#[async_trait]
+impl TableProvider for ZvfTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| {
+            let found = self.translate(filter);
+            found.map_or(TableProviderFilterPushDown::Unsupported, |found| found.support())
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let statistics = Statistics::new_unknown(&self.schema);
+        Some(Statistics { num_rows: self.rows, ..statistics })
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = match projection {
+            Some(columns) => Arc::new(self.schema.project(columns)?),
+            None => Arc::clone(&self.schema),
+        };
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (mut scan, chunks, exact) = self.scan_of(columns, filters);
+        scan.limit = limit.filter(|_| exact).and_then(|limit| u64::try_from(limit).ok());
+        let partitions = state.config().target_partitions().max(1);
+        let most = partitions.saturating_mul(TASKS_OF_A_PARTITION);
+        let (tasks, pruned) = self.tasks(&scan, chunks, most).await?;
+        if tasks.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(schema)));
+        }
+        let mut statistics = Statistics::new_unknown(&schema);
+        if filters.is_empty() {
+            statistics.num_rows = self.rows;
+        }
+        let source = ZvfSource::new(self.store.clone(), scan, schema);
+        let source = source.with_pool(Arc::clone(&state.runtime_env().memory_pool));
+        source.count_pruned(pruned);
+        let limit = limit.filter(|_| exact);
+        Ok(data_source(source, divide(tasks, partitions), Some(statistics), limit, false))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        operation: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if operation != InsertOp::Append {
+            let found = operation.to_string();
+            return Err(bad_request("INSERT", "rows that are added", &found));
+        }
+        let TableOptions { table, level, kind } = self.options;
+        let opened = open_level(&self.store.reader(), level, kind).await?;
+        let kind = kind.or_else(|| opened.kinds().first().copied());
+        let is_plain = table == TableName::Vertices && level == 0 && kind == Some(Kind::PointCloud);
+        let Some(kind) = kind.filter(|_| is_plain) else {
+            let expected = "the vertices of a point cloud at level 0; what else a file holds is added with \
+                            \"zvf edit append\"";
+            return Err(bad_request("INSERT", expected, &format!("{table} of level {level}")));
+        };
+        let sink = StoreSink::append(&self.store, &self.layout, kind);
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+}
+
+/// How many rows a table has, as far as documents and indexes say.
+async fn row_count(level: &LevelReader, table: TableName) -> Result<Precision<usize>> {
+    let exact = |count: u64| usize::try_from(count).map_or(Precision::Absent, Precision::Exact);
+    let about = |count: u64| usize::try_from(count).map_or(Precision::Absent, Precision::Inexact);
+    let meta = level.node().meta();
+    Ok(match table {
+        TableName::Vertices if meta.is_additive() => Precision::Absent,
+        // Writers have left it wrong: a count reads the indexes.
+        TableName::Vertices => u64::try_from(meta.vertex_count).map_or(Precision::Absent, about),
+        TableName::Objects => {
+            let index = level.objects().await.map_err(external)?;
+            // Rows may be added to points, by a table that shares the store.
+            let count = if level.kinds().contains(&Kind::PointCloud) { about } else { exact };
+            index.map_or(Precision::Exact(0), |index| count(index.slots()))
+        }
+        TableName::Groups => {
+            let groups = level.groups().await.map_err(external)?;
+            groups.map_or(Precision::Exact(0), |groups| exact(groups.len()))
+        }
+        TableName::Links => {
+            let family = level.links(Delta::SAME).await.map_err(external)?;
+            family.and_then(|family| family.num_links()).map_or(Precision::Absent, about)
+        }
+        TableName::Members | TableName::Levels => Precision::Absent,
+    })
+}
+
+/// At most `most` tasks that cover all keys, of about as many of `keys` each.
+fn ranges(keys: &[ChunkKey], most: usize) -> Vec<Task> {
+    let parts = most.min(keys.len());
+    let start = |part: usize| keys.len() * part / parts.max(1);
+    let task = |part: usize| {
+        let (first, end) = (start(part), start(part + 1));
+        Task::Chunks {
+            first: keys.get(first).filter(|_| part > 0).map(ToString::to_string),
+            end: keys.get(end).map(ToString::to_string),
+            cells: u64::try_from(end - first).unwrap_or(u64::MAX),
+        }
+    };
+    (0..parts).map(task).collect()
+}
+
+/// The task of one chunk.
+fn alone(key: &ChunkKey) -> Result<Task> {
+    let mut next = key.components().to_vec();
+    if let Some(last) = next.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    let next = ChunkKey::new(&next).map_err(external)?;
+    Ok(Task::Chunks { first: Some(key.to_string()), end: Some(next.to_string()), cells: 1 })
+}
+
+fn row_tasks(rows: usize, most: usize) -> Vec<Task> {
+    let parts = most.min(rows / OBJECTS_OF_A_TASK + 1).min(rows);
+    let at = |part: usize| u64::try_from(rows * part / parts.max(1)).unwrap_or(u64::MAX);
+    (0..parts).map(|part| Task::Rows { start: at(part), end: at(part + 1) }).collect()
+}
+
+/// `tasks` for so many partitions, neighbours together.
+fn divide(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
+    let each = tasks.len().div_ceil(partitions).max(1);
+    tasks.chunks(each).map(<[Task]>::to_vec).collect()
+}
+
+/// Tasks that one partition can take: a long one then holds nobody up.
+const TASKS_OF_A_PARTITION: usize = 4;
+/// Rows that are worth a task.
+const ROWS_OF_A_TASK: usize = 1 << 15;
+/// Objects that are worth a task.
+const OBJECTS_OF_A_TASK: usize = 1 << 12;

@@ -1,0 +1,87 @@
+//! Edges and faces, each once.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use datafusion::error::Result;
+use futures_util::stream::StreamExt as _;
+use zvf::query::LOCATION_FIELD;
+use zvf::store::KeyTable;
+use zvf::{Batch, Columns, Elements};
+
+use super::vertices::{chunk_names, place_of};
+use super::{Reading, Rows, nulls};
+use crate::columns::{Origin, object_number, open_level};
+use crate::{bad_request, external};
+
+/// All links of the level.
+pub(super) async fn rows(reading: Reading) -> Result<Rows> {
+    let reader = reading.store.reader();
+    let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
+    let chunks = level.chunks().await.map_err(external)?;
+    let mut query = reading.scan.base_query()?.with_places();
+    let names: Vec<String> =
+        reading.layout.attributes().map(|name| format!("link.{name}")).collect();
+    if !names.is_empty() {
+        query = query.columns(Columns::Named(names));
+    }
+    if reading.layout.has(|origin| matches!(origin, Origin::Object(_))) {
+        query = query.with_owners();
+    }
+    let batches = reader.stream(query);
+    let rows = batches.map(move |batch| {
+        let batch = batch.map_err(external)?;
+        match batch.elements() {
+            Some(elements) => record_batch(&reading, &batch, elements, &chunks),
+            None => reading.batch(
+                reading
+                    .layout
+                    .columns
+                    .iter()
+                    .map(|column| nulls(column.field.data_type(), 0))
+                    .collect(),
+                0,
+            ),
+        }
+    });
+    Ok(rows.boxed())
+}
+
+fn record_batch(
+    reading: &Reading,
+    batch: &Batch,
+    elements: &Elements,
+    chunks: &KeyTable,
+) -> Result<RecordBatch> {
+    let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
+    let places = places.ok_or_else(|| bad_request("an answer", "places", "none"))?;
+    let owners = batch.vertex_objects();
+    let values = zvf::convert::element_record_batch(batch, 0).map_err(external)?;
+    let ends = |end: usize| elements.iter().filter_map(move |element| element.get(end).copied());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
+    for column in &reading.layout.columns {
+        columns.push(match &column.origin {
+            Origin::Chunk(end) => {
+                Arc::new(chunk_names(Some(chunks), ends(*end).map(|row| place_of(places, row).0))?)
+            }
+            Origin::Row(end) => Arc::new(UInt32Array::from_iter_values(
+                ends(*end).map(|row| place_of(places, row).1),
+            )),
+            Origin::Object(end) => Arc::new(Int64Array::from_iter(ends(*end).map(|row| {
+                owners.and_then(|owners| owners.get(row).copied().flatten()).map(object_number)
+            }))),
+            Origin::Attribute(name) => {
+                let at = elements.fields().iter().position(|field| {
+                    &*field.name == name.as_str() || field.name.strip_prefix("link.") == Some(name)
+                });
+                let found =
+                    at.zip(values.as_ref()).map(|(at, rows)| Arc::clone(rows.column(at + 1)));
+                found.ok_or_else(|| bad_request("an answer", "its columns", name))?
+            }
+            Origin::Axis { .. } | Origin::Own => {
+                return Err(bad_request("a column of links", "another", column.field.name()));
+            }
+        });
+    }
+    reading.batch(columns, elements.len())
+}

@@ -1,0 +1,127 @@
+//! What a scan reads, as data: it can be sent to another process.
+
+use serde::{Deserialize, Serialize};
+use zvf::format::key::ChunkKey;
+use zvf::{Columns, Kind, LevelId, ObjectId, Query, UnknownIds};
+
+use datafusion::error::Result;
+
+use crate::columns::TableName;
+use crate::{bad_request, external};
+
+/// A scan of one table: which columns, and the conditions that the store answers.
+///
+/// ```
+/// use zvf_datafusion::{Scan, TableName};
+///
+/// let scan = Scan::new(TableName::Vertices, 0);
+/// let text = serde_json::to_string(&scan)?;
+/// assert_eq!(serde_json::from_str::<Scan>(&text)?, scan);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Scan {
+    /// The table.
+    pub table: TableName,
+    /// The level.
+    pub level: u32,
+    /// The kind of geometry; the first one of the level without it.
+    pub kind: Option<String>,
+    /// The columns, by name, in the order of the answer.
+    pub columns: Vec<String>,
+    /// The condition on rows, as `zvf query --where` takes it.
+    pub predicate: Option<String>,
+    /// The objects, where only some are asked for.
+    pub objects: Option<Vec<i64>>,
+    /// The most rows that are wanted of each task.
+    pub limit: Option<u64>,
+}
+
+/// A part of a scan. The tasks of a scan together give each row once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// The chunks from the first key on, before the other: see [`Query::in_chunks`].
+    Chunks {
+        /// The first key.
+        first: Option<String>,
+        /// The key before which they end.
+        end: Option<String>,
+        /// How many there are.
+        cells: u64,
+    },
+    /// Rows of the object index.
+    Rows {
+        /// The first.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// All there is.
+    All,
+}
+
+impl Scan {
+    /// A scan of all rows of a table, without columns.
+    #[must_use]
+    pub const fn new(table: TableName, level: u32) -> Self {
+        Self {
+            table,
+            level,
+            kind: None,
+            columns: Vec::new(),
+            predicate: None,
+            objects: None,
+            limit: None,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Result<Option<Kind>> {
+        let parse = |word: &String| {
+            word.parse().map_err(|_unknown| {
+                bad_request("the kind", "a kind of geometry, such as mesh", word)
+            })
+        };
+        self.kind.as_ref().map(parse).transpose()
+    }
+
+    /// The question for the vertices of the scan, without columns.
+    pub(crate) fn vertex_query(&self) -> Result<Query> {
+        let mut query = self.base_query()?.vertices_only().unknown_ids(UnknownIds::Skip);
+        if let Some(text) = &self.predicate {
+            query = query.filter(text.parse().map_err(external)?);
+        }
+        if let Some(ids) = &self.objects {
+            query = query.of_objects(ids.iter().copied().map(ObjectId));
+        }
+        Ok(query)
+    }
+
+    /// Everything of the level, without columns.
+    pub(crate) fn base_query(&self) -> Result<Query> {
+        let query = Query::all().at_level(LevelId(self.level)).columns(Columns::None).uncached();
+        Ok(self.kind()?.into_iter().fold(query, Query::of_kind))
+    }
+}
+
+impl Task {
+    /// The part of `query` that the task is.
+    pub(crate) fn narrow(&self, query: Query) -> Result<Query> {
+        let parse = |key: &Option<String>| -> Result<Option<ChunkKey>> {
+            let parsed = key.as_deref().map(ChunkKey::parse);
+            parsed.transpose().map_err(external)
+        };
+        match self {
+            Self::Chunks { first, end, .. } => Ok(query.in_chunks(parse(first)?, parse(end)?)),
+            Self::Rows { .. } | Self::All => Ok(query),
+        }
+    }
+
+    /// How many chunks it reads, where it goes by chunks.
+    pub(crate) const fn cells(&self) -> u64 {
+        match self {
+            Self::Chunks { cells, .. } => *cells,
+            Self::Rows { .. } | Self::All => 0,
+        }
+    }
+}

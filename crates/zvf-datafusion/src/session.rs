@@ -1,0 +1,166 @@
+//! Stores in a session: the table function, stores by their path in quotes, as schemas, and as external tables.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{
+    DynamicFileCatalog, SchemaProvider, Session, TableFunctionImpl, TableProvider,
+    TableProviderFactory, UrlTableFactory,
+};
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
+use datafusion::error::Result;
+use datafusion::logical_expr::CreateExternalTable;
+use datafusion::prelude::SessionContext;
+use zvf::OpenOptions;
+
+use crate::bad_request;
+use crate::columns::TableName;
+use crate::function::ZvfFunction;
+use crate::handle::StoreHandle;
+use crate::provider::{TableOptions, ZvfTable};
+use crate::sink::StoreFormatFactory;
+
+/// Adds the table function `zvf`, `STORED AS ZVF` and stores as what `COPY` writes to a session; stores are opened with `options`.
+///
+/// ```
+/// let context = datafusion::prelude::SessionContext::new();
+/// zvf_datafusion::register(&context, zvf::OpenOptions::default());
+/// assert!(context.state().table_functions().contains_key("zvf"));
+/// ```
+pub fn register(context: &SessionContext, options: OpenOptions) {
+    let function: Arc<dyn TableFunctionImpl> = Arc::new(ZvfFunction::new(options.clone()));
+    context.register_udtf("zvf", function);
+    let factory: Arc<dyn TableProviderFactory> = Arc::new(ZvfTableFactory { options });
+    let state = context.state_ref();
+    let mut state = state.write();
+    state.table_factories_mut().insert("ZVF".to_owned(), factory);
+    for word in ["zarrvectors", "zvf"] {
+        // It fails only where a format of that name is known and may not be replaced.
+        drop(state.register_file_format(Arc::new(StoreFormatFactory { word }), true));
+    }
+}
+
+/// The same session, which takes the path or URL of a store or of a Parquet, CSV, JSON or Arrow file in quotes as a table.
+/// That opens files of this machine: not for statements of strangers.
+#[must_use]
+pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> SessionContext {
+    let others = Arc::new(DynamicListTableFactory::default());
+    let known = Arc::clone(context.state_ref().read().catalog_list());
+    let tables = ZvfUrlTables { options, others: Arc::clone(&others) };
+    let catalogs = Arc::new(DynamicFileCatalog::new(known, Arc::new(tables)));
+    let id = context.session_id();
+    let builder = context.into_state_builder().with_session_id(id).with_catalog_list(catalogs);
+    let context = SessionContext::from(builder.build());
+    others.session_store().with_state(context.state_weak_ref());
+    context
+}
+
+/// Whether a name can only be that of a store: by its ending, or because it is a folder with the document of one.
+///
+/// ```
+/// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));
+/// assert!(!zvf_datafusion::is_store_name("cells.parquet"));
+/// ```
+#[must_use]
+pub fn is_store_name(name: &str) -> bool {
+    let bare = name.trim_end_matches('/');
+    let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
+    let known = extension
+        .is_some_and(|found| ENDINGS.iter().any(|ending| ending.eq_ignore_ascii_case(found)));
+    known || Path::new(bare).join("zarr.json").is_file()
+}
+
+/// Paths and URLs as tables: the vertices of stores, and files of other formats.
+#[derive(Debug)]
+struct ZvfUrlTables {
+    options: OpenOptions,
+    others: Arc<DynamicListTableFactory>,
+}
+
+#[async_trait]
+impl UrlTableFactory for ZvfUrlTables {
+    async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !is_store_name(name) {
+            return self.others.try_new(name).await;
+        }
+        let store = StoreHandle::open(name, self.options.clone()).await?;
+        let table = ZvfTable::open(store, TableOptions::default()).await?;
+        Ok(Some(Arc::new(table)))
+    }
+}
+
+/// The tables of a store as those of a schema, by their words: `SELECT * FROM brain.objects`. The store is opened for each
+/// statement, as it is then.
+#[derive(Debug)]
+pub struct StoreSchema {
+    address: String,
+    options: OpenOptions,
+}
+
+impl StoreSchema {
+    /// The tables of the store at `address`.
+    #[must_use]
+    pub fn new(address: &str, options: OpenOptions) -> Self {
+        Self { address: address.to_owned(), options }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for StoreSchema {
+    fn table_names(&self) -> Vec<String> {
+        TableName::ALL.iter().map(ToString::to_string).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Ok(table) = name.parse() else { return Ok(None) };
+        let store = StoreHandle::open(&self.address, self.options.clone()).await?;
+        let options = TableOptions { table, ..TableOptions::default() };
+        Ok(Some(Arc::new(ZvfTable::open(store, options).await?)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        name.parse::<TableName>().is_ok()
+    }
+}
+
+/// `CREATE EXTERNAL TABLE cells STORED AS ZVF LOCATION 'cells.zarrvectors' OPTIONS ('level' '1')`.
+#[derive(Clone, Debug, Default)]
+pub struct ZvfTableFactory {
+    options: OpenOptions,
+}
+
+#[async_trait]
+impl TableProviderFactory for ZvfTableFactory {
+    async fn create(
+        &self,
+        _state: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let [address] = command.locations.as_slice() else {
+            let found = format!("{} of them", command.locations.len());
+            return Err(bad_request("LOCATION", "one store", &found));
+        };
+        if !command.schema.fields().is_empty() {
+            return Err(bad_request("a table of a store", "no list of columns", "one"));
+        }
+        let mut table = TableOptions::default();
+        for (key, value) in &command.options {
+            let bad = |expected| bad_request(key, expected, value);
+            match key.strip_prefix("format.").unwrap_or(key) {
+                "table" => table.table = value.parse()?,
+                "level" => table.level = value.parse().map_err(|_error| bad("a level"))?,
+                "kind" => {
+                    let kind = value.parse().map_err(|_error| bad("a kind of geometry"))?;
+                    table.kind = Some(kind);
+                }
+                other => return Err(bad_request("an option", "table, level or kind", other)),
+            }
+        }
+        let store = StoreHandle::open(address, self.options.clone()).await?;
+        Ok(Arc::new(ZvfTable::open(store, table).await?))
+    }
+}
+
+/// What the names of stores end with.
+const ENDINGS: [&str; 3] = ["zarrvectors", "zv", "tet"];

@@ -1,0 +1,346 @@
+//! One store asked in SQL and as `zvf query` asks it: both must say the same.
+//!
+//! What is expected is put together from whole answers, so that neither pushing conditions down nor dividing a scan can
+//! make both sides wrong alike.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use datafusion::arrow::array::Float64Array;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use zvf::inspect::GroupView;
+use zvf::{Batch, Bounds, Columns, Kind, LevelId, Query, Reader};
+use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
+
+/// What was compared, and what differs.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Answers that are the same.
+    pub passed: usize,
+    /// What differs, one line each.
+    pub failed: Vec<String>,
+}
+
+impl Verdict {
+    fn same(&mut self, what: &str, sql: f64, expected: f64) {
+        // Sums are added up in another order.
+        let near = (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
+        if near || (sql.is_nan() && expected.is_nan()) {
+            self.passed += 1;
+        } else {
+            self.failed.push(format!("{what}: SQL says {sql}, the store {expected}"));
+        }
+    }
+}
+
+/// Compares everything that can be asked of the store at `path`.
+pub async fn check(path: &str) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    let store = StoreHandle::open(path, zvf::OpenOptions::default()).await?;
+    let reader = store.reader();
+    let numbers: Vec<u32> = reader.store().level_numbers().to_vec();
+    let mut rows = 0;
+    for level in numbers {
+        let kinds = reader.level(LevelId(level)).await.map_err(fault)?.kinds().to_vec();
+        for kind in kinds {
+            rows += 1;
+            let of = Asked { store: &store, reader: &reader, level, kind };
+            of.all(&mut verdict).await?;
+        }
+    }
+    let context = session();
+    let options = TableOptions { table: TableName::Levels, ..TableOptions::default() };
+    context.register_table("l", Arc::new(ZvfTable::open(store, options).await?))?;
+    verdict.same("levels", number(&context, "SELECT count(*) FROM l").await?, f64::from(rows));
+    Ok(verdict)
+}
+
+fn fault(error: impl Into<zvf::Error>) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::External(Box::new(error.into()))
+}
+
+/// A session of several partitions, whatever the machine has.
+fn session() -> SessionContext {
+    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3))
+}
+
+/// The one number that a statement gives.
+pub async fn number(context: &SessionContext, sql: &str) -> Result<f64> {
+    let batches = context.sql(sql).await?.collect().await?;
+    let batch = batches.iter().find(|batch| batch.num_rows() > 0);
+    let Some(batch) = batch else { return Ok(f64::NAN) };
+    let column = cast(batch.column(0), &DataType::Float64)?;
+    let column = column.as_any().downcast_ref::<Float64Array>();
+    Ok(column.filter(|column| column.is_valid_at(0)).map_or(f64::NAN, |column| column.value(0)))
+}
+
+trait IsValidAt {
+    fn is_valid_at(&self, row: usize) -> bool;
+}
+
+impl IsValidAt for Float64Array {
+    fn is_valid_at(&self, row: usize) -> bool {
+        datafusion::arrow::array::Array::is_valid(self, row)
+    }
+}
+
+/// The geometry of one kind at one level.
+struct Asked<'a> {
+    store: &'a StoreHandle,
+    reader: &'a Reader,
+    level: u32,
+    kind: Kind,
+}
+
+impl Asked<'_> {
+    fn query(&self) -> Query {
+        Query::all().at_level(LevelId(self.level)).of_kind(self.kind)
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("level {}, {}, {what}", self.level, self.kind)
+    }
+
+    /// Whether the table is there.
+    async fn add(&self, context: &SessionContext, name: &str, table: TableName) -> Result<bool> {
+        let options = TableOptions { table, level: self.level, kind: Some(self.kind) };
+        match ZvfTable::open(self.store.clone(), options).await {
+            Ok(table) => context.register_table(name, Arc::new(table)).map(|_| true),
+            Err(datafusion::error::DataFusionError::Plan(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn all(&self, verdict: &mut Verdict) -> Result<()> {
+        let context = session();
+        assert!(self.add(&context, "v", TableName::Vertices).await?);
+        let stored = self.query().vertices_only().with_owners().columns(Columns::None);
+        let answer = self.reader.run(&stored).await.map_err(fault)?;
+        self.vertices(&context, &answer.batch, verdict).await?;
+        self.boxes(&context, &answer.batch, verdict).await?;
+        self.attributes(&context, verdict).await?;
+        if self.add(&context, "o", TableName::Objects).await? {
+            self.objects(&context, &answer.batch, verdict).await?;
+        }
+        if self.add(&context, "g", TableName::Groups).await? {
+            self.groups(&context, verdict).await?;
+        }
+        if self.add(&context, "e", TableName::Links).await? {
+            self.links(&context, verdict).await?;
+        }
+        Ok(())
+    }
+
+    async fn vertices(
+        &self,
+        context: &SessionContext,
+        batch: &Batch,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        let sql = "SELECT count(*) FROM v";
+        verdict.same(&self.name(sql), number(context, sql).await?, count(batch.len()));
+        // The points of a cloud are what `zvf query` gives without any option.
+        if self.kind == Kind::PointCloud {
+            let counts = self.reader.count(&self.query()).await.map_err(fault)?;
+            verdict.same(
+                &self.name("zvf query --count"),
+                count(batch.len()),
+                counts.vertices as f64,
+            );
+        }
+        for (axis, name) in axes(self.reader).iter().enumerate() {
+            let sql = format!("SELECT sum(CAST({name} AS DOUBLE)) FROM v");
+            let expected: f64 = values(batch, axis).sum();
+            if !batch.is_empty() {
+                verdict.same(&self.name(&sql), number(context, &sql).await?, expected);
+            }
+        }
+        Ok(())
+    }
+
+    /// Boxes around every part of the data, by all axes and by one.
+    async fn boxes(
+        &self,
+        context: &SessionContext,
+        batch: &Batch,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        let names = axes(self.reader);
+        let ends: Vec<(f64, f64)> = (0..names.len()).map(|axis| extent(batch, axis)).collect();
+        if batch.is_empty() || ends.iter().any(|(low, high)| !(high - low).is_finite()) {
+            return Ok(());
+        }
+        for (from, to) in [(0.0, 0.5), (0.25, 0.75), (0.9, 1.0), (2.0, 3.0)] {
+            let sides: Vec<(f64, f64)> = ends
+                .iter()
+                .map(|(low, high)| (low + (high - low) * from, low + (high - low) * to))
+                .collect();
+            let meant: Vec<String> = names
+                .iter()
+                .zip(&sides)
+                .map(|(name, (low, high))| format!("{name} >= {low:?} AND {name} <= {high:?}"))
+                .collect();
+            let inside = |row: usize, axes: usize| {
+                let test = |(axis, (low, high)): (usize, &(f64, f64))| {
+                    batch.positions().float(row, axis).is_some_and(|x| x >= *low && x <= *high)
+                };
+                sides.iter().enumerate().take(axes).all(test)
+            };
+            for axes in [1, names.len()] {
+                let sql = format!("SELECT count(*) FROM v WHERE {}", meant[..axes].join(" AND "));
+                let expected = (0..batch.len()).filter(|row| inside(*row, axes)).count();
+                verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
+            }
+            let (low, high): (Vec<f64>, Vec<f64>) = sides.into_iter().unzip();
+            let Ok(bounds) = Bounds::new(&low, &high) else { continue };
+            let query = self.query().in_region(bounds.into()).vertices_only();
+            let found = self.reader.count(&query).await.map_err(fault)?.vertices;
+            let expected = (0..batch.len()).filter(|row| inside(*row, names.len())).count();
+            verdict.same(&self.name("the same box"), found as f64, count(expected));
+        }
+        Ok(())
+    }
+
+    /// Numbers summed and conditions on them, with and without the store's help.
+    async fn attributes(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
+        let schema = context.table("v").await?.schema().inner().clone();
+        for field in schema.fields().iter().filter(|field| field.data_type().is_numeric()) {
+            let name = format!("\"{}\"", field.name());
+            let middle =
+                number(context, &format!("SELECT avg(CAST({name} AS DOUBLE)) FROM v")).await?;
+            if !middle.is_finite() {
+                continue;
+            }
+            let literal = match field.data_type().is_integer() {
+                true => format!("{}", middle.round() as i64),
+                false => format!("{middle:?}"),
+            };
+            for op in ["<", "<=", ">", ">=", "="] {
+                let asked = format!("SELECT count(*) FROM v WHERE {name} {op} {literal}");
+                // No condition passes a limit: this one is the engine's own business.
+                let own = format!(
+                    "SELECT count(*) FROM (SELECT {name} AS a FROM v LIMIT 1000000000) WHERE a {op} {literal}"
+                );
+                let expected = number(context, &own).await?;
+                verdict.same(&self.name(&asked), number(context, &asked).await?, expected);
+            }
+        }
+        Ok(())
+    }
+
+    async fn objects(
+        &self,
+        context: &SessionContext,
+        batch: &Batch,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        let level =
+            self.reader.level_of_kind(LevelId(self.level), self.kind).await.map_err(fault)?;
+        let Some(index) = level.objects().await.map_err(fault)? else { return Ok(()) };
+        let sql = "SELECT count(*) FROM o";
+        verdict.same(&self.name(sql), number(context, sql).await?, index.slots() as f64);
+        let ids = index.ids(0..index.slots()).await.map_err(fault)?;
+        let sql = "SELECT sum(object) FROM o";
+        if !ids.is_empty() {
+            let expected: f64 = ids.iter().map(|id| id.0 as f64).sum();
+            verdict.same(&self.name(sql), number(context, sql).await?, expected);
+        }
+        let mut of: BTreeMap<i64, usize> = BTreeMap::new();
+        for owner in batch.vertex_objects().unwrap_or_default().iter().flatten() {
+            *of.entry(owner.0).or_default() += 1;
+        }
+        let sql = "SELECT count(*) FROM v JOIN o ON v.object = o.object";
+        let owned: usize = of.values().sum();
+        verdict.same(&self.name(sql), number(context, sql).await?, count(owned));
+        let sql = "SELECT count(DISTINCT object) FROM v";
+        verdict.same(&self.name(sql), number(context, sql).await?, count(of.len()));
+        let some: Vec<i64> = of.keys().copied().step_by((of.len() / 3).max(1)).take(4).collect();
+        for id in &some {
+            let sql = format!("SELECT count(*) FROM v WHERE object = {id}");
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(of[id]));
+            let sql = format!("SELECT count(*) FROM o WHERE object = {id}");
+            let there = ids.iter().filter(|found| found.0 == *id).count();
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(there));
+        }
+        // What `zvf query --objects` gives of chains whose fragments are theirs alone.
+        if self.kind.is_chain() && !level.node().meta().shared_fragments {
+            let query = self.query().of_objects(some.iter().copied().map(zvf::ObjectId));
+            let counts = self.reader.count(&query).await.map_err(fault)?;
+            let expected: usize = some.iter().map(|id| of[id]).sum();
+            verdict.same(
+                &self.name("zvf query --objects"),
+                counts.vertices as f64,
+                count(expected),
+            );
+        }
+        let list: Vec<String> = some.iter().map(ToString::to_string).collect();
+        if !list.is_empty() {
+            let sql = format!("SELECT count(*) FROM v WHERE object IN ({})", list.join(", "));
+            let expected: usize = some.iter().map(|id| of[id]).sum();
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
+        }
+        Ok(())
+    }
+
+    async fn groups(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
+        let level =
+            self.reader.level_of_kind(LevelId(self.level), self.kind).await.map_err(fault)?;
+        let groups = GroupView::read(&level, None, 0).await.map_err(fault)?;
+        let sql = "SELECT count(*) FROM g";
+        verdict.same(&self.name(sql), number(context, sql).await?, count(groups.len()));
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT sum(members) FROM g";
+        let members: u64 = groups.iter().map(|group| group.members).sum();
+        verdict.same(&self.name(sql), number(context, sql).await?, members as f64);
+        let is_listed = groups.iter().all(|group| group.range.is_none());
+        if self.add(context, "m", TableName::Members).await? && is_listed {
+            let sql = "SELECT count(*) FROM m JOIN g ON m.\"group\" = g.\"group\"";
+            verdict.same(&self.name(sql), number(context, sql).await?, members as f64);
+        }
+        Ok(())
+    }
+
+    async fn links(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
+        let all = self.reader.run(&self.query().with_places()).await.map_err(fault)?.batch;
+        let links = all.elements().map_or(0, zvf::Elements::len);
+        let sql = "SELECT count(*) FROM e";
+        verdict.same(&self.name(sql), number(context, sql).await?, count(links));
+        let schema = context.table("e").await?.schema().inner().clone();
+        let first = schema.field(0).name().trim_end_matches("_chunk").to_owned();
+        let sql = format!(
+            "SELECT count(*) FROM e JOIN v ON v.chunk = e.{first}_chunk AND v.row = e.{first}_row"
+        );
+        verdict.same(&self.name(&sql), number(context, &sql).await?, count(links));
+        let ends = all
+            .elements()
+            .map(|all| all.iter().filter_map(|one| one.first().copied()).collect::<HashSet<_>>());
+        let sql =
+            format!("SELECT count(*) FROM (SELECT DISTINCT {first}_chunk, {first}_row FROM e)");
+        let distinct = ends.map_or(0, |ends| ends.len());
+        verdict.same(&self.name(&sql), number(context, &sql).await?, count(distinct));
+        Ok(())
+    }
+}
+
+fn axes(reader: &Reader) -> Vec<String> {
+    let axes = reader.store().root().axes();
+    axes.iter().map(|axis| format!("\"{}\"", axis.name)).collect()
+}
+
+fn values(batch: &Batch, axis: usize) -> impl Iterator<Item = f64> {
+    (0..batch.len()).filter_map(move |row| batch.positions().float(row, axis))
+}
+
+fn extent(batch: &Batch, axis: usize) -> (f64, f64) {
+    let start = (f64::INFINITY, f64::NEG_INFINITY);
+    values(batch, axis).fold(start, |(low, high), x| (low.min(x), high.max(x)))
+}
+
+fn count(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,75 @@
+//! Stored vertices alone, and in parts by ranges of chunks.
+
+use zvf_model::{Bounds, Kind, ObjectId};
+use zvf_query::{Order, Query};
+
+use crate::made::Data;
+use crate::modes::{Random, numbers, random};
+
+const KINDS: [Kind; 5] =
+    [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
+
+#[test]
+fn parts_cover_every_vertex_once() {
+    let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
+    for seed in 0..4 {
+        let mut numbers_of = Random::new(seed + 7);
+        for kind in KINDS {
+            let made = random(kind, 2, &mut numbers_of).made();
+            for query in [
+                Query::all(),
+                Query::within(bounds),
+                Query::all().filter("x > 2 and v >= 3".parse().unwrap()),
+            ] {
+                let query = query.vertices_only();
+                let whole = made.run(&query).unwrap().batch;
+                assert!(whole.elements().is_none() && whole.parts().is_empty(), "{kind}");
+                let chunks = made.wait(made.reader.chunks(&query)).unwrap();
+                for at in 0..chunks.len() {
+                    let cut = chunks.get(at).copied();
+                    let below = made.run(&query.clone().in_chunks(None, cut)).unwrap().batch;
+                    let above = made.run(&query.clone().in_chunks(cut, None)).unwrap().batch;
+                    let parts = [numbers(&below), numbers(&above)].concat();
+                    assert_eq!(parts, numbers(&whole), "{kind} {query:?} at {at}");
+                    let next = chunks.get(at + 1).copied();
+                    let one = made.run(&query.clone().in_chunks(cut, next)).unwrap().batch;
+                    let rest = made.run(&query.clone().in_chunks(next, None)).unwrap().batch;
+                    let rest = if next.is_some() { rest.len() } else { 0 };
+                    assert_eq!(one.len() + rest, above.len(), "{kind} {query:?} at {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn vertices_alone_are_those_inside_and_come_as_stored() {
+    let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
+    let mut numbers_of = Random::new(3);
+    for kind in KINDS {
+        let made = random(kind, 2, &mut numbers_of).made();
+        let all = made.run(&Query::all().vertices_only()).unwrap().batch;
+        let inside = |row: &usize| {
+            let at = |axis| all.positions().float(*row, axis).unwrap();
+            (-4.0..=15.0).contains(&at(0)) && (-4.0..=15.0).contains(&at(1))
+        };
+        let expected = (0..all.len()).filter(inside).count();
+        let found = made.run(&Query::within(bounds).vertices_only()).unwrap().batch;
+        assert_eq!(found.len(), expected, "{kind}");
+        let ordered = Query::all().vertices_only().order(Order::Objects);
+        assert!(made.run(&ordered).unwrap_err().to_string().contains("as they are stored"));
+    }
+}
+
+#[test]
+fn chunks_are_those_of_the_objects_asked_for() {
+    let points = (0..64).map(|i| vec![i as f32, 0.0]).collect();
+    let objects = (0..8).map(|i| (8 * i..8 * (i + 1)).collect()).collect();
+    let made = Data::new(Kind::Polyline, 8.0, points).objects(objects).made();
+    let all = Query::all().vertices_only();
+    assert_eq!(made.wait(made.reader.chunks(&all)).unwrap().len(), 8);
+    let one = all.of_objects([ObjectId(3)]);
+    let chunks = made.wait(made.reader.chunks(&one)).unwrap();
+    assert_eq!(chunks.iter().map(ToString::to_string).collect::<Vec<_>>(), ["3.0"]);
+    assert_eq!(made.run(&one).unwrap().batch.len(), 8);
+}
