@@ -49,11 +49,11 @@ impl Translated {
 
 /// What a store with these columns makes of `expr`; nothing where it cannot use it.
 pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translated> {
-    if let Some(ids) = listed(expr, layout, |origin| *origin == Origin::Object(0)) {
+    if let Some(ids) = listed(expr, layout, &|origin| *origin == Origin::Object(0)) {
         let ids = ids.iter().map(whole).collect::<Option<Vec<i64>>>()?;
         return Some(Translated { pushed: Pushed::Objects(ids), exact: false });
     }
-    if let Some(keys) = listed(expr, layout, |origin| *origin == Origin::Chunk(0)) {
+    if let Some(keys) = listed(expr, layout, &|origin| *origin == Origin::Chunk(0)) {
         let key = |value: &Value| match value {
             Value::Text(text) => ChunkKey::parse(text).ok(),
             _ => None,
@@ -67,7 +67,7 @@ pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translated> {
 }
 
 /// The values that a column of that origin must have one of.
-fn listed(expr: &Expr, layout: &Layout, test: impl Fn(&Origin) -> bool) -> Option<Vec<Value>> {
+fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&Origin) -> bool) -> Option<Vec<Value>> {
     let is_meant = |expr: &Expr| column(expr, layout).is_some_and(|column| test(&column.origin));
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
@@ -78,8 +78,8 @@ fn listed(expr: &Expr, layout: &Layout, test: impl Fn(&Origin) -> bool) -> Optio
             }
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let mut all = listed(left, layout, &test)?;
-            all.extend(listed(right, layout, &test)?);
+            let mut all = listed(left, layout, test)?;
+            all.extend(listed(right, layout, test)?);
             (all.len() <= MAX_LISTED).then_some(all)
         }
         Expr::InList(list) if !list.negated && list.list.len() <= MAX_LISTED => {
