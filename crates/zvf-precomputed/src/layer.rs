@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
+use zvf_format::Class;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 
@@ -149,11 +150,20 @@ impl Precomputed {
     pub async fn layers(&self) -> Result<Vec<LayerSummary>, PrecomputedError> {
         let level = self.reader.level(LevelId(0)).await?;
         let kinds = level.kinds().first().copied().into_iter().chain(level.extra_kinds());
-        let summary = |kind: Kind| {
-            let name = LayerName::parse(kind.token())?;
-            Some(LayerSummary { name: kind.token().to_owned(), kind, form: name.form })
-        };
-        Ok(kinds.filter_map(summary).collect())
+        let mut layers = Vec::new();
+        for kind in kinds {
+            // A geometry of vertices and links alone has no objects that could be asked for.
+            match level.of_kind(kind).await {
+                Ok(Some(_)) => {}
+                Ok(None) => continue,
+                Err(error) if error.class() == Class::Unsupported => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(name) = LayerName::parse(kind.token()) {
+                layers.push(LayerSummary { name: kind.token().to_owned(), kind, form: name.form });
+            }
+        }
+        Ok(layers)
     }
 
     /// The object of `key` in a folder; none where there is nothing of that name.
