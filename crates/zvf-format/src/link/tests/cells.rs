@@ -1,8 +1,8 @@
 //! Cells and flat blobs of links: golden bytes both ways, and the message of every check.
 
-use std::vec;
 use std::format;
 use std::string::{String, ToString};
+use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
