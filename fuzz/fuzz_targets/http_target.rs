@@ -10,8 +10,14 @@ fuzz_target!(|target: &[u8]| {
         assert!(segments.len() <= 32, "{segments:?}");
         for segment in segments {
             let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte);
-            assert!((1..=255).contains(&segment.len()) && segment.bytes().all(is_safe), "{segment:?}");
-            assert!(segment != "." && segment != ".." && !segment.starts_with(".tmp-"), "{segment:?}");
+            assert!(
+                (1..=255).contains(&segment.len()) && segment.bytes().all(is_safe),
+                "{segment:?}"
+            );
+            assert!(
+                segment != "." && segment != ".." && !segment.starts_with(".tmp-"),
+                "{segment:?}"
+            );
         }
     }
 });
