@@ -194,7 +194,7 @@ impl Asked<'_> {
                 let expected = (0..batch.len()).filter(|row| inside(*row, axes)).count();
                 verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
             }
-            let (low, high): (Vec<f64>, Vec<f64>) = sides.into_iter().unzip();
+            let (low, high): (Vec<f64>, Vec<f64>) = sides.iter().copied().unzip();
             let Ok(bounds) = Bounds::new(&low, &high) else { continue };
             let query = self.query().in_region(bounds.into()).vertices_only();
             let found = self.reader.count(&query).await.map_err(fault)?.vertices;
