@@ -153,7 +153,7 @@ impl Points {
         key: ChunkKey,
         row: u64,
     ) -> Result<Rows, PrecomputedError> {
-        let asked = [(key, vec![row..row + 1])];
+        let asked = [(key, std::iter::once(row..row + 1).collect())];
         let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
         let positions = level.position_rows(&asked).await.pop().transpose()?;
         let positions = first(positions).ok_or_else(nothing)?;

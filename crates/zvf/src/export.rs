@@ -121,7 +121,7 @@ impl Export {
         self.header.id_field = id_field.map(|field| field.name.to_string());
         self.header.object_fields = if self.header.objects { fields } else { Vec::new() };
         if let Some(catalogue) = self.level.groups().await? {
-            self.header.groups = catalogue.len() > 0;
+            self.header.groups = !catalogue.is_empty();
             self.header.group_fields = group_fields(&self.level, &[]).await?;
         }
         for name in header_names(self.reader.store()).await?.names {

@@ -102,8 +102,8 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let head = self.head()?;
-        let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
-        let found = fields.filter(|(own, _)| own.eq_ignore_ascii_case(name)).next()?;
+        let mut fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+        let found = fields.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
         Some(found.1.to_owned())
     }
 
