@@ -104,11 +104,15 @@ impl Shell {
             fs::remove_dir_all(&self.page)?;
         }
         fs::create_dir_all(&self.page)?;
+        let mut named: String = commands.iter().map(|shown| shown.command.as_str()).collect();
+        if named.contains(RECIPE) {
+            named += &fs::read_to_string(self.stage.join(RECIPE))?; // it names files of its own
+        }
         for entry in fs::read_dir(&self.stage)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let stem = name.split(['.', '-']).next().unwrap_or(&name);
-            if !commands.iter().any(|shown| shown.command.contains(stem)) {
+            if !named.contains(stem) {
                 continue;
             }
             let target = self.page.join(&name);
@@ -190,5 +194,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A file of the stage that names others.
+const RECIPE: &str = "recipe.yaml";
 /// How long a command that needs a server may try.
 const URL_TIME: Duration = Duration::from_secs(1);
