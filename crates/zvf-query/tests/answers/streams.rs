@@ -42,6 +42,18 @@ fn long(kind: Kind) -> Data {
     data
 }
 
+/// The same vertices with edges or faces: neighbours in both directions, and some that lie far apart.
+fn joined(kind: Kind) -> Data {
+    let mut data = long(Kind::PointCloud);
+    data.kind = kind;
+    data = data.one_object();
+    data.elements = match kind {
+        Kind::Mesh => (2..2048).map(|i| vec![i, i - 2, i - 1]).collect(),
+        _ => (1..2048).map(|i| vec![i, if i % 5 == 0 { i / 2 } else { i - 1 }]).collect(),
+    };
+    data
+}
+
 #[test]
 fn streams_are_what_is_collected() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
@@ -79,15 +91,7 @@ fn streams_are_what_is_collected() {
 fn collecting_in_parts_changes_nothing() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
-        let mut data = long(Kind::PointCloud);
-        data.kind = kind;
-        data = data.one_object();
-        // Neighbours in both directions, and some that lie far apart.
-        data.elements = match kind {
-            Kind::Mesh => (2..2048).map(|i| vec![i, i - 2, i - 1]).collect(),
-            _ => (1..2048).map(|i| vec![i, if i % 5 == 0 { i / 2 } else { i - 1 }]).collect(),
-        };
-        let files = store(&[data]);
+        let files = store(&[joined(kind)]);
         let (parts, whole) = (tight(&files), Made::from_files(&files));
         let mut queries = vec![
             Query::all(),
@@ -184,14 +188,7 @@ fn who_stops_looking_stops_reading() {
 fn numbered_parts_have_each_vertex_once() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Mesh] {
-        let mut data = long(Kind::PointCloud);
-        data.kind = kind;
-        data = data.one_object();
-        data.elements = match kind {
-            Kind::Mesh => (2..2048).map(|i| vec![i, i - 2, i - 1]).collect(),
-            _ => (1..2048).map(|i| vec![i, if i % 5 == 0 { i / 2 } else { i - 1 }]).collect(),
-        };
-        let files = store(&[data]);
+        let files = store(&[joined(kind)]);
         let (made, whole) = (tight(&files), Made::from_files(&files));
         let mut queries = vec![
             Query::all().with_owners(),
