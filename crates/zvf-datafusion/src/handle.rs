@@ -38,7 +38,7 @@ impl StoreHandle {
         &self.address
     }
 
-    /// What the backend was told, by the names that `object_store` has.
+    /// The options of the backend, by the names that `object_store` has.
     #[must_use]
     pub fn storage_options(&self) -> &[(String, String)] {
         &self.storage_options

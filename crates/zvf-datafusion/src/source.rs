@@ -86,7 +86,7 @@ impl ZvfSource {
         &self.address
     }
 
-    /// What the backend is told.
+    /// The options of the backend, by the names that `object_store` has.
     #[must_use]
     pub fn storage_options(&self) -> &[(String, String)] {
         &self.storage_options

@@ -102,16 +102,16 @@ impl Source {
             }
             Some("neuroglancer_skeletons") => {
                 self.copy_many(segments.iter().map(|id| join(below, id)).collect()).await?;
-                told(&segments)
+                check_ids_known(&segments)
             }
             Some("neuroglancer_multilod_draco") => {
                 let names = segments.iter().flat_map(|id| [id.clone(), format!("{id}.index")]);
                 self.copy_many(names.map(|name| join(below, &name)).collect()).await?;
-                told(&segments)
+                check_ids_known(&segments)
             }
             _ => {
                 self.copy_legacy(below, &segments).await?;
-                told(&segments)
+                check_ids_known(&segments)
             }
         }
     }
@@ -274,7 +274,7 @@ fn ids(properties: &Json) -> Vec<String> {
 }
 
 /// Plain HTTP lists nothing: without ids there is nothing that could be asked for.
-fn told(segments: &[String]) -> Result<(), Error> {
+fn check_ids_known(segments: &[String]) -> Result<(), Error> {
     if segments.is_empty() {
         let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";
         return Err(Error::bad_request("the folder", expected, "neither"));
@@ -313,6 +313,6 @@ mod tests {
         assert!(cells(&serde_json::json!({})).is_err());
         let said = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
         assert_eq!(ids(&said), ["7", "18446744073709551615"]);
-        assert!(told(&[]).is_err());
+        assert!(check_ids_known(&[]).is_err());
     }
 }

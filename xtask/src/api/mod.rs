@@ -70,8 +70,8 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 
 /// Has rustdoc write the JSON of the crates with these names, all at once, so that what they share is checked once.
 fn document(house: &House, names: &[&str]) -> anyhow::Result<()> {
-    // The pinned compiler is a stable one and the option unstable. Only rustdoc is told to take it: for the compiler the
-    // same word would mean to build everything again.
+    // The pinned compiler is a stable one and the option unstable. Only rustdoc gets the variable: set for the
+    // compiler too, it would have everything built again.
     let rustdoc = house.target().join("rustdoc-json");
     fs::create_dir_all(house.target())?;
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;

@@ -1,4 +1,4 @@
-//! A client that sends what it is told to send, right or wrong, and reads what comes.
+//! A client that sends the bytes it is given, well-formed or not, and reads the answer.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
