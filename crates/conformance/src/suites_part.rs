@@ -89,9 +89,11 @@ async fn levels(
         let low = vec![f64::from(f32::MIN); level.axes()];
         let high = vec![f64::from(f32::MAX); level.axes()];
         let boxed = Query::within(Bounds::new(&low, &high)?).of_kind(kind).at_level(number);
-        for (way, query) in
-            [("all", all.clone()), ("box", boxed), ("columns", all.columns(Columns::All))]
-        {
+        for (way, query) in [
+            ("all", all.clone().columns(Columns::None)),
+            ("box", boxed.columns(Columns::None)),
+            ("columns", all.columns(Columns::All)),
+        ] {
             let expected = match &expected[way] {
                 Value::Null => expected,
                 own => own,

@@ -211,8 +211,10 @@ impl Geometry {
         };
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
-        if changed && self.doc["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true {
-            // The groups of links within chunks are written as one.
+        // The groups of links within changed chunks are written as one, and new fragments get none.
+        let is_grouped =
+            self.doc["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true;
+        if is_grouped && (changed || !result.chunks.is_empty()) {
             if let Some(level) = self.doc["attributes"]["zarr_vectors_level"].as_object_mut() {
                 level.shift_remove("fragment_link_groups");
             }

@@ -73,6 +73,14 @@ impl Medium {
         }
     }
 
+    /// The same, where a backend that says once that there is nothing is asked a second time.
+    pub(crate) fn get_twice(&self, key: &str) -> Result<Option<Bytes>> {
+        match self.get(key)? {
+            None if !self.is_folder() && self.exists(key)? => self.get(key),
+            found => Ok(found),
+        }
+    }
+
     /// The same for many keys.
     pub(crate) fn get_all(&self, keys: &[&str]) -> Result<Vec<Option<Current>>> {
         match self {

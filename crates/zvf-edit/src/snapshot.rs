@@ -93,7 +93,7 @@ impl Snapshot {
             if let Some(kept) = self.later.borrow().before.get(key) {
                 return Ok(kept.clone());
             }
-            let bytes = self.journal.store.get(key)?;
+            let bytes = self.journal.store.get_twice(key)?;
             // The record is there before the first changed byte: asked after reading, it tells whether the bytes are too new.
             if self.look_ahead()? {
                 continue;

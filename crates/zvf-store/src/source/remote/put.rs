@@ -11,6 +11,7 @@
 //!
 //! Not here: what is written, and when.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -234,23 +235,46 @@ impl Remote {
         Ok(listed)
     }
 
-    /// Removes these objects, as far as they are there.
+    /// Removes these objects, as far as they are there. What a backend says is not there is looked for once more: a reply
+    /// may be wrong, and what was to go would stay.
     pub(crate) async fn remove(&self, keys: &[Key]) -> Result<(), StoreError> {
+        let denied = self.remove_once(keys).await?;
+        let mut left = Vec::new();
+        for key in denied {
+            if self.head(&key).await?.is_some() {
+                left.push(key);
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.remove_once(&left).await.map(drop)
+    }
+
+    /// One request to remove; the objects that are said not to be there.
+    async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>, StoreError> {
         let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
         let mut tries = Tries::new(&self.0, Op::Write, &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
-            let removed = removed.filter(|one| {
-                // One that is not there is as good as removed.
-                std::future::ready(!matches!(one, Err(object_store::Error::NotFound { .. })))
+            let denied = removed.try_filter_map(|_path| std::future::ready(Ok(None::<String>)));
+            let denied = denied.or_else(|error| {
+                std::future::ready(match error {
+                    object_store::Error::NotFound { path, .. } => Ok(path),
+                    error => Err(error),
+                })
             });
-            let removed = removed.try_for_each(|_path| std::future::ready(Ok(())));
             // The time that as many bytes take.
             let limit = self.0.retry.policy.body(to_u64(paths.len()) << 10);
-            match tries.run_within(&self.0, "answer", limit, removed).await {
-                Ok(()) => return Ok(()),
+            match tries.run_within(&self.0, "answer", limit, denied.try_collect()).await {
+                Ok(denied) => {
+                    let denied: BTreeSet<String> = denied;
+                    let found = keys.iter().zip(&paths);
+                    let found = found.filter(|(_, path)| denied.contains(path.as_ref()));
+                    return Ok(found.map(|(key, _)| key.clone()).collect());
+                }
                 Err(miss) => tries.retry_or_fail(&self.0, miss).await?,
             }
         }
