@@ -80,7 +80,7 @@ const NEEDS_COMMAND: [&str; 11] = [
 /// Short runs on machines that do other things: nothing is asked of rates and times.
 const BOUNDED: [&[&str]; 24] = [
     &["race-remote", "--loops", "200"],
-    &["faults", "--every", "13", "--then-random", "60"],
+    &["faults", "--every", "199", "--then-random", "8"],
     &["cancel", "--every", "5"],
     &["disk-faults", "--every", "61"],
     &["disk-cancel", "--every", "5"],

@@ -1,7 +1,7 @@
 //! Coarser levels: what an edit of level 0 does to them at once, and how it is written down that they are behind.
 //!
 //! ```text
-//! index          of levels that keep ids: grows with level 0, and objects that go are emptied there too
+//! index          of levels that keep ids: grows with level 0, and objects that go are emptied there too (`owners`)
 //! links          between the levels: rows of level 0 that moved are named anew, those that went are dropped
 //! stale          zvf.stale of the level: since which head, in which boxes, which objects
 //! ```
@@ -15,6 +15,7 @@ use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::{children, manifest_bytes, open_row_column};
 use crate::journal::Changes;
 use crate::links::Family;
+use crate::owners::withdraw_owners;
 use crate::rebuild::{Rebuilt, Tally};
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
@@ -146,13 +147,15 @@ impl Transaction {
         while manifests.rows.len() < count {
             manifests.rows.push(empty.clone());
         }
+        let mut gone = Vec::new();
         for object in objects.list.iter().filter(|object| object.existed && !object.exists) {
             if let Some(row) = object.row
                 && let Some(blob) = manifests.rows.get_mut(row as usize)
             {
-                *blob = empty.clone();
+                gone.push(std::mem::replace(blob, empty.clone()));
             }
         }
+        withdraw_owners(&self.snap, objects, path, (&gone, &manifests.rows), changes)?;
         if let Some(ids) = &mut ids {
             ids.resize(count);
             for object in &objects.list {

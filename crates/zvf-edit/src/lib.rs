@@ -45,6 +45,7 @@ mod linking;
 mod links;
 mod medium;
 mod objects;
+mod owners;
 mod parts;
 mod place;
 mod rebuild;

@@ -124,7 +124,10 @@ impl Transaction {
         } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
             self.renumber_sources(&format!("{path}/object_attributes/{name}"), name, new, changes)?;
         }
-        self.renumber_owners(&format!("{path}/fragment_attributes/object_id"), new, changes)?;
+        if is_first || block["preserves_object_ids"] == true {
+            let owners = format!("{path}/fragment_attributes/object_id");
+            self.renumber_owners(&owners, new, changes)?;
+        }
         let old = level.clone();
         let attributes = &mut level["attributes"];
         if !is_first && attributes["zarr_vectors_level"]["preserves_object_ids"] == true {
@@ -241,7 +244,8 @@ impl Transaction {
                 let old = scalar.to_f64(row) as i64; // negative ones are no ids, and stay
                 match new.get(&old) {
                     Some(id) => renamed.extend(scalar.encode(&json!(id))?),
-                    None => renamed.extend_from_slice(row),
+                    None if old < 0 => renamed.extend_from_slice(row),
+                    None => renamed.extend(scalar.encode(&json!(-1))?), // of an object that is gone
                 }
             }
             array.put(&chunk, renamed);

@@ -148,6 +148,25 @@ fn an_undone_edit_leaves_the_files_as_they_were() {
 }
 
 #[test]
+fn new_fragments_without_links_withdraw_the_claim_of_grouped_links() {
+    for id in ["gr3_links", "ms3_tri"] {
+        let store = Unpacked::new(id);
+        let path = store.path().join("0/zarr.json");
+        let claims = |level: &Json| {
+            level["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true
+        };
+        let mut level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        level["attributes"]["zarr_vectors_level"]["fragment_link_groups"] = json!(true);
+        std::fs::write(&path, serde_json::to_vec(&level).unwrap()).unwrap();
+        assert!(claims(&level), "{id}");
+        let line = json!({"op": "object.add", "positions": [[1, 2, 3]]});
+        assert_eq!(run(store.path(), &[line]).unwrap()["head"], 1, "{id}");
+        let level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(!claims(&level), "{id}: {level}");
+    }
+}
+
+#[test]
 fn a_transaction_without_change_commits_nothing() {
     for id in STORES {
         let store = Unpacked::new(id);

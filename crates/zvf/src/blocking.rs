@@ -228,7 +228,7 @@ fn refuse_inside() -> Result<(), Error> {
 ///
 /// Inside a task of tokio the future would share the task's budget of steps: once that is used up, everything says that it
 /// is not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
-fn block_on_here<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on_here<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(unconstrained(future));

@@ -390,6 +390,11 @@ impl From<zvf_render::RenderError> for Error {
 #[cfg(feature = "convert")]
 impl From<zvf_convert::ConvertError> for Error {
     fn from(source: zvf_convert::ConvertError) -> Self {
+        #[cfg(feature = "write")]
+        let source = match crate::create::from_reading(source) {
+            Ok(fault) => return fault,
+            Err(source) => source,
+        };
         let class = source.class();
         let mut error = Self::new(class, "convert", format!("{class}, {source}"));
         if let zvf_convert::ConvertError::Input(bad) = &source {

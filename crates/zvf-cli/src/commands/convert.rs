@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use zvf::convert::Format;
 use zvf::convert::read::{self, Input, Reader};
-use zvf::create::MemorySource;
+use zvf::create::StoreSource;
 use zvf::export::Export;
 use zvf::{Columns, Kind, LevelId};
 
@@ -51,6 +51,14 @@ pub(crate) struct Convert {
     narrow: Box<Narrow>,
     #[command(flatten)]
     how: Box<How>,
+}
+
+/// What is asked of a store.
+struct Asked {
+    reader: zvf::Reader,
+    query: zvf::Query,
+    kinds: Vec<Kind>,
+    notes: Vec<String>,
 }
 
 /// What is written.
@@ -147,29 +155,26 @@ impl Convert {
         store: &str,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (exports, mut notes) = self.ask(session, store, true).await?;
-        let mut sources = Vec::new();
-        for mut export in exports {
-            let mut pieces = Vec::new();
-            while let Some(piece) = export.next().await? {
-                pieces.push(piece);
-            }
-            notes.append(&mut export.notes);
-            let name = format!("{} of {store}", export.header.kind).into();
-            sources.push(MemorySource { name, header: export.header, pieces });
-        }
+        let Asked { reader, query, kinds, notes } = self.question(session, store, true).await?;
+        let sources = kinds.into_iter().map(|kind| StoreSource {
+            name: format!("{kind} of {store}").into(),
+            reader: reader.clone(),
+            query: query.clone(),
+            kind,
+        });
+        let sources = sources.collect();
         session.print_notices(out, notes)?;
         let Self { output, dry_run, how, .. } = self;
         Create::from_sources(sources, output, dry_run, *how).run(session, out).await
     }
 
-    /// Asks a store: an answer for each kind, and what should be known of them.
-    async fn ask(
+    /// What is asked of a store, for each kind, and what should be known of it.
+    async fn question(
         &self,
         session: &Session,
         store: &str,
         several_kinds: bool,
-    ) -> anyhow::Result<(Vec<Export>, Vec<String>)> {
+    ) -> anyhow::Result<Asked> {
         let reader = session.reader(store).await?;
         let columns = match self.how.attributes() {
             None => Columns::All,
@@ -177,6 +182,7 @@ impl Convert {
             Some(names) => Columns::Named(names),
         };
         let query = self.narrow.query(session, &reader, columns).await?;
+        let query = super::query::collected(query, session);
         let mut kinds = self.narrow.kinds(session, &reader, self.how.kind()).await?;
         let mut notes = Vec::new();
         if kinds.len() > 1 && !several_kinds {
@@ -186,19 +192,29 @@ impl Convert {
                 "{others} of the store are left out: the output holds one kind; ask with --kind"
             ));
         }
+        session.print_store_notices(&mut std::io::sink(), reader.store())?;
+        Ok(Asked { reader, query, kinds, notes })
+    }
+
+    /// Asks a store: an answer for each kind, and what should be known of them.
+    async fn ask(
+        &self,
+        session: &Session,
+        store: &str,
+        several_kinds: bool,
+    ) -> anyhow::Result<(Vec<Export>, Vec<String>)> {
+        let asked = self.question(session, store, several_kinds).await?;
+        let Asked { reader, query, kinds, notes } = asked;
         let progress = session.progress("reading");
         let mut exports = Vec::new();
         for kind in kinds {
             progress.set(format!("{kind} of {store}"));
-            let query = super::query::collected(query.clone(), session);
             exports.push(Export::open(&reader, query.clone(), Some(kind)).await?);
             for level in self.coarser_levels(&reader, kind)? {
                 progress.set(format!("level {level} of {store}"));
                 exports.push(read_level(&reader, &query, kind, level).await?);
             }
         }
-        drop(progress);
-        session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok((exports, notes))
     }
 

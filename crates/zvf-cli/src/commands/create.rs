@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::convert::read::Header;
-use zvf::create::{Layout, Layouts, MemorySource, Stage};
+use zvf::create::{Layout, Layouts, Stage, StoreSource};
 use zvf::write::Report;
 
 use crate::commands::how::How;
@@ -42,9 +42,9 @@ pub(crate) struct Create {
     dry_run: bool,
     #[command(flatten)]
     how: How,
-    /// What is in memory in the place of files.
+    /// Answers of stores in the place of files.
     #[arg(skip)]
-    sources: Vec<MemorySource>,
+    sources: Vec<StoreSource>,
 }
 
 impl Create {
@@ -53,9 +53,9 @@ impl Create {
         Self { files, store, dry_run, how, sources: Vec::new() }
     }
 
-    /// The same for what is in memory already; objects keep their ids.
+    /// The same for answers of stores; objects keep their ids.
     pub(crate) fn from_sources(
-        sources: Vec<MemorySource>,
+        sources: Vec<StoreSource>,
         store: String,
         dry_run: bool,
         how: How,

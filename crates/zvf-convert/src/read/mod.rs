@@ -190,6 +190,33 @@ impl Reader {
         Self::new(header, pieces.into_iter().map(Ok))
     }
 
+    /// What `next` gives, as if it were read from a file; it may write down what it finds out and is no error.
+    ///
+    /// ```
+    /// use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
+    ///
+    /// let mut file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
+    /// let mut reader = Reader::from_fn(file.header().clone(), move |notes| {
+    ///     let piece = file.next();
+    ///     notes.extend(piece.is_none().then(|| "that was all".to_owned()));
+    ///     piece
+    /// });
+    /// assert_eq!((reader.by_ref().count(), reader.notes().len()), (1, 1));
+    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// ```
+    #[must_use]
+    pub fn from_fn(
+        header: Header,
+        mut next: impl FnMut(&mut Vec<String>) -> Option<Result<Piece, ConvertError>> + Send + 'static,
+    ) -> Self {
+        let notes = Notes::default();
+        let own = notes.clone();
+        let pieces = std::iter::from_fn(move || {
+            next(&mut own.0.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        Self::new(header, pieces).with_notes(notes)
+    }
+
     /// The same, whose pieces write down what they find out.
     pub(crate) fn with_notes(self, notes: Notes) -> Self {
         Self { notes, ..self }

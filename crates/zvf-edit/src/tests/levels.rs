@@ -130,6 +130,34 @@ fn levels_of_the_reference_keep_the_objects_that_they_have() {
 }
 
 #[test]
+fn fragments_of_coarser_levels_lose_owners_that_are_gone() {
+    for id in ["gr3_links", "sk3_trees"] {
+        let store = Unpacked::new(id);
+        let options = Options { levels: Some(1), size: Some(80.0), ..Options::default() };
+        wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
+        let owners = || {
+            let journal =
+                std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
+            let snap = crate::snapshot::Snapshot::now(&journal).unwrap();
+            let path = "1/fragment_attributes/object_id";
+            let column = crate::arrays::CellArray::open(&snap, path).unwrap().expect("it is there");
+            let cells =
+                column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
+            let bytes: Vec<u8> = cells.flatten().flatten().collect();
+            let rows = bytes.chunks_exact(8).map(|row| i64::from_le_bytes(row.try_into().unwrap()));
+            rows.collect::<Vec<_>>()
+        };
+        let before = owners();
+        let gone = before.iter().copied().max().unwrap();
+        assert!(gone >= 0, "{id}: {before:?}");
+        run(store.path(), &[json!({"op": "object.remove", "objects": [gone]})]).unwrap();
+        let expected: Vec<i64> =
+            before.iter().map(|owner| if *owner == gone { -1 } else { *owner }).collect();
+        assert_eq!(owners(), expected, "{id}");
+    }
+}
+
+#[test]
 fn objects_are_numbered_anew_on_all_levels_and_in_groups() {
     let store = Unpacked::new("pl2_negative");
     let options = Options { levels: Some(1), size: Some(0.5), ..Options::default() };

@@ -112,7 +112,8 @@ impl Uploads {
                 return Err(taken());
             }
             Err(error) => {
-                let _released = claim.release().await;
+                // Others may have put objects under this claim, or be about to: it stays until it is old.
+                claim.leave();
                 return Err(error);
             }
         }
@@ -287,9 +288,10 @@ impl Uploads {
         created: Created,
     ) -> Result<(), StoreError> {
         let confirmed = match claim.verify().await {
-            Ok(()) if created == Created::Looked => match self.remote.read(key).await? {
-                Some(found) if found == *root => Ok(()),
-                _ => Err(taken()),
+            Ok(()) if created == Created::Looked => match self.remote.read(key).await {
+                Ok(Some(found)) if found == *root => Ok(()),
+                Ok(_) => Err(taken()),
+                Err(error) => Err(error),
             },
             // Who asks for nothing else cannot have lost it.
             Err(error) if error.class() != Class::Conflict && claim.is_fresh() => Ok(()),

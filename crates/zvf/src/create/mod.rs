@@ -21,6 +21,7 @@ mod ids;
 mod layout;
 mod layouts;
 mod slices;
+mod source;
 
 use async_recursion::async_recursion as boxed;
 use std::fs::{File, TryLockError};
@@ -42,6 +43,8 @@ pub use layout::Layout;
 use layout::of_each_axis;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
+pub use source::StoreSource;
+pub(crate) use source::from_reading;
 
 use crate::Error;
 
@@ -59,8 +62,8 @@ pub struct Recipe {
     pub read: ReadOptions,
     /// The shape of a chunk; without, about `per_chunk` vertices are in one.
     pub chunk: Option<Vec<f64>>,
-    /// What is in memory in the place of files: it is read under these names. What holds any is written in one go.
-    pub sources: Vec<MemorySource>,
+    /// Answers of stores in the place of files: they are read under these names. What holds any is written in one go.
+    pub sources: Vec<StoreSource>,
     /// The shape of a bin, of which a chunk has a whole number; without, a chunk is not divided.
     pub bins: Option<Vec<f64>>,
     /// Vertices that a chunk should have, on average over those that have any.
@@ -97,29 +100,6 @@ impl Default for Recipe {
             write: WriteOptions::default(),
         }
     }
-}
-
-/// Geometry in memory that a store is made of as if it were a file.
-///
-/// ```
-/// use zvf::convert::read::{self, Format, Input, ReadOptions};
-/// use zvf::create::MemorySource;
-///
-/// let text: &[u8] = b"x,y\n1,2\n";
-/// let reader = read::open(Input::reader(text), Some(Format::Csv), &ReadOptions::default())?;
-/// let header = reader.header().clone();
-/// let pieces = reader.collect::<Result<Vec<_>, _>>()?;
-/// assert_eq!(MemorySource { name: "points".into(), header, pieces }.pieces.len(), 1);
-/// # Ok::<(), zvf::convert::ConvertError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct MemorySource {
-    /// What stands for it in the list of files, and in messages.
-    pub name: PathBuf,
-    /// What it holds.
-    pub header: read::Header,
-    /// All of it.
-    pub pieces: Vec<Piece>,
 }
 
 /// How far it is.
@@ -440,7 +420,7 @@ pub(crate) fn schema(
 /// Begins to read a file.
 pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     if let Some(source) = recipe.sources.iter().find(|source| source.name == file) {
-        return Ok(Reader::from_pieces(source.header.clone(), source.pieces.clone()));
+        return source.open();
     }
     Ok(read::open(Input::path(file), recipe.format, &recipe.read)?)
 }

@@ -1,0 +1,85 @@
+//! The column by which fragments of a coarser level say whose they are, once objects of them are gone.
+//!
+//! A fragment has the id of the one object whose manifest names it, -1 where there is none, and -2 where there are
+//! several. Objects that are removed at level 0 are emptied in the index of a level that keeps ids; their fragments stay
+//! until the level is built again, and are nobody's.
+//!
+//! Not here: level 0, whose fragments are written again (`rebuild`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use serde_json::json;
+use zvf_format::manifest::Manifest;
+
+use crate::arrays::{CellArray, Chunk};
+use crate::error::Result;
+use crate::indexes::{Objects, column_type};
+use crate::journal::Changes;
+use crate::snapshot::Snapshot;
+
+/// Makes fragments that the manifests `gone` name those of the objects that are `left`, by row.
+pub(crate) fn withdraw_owners(
+    snap: &Snapshot,
+    objects: &Objects,
+    level: &str,
+    (gone, left): (&[Bytes], &[Bytes]),
+    changes: &mut Changes,
+) -> Result<()> {
+    let path = format!("{level}/fragment_attributes/object_id");
+    let column = if gone.is_empty() { None } else { CellArray::open(snap, &path)? };
+    let Some(mut column) = column else { return Ok(()) };
+    let mut owners: BTreeMap<(Chunk, u64), Vec<i64>> = BTreeMap::new();
+    for blob in gone {
+        for fragment in fragments(blob, objects.rank)? {
+            owners.entry(fragment).or_default();
+        }
+    }
+    if owners.is_empty() {
+        return Ok(());
+    }
+    let ids: HashMap<usize, i64> =
+        objects.list.iter().filter_map(|object| Some((object.row? as usize, object.id))).collect();
+    for (row, blob) in left.iter().enumerate() {
+        for fragment in fragments(blob, objects.rank)? {
+            if let (Some(known), Some(id)) = (owners.get_mut(&fragment), ids.get(&row)) {
+                known.push(*id);
+            }
+        }
+    }
+    let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
+    let mut cells: BTreeMap<Chunk, Vec<u8>> = BTreeMap::new();
+    for ((chunk, fragment), owners) in owners {
+        let owner = match owners.as_slice() {
+            [] => -1,
+            [one] => *one,
+            _ => -2,
+        };
+        if !cells.contains_key(&chunk) {
+            let bytes = column.read(snap, &chunk)?;
+            cells.insert(chunk.clone(), bytes.unwrap_or_default().to_vec());
+        }
+        let at = usize::try_from(fragment).ok().and_then(|n| n.checked_mul(scalar.size()));
+        let row = at.and_then(|at| cells.get_mut(&chunk)?.get_mut(at..at + scalar.size()));
+        if let Some(row) = row {
+            row.copy_from_slice(&scalar.encode(&json!(owner))?);
+        }
+    }
+    for (chunk, bytes) in cells.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+        column.put(&chunk, bytes);
+    }
+    column.flush(snap, changes)
+}
+
+/// The fragments that a manifest names.
+fn fragments(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u64)>> {
+    if blob.is_empty() {
+        return Ok(Vec::new());
+    }
+    let manifest = Manifest::parse(blob, rank as u64)?;
+    let named = manifest.references().map(|reference| {
+        let chunk: Chunk = reference.chunk.iter().map(|component| component.get()).collect();
+        (chunk, reference.fragment)
+    });
+    Ok(named.collect())
+}

@@ -1,0 +1,99 @@
+//! What a store answers, in the place of a file.
+//!
+//! It is asked whenever a file would be opened: once to see how many vertices there are and where, and once more to
+//! write them where they do not fit in memory. A handle keeps its snapshot, so that both answers are the same.
+//!
+//! Not here: the answer in pieces ([`Export`]).
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use zvf_convert::ConvertError;
+use zvf_convert::read::Reader;
+use zvf_model::Kind;
+use zvf_query::Query;
+
+use crate::Error;
+use crate::blocking::block_on_here;
+use crate::export::Export;
+
+/// What a store answers, of which another one is made as if it were a file.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// # let folder = std::env::temp_dir().join(format!("zvf-source-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// use std::ops::ControlFlow;
+/// use zvf::create::{Layouts, Recipe, StoreSource};
+///
+/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
+/// let kind = reader.plan(&zvf::Query::all()).await?.kind;
+/// let source = StoreSource { name: "points".into(), reader, query: zvf::Query::all(), kind };
+/// let recipe = Recipe { sources: vec![source], ..Recipe::default() };
+/// let layouts = Layouts::scan(&["points".into()], &recipe, &mut |_, _| ControlFlow::Continue(()))?;
+/// assert!(layouts.iter().all(|layout| layout.vertices > 0));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct StoreSource {
+    /// What stands for it in the list of files, and in messages.
+    pub name: PathBuf,
+    /// The store.
+    pub reader: zvf_query::Reader,
+    /// What is asked.
+    pub query: Query,
+    /// The kind that is asked.
+    pub kind: Kind,
+}
+
+impl StoreSource {
+    /// Asks; this thread waits for every piece.
+    pub(super) fn open(&self) -> Result<Reader, Error> {
+        let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));
+        let mut export = block_on_here(asked)?;
+        Ok(Reader::from_fn(export.header.clone(), move |notes| {
+            let piece = block_on_here(export.next());
+            notes.append(&mut export.notes);
+            piece.map_err(in_reading).transpose()
+        }))
+    }
+}
+
+impl fmt::Debug for StoreSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSource").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The fault of a store as one of reading; [`from_reading`] gives it back.
+fn in_reading(error: Error) -> ConvertError {
+    ConvertError::Read(io::Error::other(error))
+}
+
+/// The fault of a store that was met while its answer was read like a file.
+pub(crate) fn from_reading(error: ConvertError) -> Result<Error, ConvertError> {
+    match error {
+        ConvertError::Read(error) => error.downcast::<Error>().map_err(ConvertError::Read),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_of_a_store_stays_itself() {
+        let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
+        let (class, text) = (fault().class(), fault().to_string());
+        let there_and_back = Error::from(in_reading(fault()));
+        assert_eq!((there_and_back.class(), there_and_back.to_string()), (class, text));
+        let other = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(Error::from(other).class(), zvf_format::Class::NotFound);
+    }
+}
