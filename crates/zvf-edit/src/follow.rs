@@ -184,12 +184,23 @@ impl Geometry {
         Ok(())
     }
 
+    /// The groups of links within changed chunks are written as one, and new fragments get none.
+    fn withdraw_link_groups(&mut self) {
+        let level = self.doc.pointer_mut("/attributes/zarr_vectors_level");
+        if let Some(level) = level.and_then(Json::as_object_mut) {
+            level.shift_remove("fragment_link_groups");
+        }
+    }
+
     pub(crate) fn write_links(
         &mut self,
         result: &Rebuilt,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
+        if !result.chunks.is_empty() {
+            self.withdraw_link_groups();
+        }
         let Some(mut family) = self.links.take() else { return Ok(()) };
         if self.has_links() {
             for record in &family.records {
@@ -211,13 +222,8 @@ impl Geometry {
         };
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
-        // The groups of links within changed chunks are written as one, and new fragments get none.
-        let is_grouped =
-            self.doc["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true;
-        if is_grouped && (changed || !result.chunks.is_empty()) {
-            if let Some(level) = self.doc["attributes"]["zarr_vectors_level"].as_object_mut() {
-                level.shift_remove("fragment_link_groups");
-            }
+        if changed {
+            self.withdraw_link_groups();
         }
         Ok(())
     }

@@ -197,8 +197,11 @@ impl SharedStagingDir {
     /// When it cannot be looked at.
     pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
         let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
+        // Names change places only once that file is safe: what a loss of power cut came before.
+        let Some(number) = directory_of(&known) else { return Ok(false) };
         let store = work.join(STORE);
-        let kept = store.join(marker).exists() && identify(&store, marker)? == known;
+        // The same loss may have taken the marker.
+        let kept = store.is_dir() && directory_number(&store)? == number;
         Ok(!kept && !Self::is_made_in(target, work, marker)?)
     }
 }
@@ -258,6 +261,12 @@ fn identify(path: &Path, marker: &str) -> io::Result<String> {
     let mut sum = DefaultHasher::new(); // the same in every process
     fs::read(path.join(marker))?.hash(&mut sum);
     Ok(format!("{} {:016x}", directory_number(path)?, sum.finish()))
+}
+
+/// The number of the directory in what [`identify`] says; none where that was cut.
+fn directory_of(identity: &str) -> Option<u64> {
+    let (number, sum) = identity.split_once(' ')?;
+    if sum.len() == 16 { number.parse().ok() } else { None }
 }
 
 #[cfg(unix)]
@@ -335,6 +344,27 @@ mod tests {
         assert_eq!(fs::read(place.at("a.zv/0/c/1")).unwrap(), b"same");
         assert!(!place.at("a.zv/0/c/.tmp-9-9").exists());
         assert!(other.is_published().unwrap());
+    }
+
+    #[test]
+    fn what_a_loss_of_power_took_is_not_taken_for_published() {
+        let place = Place::new();
+        let (target, work) = (place.at("a.zv"), place.at("work"));
+        let is_gone = || SharedStagingDir::is_gone(&target, &work, "zarr.json").unwrap();
+        let one = place.join(false).unwrap();
+        put(&one, "0/c/1", b"same");
+        put(&one, "zarr.json", b"{}");
+        let identity = identify(&one.path(), "zarr.json").unwrap();
+        for (id, marker) in [(identity.as_str(), None), (&identity[..9], Some("{}")), ("", None)] {
+            fs::write(work.join(ID), id).unwrap();
+            drop(fs::remove_file(one.path().join("zarr.json")));
+            marker.map(|text| fs::write(one.path().join("zarr.json"), text).unwrap());
+            assert!(!is_gone(), "{id:?} {marker:?}");
+        }
+        publish(&one, b"{}");
+        assert!(!is_gone(), "it has its name");
+        fs::remove_dir_all(&target).unwrap();
+        assert!(is_gone());
     }
 
     #[test]
