@@ -11,31 +11,32 @@ import { launchBrowser, openViewer, runZvf, startServer, takePixels, viewOf } fr
 const [program, folder, docs] = process.argv.slice(2), MAX_BYTES = 150_000;
 const DARK = "#0d0f14";
 
-/** How each is seen. Pictures are drawn twice as large and averaged, so that edges are smooth. */
+/** How each is seen, and how near. Pictures are drawn twice as large and averaged, so that edges are smooth. */
 const SCENES = {
-  point_cloud: { layers: { point_cloud: { size: { mode: "fixed", value: 4 } } } },
-  line: { layers: { line: { width: 3, colour: { by: "object" } } } },
-  polyline: { layers: { polyline: { width: 4, colour: { by: "object" } } } },
-  streamline: { layers: { streamline: { width: 3.5, colour: { by: "direction" } } } },
-  graph: { layers: { graph: { width: 3, colour: { by: "object" } } } },
-  skeleton: { layers: { skeleton: { width: 3.5, colour: { by: "object" } } } },
-  mesh: { layers: { mesh: { colour: { by: "constant", value: "#d9b9a6" } } } },
+  point_cloud: { zoom: 0.6, layers: { point_cloud: { size: { mode: "fixed", value: 5 } } } },
+  line: { zoom: 0.58, layers: { line: { width: 3.5, colour: { by: "object" } } } },
+  polyline: { zoom: 0.6, layers: { polyline: { width: 4, colour: { by: "object" } } } },
+  streamline: { zoom: 0.6, layers: { streamline: { width: 3, colour: { by: "direction" } } } },
+  graph: { zoom: 0.6, layers: { graph: { width: 4, colour: { by: "object" } } } },
+  skeleton: { zoom: 0.62, layers: { skeleton: { width: 4, colour: { by: "object" } } } },
+  mesh: { zoom: 0.6, layers: { mesh: { colour: { by: "constant", value: "#d9b9a6" } } } },
 };
 
 runZvf(program, ["demo", folder, "--overwrite"]);
 const server = await startServer(program, KINDS.map((kind) => join(folder, `${kind}.zarrvectors`))), browser = await launchBrowser();
 mkdirSync(join(docs, "guide/pictures"), { recursive: true });
 try {
-  for (const kind of KINDS) await draw(kind, viewOf(server, kind, { level: 0, background: DARK, budget: { points: 5_000_000 }, ...SCENES[kind] }), 720, 405, join(docs, `guide/pictures/${kind}.png`));
-  await draw("streamline", viewOf(server, "streamline", { level: 0, background: DARK, budget: { points: 5_000_000 }, ...SCENES.streamline }), 960, 480, join(docs, "introduction.png"));
+  for (const kind of KINDS) await draw(kind, 640, 400, join(docs, `guide/pictures/${kind}.png`));
+  await draw("streamline", 900, 450, join(docs, "introduction.png"));
 } finally {
   await browser.close();
   await server.end();
 }
 
-async function draw(kind, url, width, height, path) {
+async function draw(kind, width, height, path) {
+  const { zoom, layers } = SCENES[kind], url = viewOf(server, kind, { level: 0, background: DARK, budget: { points: 5_000_000 }, layers });
   const { page, ask, said } = await openViewer(browser, url, { width, height });
-  await ask((zoom) => { const { camera } = window.zvfViewer.getState(); return window.zvfViewer.setState({ camera: { distance: camera.distance * zoom } }); }, 0.86);
+  await ask((zoom) => { const { camera } = window.zvfViewer.getState(); return window.zvfViewer.setState({ camera: { distance: camera.distance * zoom } }); }, zoom);
   const png = encodePng(halve(await takePixels(ask, width * 2, height * 2)));
   assert.deepEqual([said, await ask(() => window.zvfViewer.errors())], [[], []]);
   assert.ok(png.length <= MAX_BYTES, `${path} has ${png.length} bytes, more than ${MAX_BYTES}`);

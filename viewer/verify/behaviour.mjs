@@ -108,7 +108,7 @@ export async function checkAddress({ browser, server, note }) {
   assert.ok(differs <= 0.005, `${differs} of the pixels differ`);
   for (const bad of ['{"v":9}', "{", '{"store":"../data/streamline/","camera":{"fov":999}}']) {
     const page = await openViewer(browser, `${server.url.replace(/\/$/, "")}/view/#!${encodeURIComponent(bad)}`, { wait: false });
-    await page.page.waitForFunction(() => window.zvfViewer?.errors().length > 0);
+    await page.page.waitForFunction(() => window.zvfViewer?.errors().length > 0, { polling: 200, timeout: 120_000 });
     await page.page.close();
   }
   for (const patch of [{ where: "nothing >" }, { where: "no_such_column > 1" }, { camera: { distance: -1 } }, { space: { shown: [0, 1, 1] } }, 7]) {

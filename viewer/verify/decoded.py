@@ -6,16 +6,17 @@ import urllib.request
 
 import numpy as np
 from cloudvolume import CloudVolume
+from cloudvolume.datasource.precomputed.annotation import PrecomputedAnnotationSource
 
 
 def read_points(layer):
     """Points of all grids of the index, and their ids; each grid has points of its own."""
     with urllib.request.urlopen(f"{layer['url']}/info") as answer:
         info = json.load(answer)
-    found = CloudVolume(f"precomputed://{layer['url']}", progress=False)
+    found = PrecomputedAnnotationSource(f"precomputed://{layer['url']}")
     ids, places = [], []
     for mip in range(len(info["spatial"])):
-        part = found.annotation.get_all(mip=mip) if hasattr(found, "annotation") else found.get_all(mip=mip)
+        part = found.get_all(mip=mip)
         ids.append(np.asarray(part.ids))
         places.append(np.asarray(part.geometry))
     ids, places = np.concatenate(ids), np.concatenate(places)

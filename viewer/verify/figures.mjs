@@ -21,7 +21,8 @@ export async function checkFirstPicture({ browser, server, factor, zvf, stores, 
   note({ near_requests: near.requests.sent - far.requests.sent, near_bytes: near.bytes.transferred - far.bytes.transferred, near_levels: near.levels, store_bytes: size });
   assert.ok(near.levels.includes(0), `levels ${near.levels} are drawn close to it`);
   assert.ok(near.requests.sent - far.requests.sent <= 250 && near.bytes.transferred - far.bytes.transferred <= 32 * SCREEN_PIXELS, JSON.stringify(near.requests));
-  if (size) assert.ok(near.bytes.transferred < size / 2, `${near.bytes.transferred} of ${size} bytes were read`);
+  // A small cloud fits into the budget whole.
+  if (total.levels[0].vertices > 10 * far.budget.points) assert.ok(near.bytes.transferred < size / 2, `${near.bytes.transferred} of ${size} bytes were read`);
   assert.deepEqual(said, []);
   await page.close();
 }
@@ -60,7 +61,7 @@ async function turn(page, steps) {
 export async function checkFlight({ browser, server, seconds, note }) {
   const bytes = 256 * MIB, stops = 30;
   const { page, ask, said } = await openViewer(browser, viewOf(server, "large", { budget: { bytes } }));
-  const centre = await ask(() => window.zvfViewer.getState().camera), random = randomFrom(11);
+  const centre = await ask(() => window.zvfViewer.getState().camera), before = (await ask(() => window.zvfViewer.stats())).requests.sent, random = randomFrom(11);
   const way = Array.from({ length: stops }, () => ({ target: centre.target.map((x) => x + (random() - 0.5) * centre.distance * 0.6), distance: centre.distance * 2 ** (-5 * random()), orientation: [random() - 0.5, random() - 0.5, random() - 0.5, random()] }));
   const pause = (seconds * 1000) / (2 * stops), laps = [], most = { held: 0, inFlight: 0, process: 0 };
   for (let lap = 0; lap < 2; lap++) {
@@ -86,7 +87,8 @@ export async function checkFlight({ browser, server, seconds, note }) {
   assert.ok(most.process <= 1.4e9, `a process took ${most.process} bytes`);
   assert.ok(most.inFlight <= 16, `${most.inFlight} requests at once`);
   assert.ok(laps[1] <= 1.15 * laps[0], `the second lap held ${laps[1]}, the first ${laps[0]}`);
-  assert.ok(requests.cancelled > 0, "nothing was given up");
+  // A cloud that was read whole before the flight leaves nothing to give up.
+  if (requests.sent > before) assert.ok(requests.cancelled > 0, "nothing was given up");
   assert.deepEqual(said, []);
   await page.close();
 }

@@ -2,6 +2,7 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { createServer, request as sendRequest } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import puppeteer from "puppeteer-core";
@@ -14,7 +15,8 @@ export function runZvf(program, words, options = {}) {
 /** Runs the command with `--json` and returns the document. */
 export const askZvf = (program, words) => JSON.parse(runZvf(program, [...words, "--json"]));
 
-/** Starts `zvf serve` on a free port of this machine; `end` stops it and waits for it. */
+/** Starts `zvf serve` on a free port of this machine; `end` stops it and waits for it. Where ZVF_PAGE names a folder, the page is that
+ * one and not the one that the command was built with. */
 export async function startServer(program, words) {
   const child = spawn(program, ["serve", ...words, "--bind", "127.0.0.1:0", "--json"], { stdio: ["ignore", "pipe", "inherit"] });
   const line = await new Promise((resolve, reject) => {
@@ -22,7 +24,8 @@ export async function startServer(program, words) {
     child.once("exit", (code) => reject(new Error(`zvf serve ended with ${code}`)));
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  return { ...JSON.parse(line), pid: child.pid, end: () => { child.kill("SIGINT"); return ended; } };
+  const said = JSON.parse(line), proxy = process.env.ZVF_PAGE ? await replacePage(said.url, process.env.ZVF_PAGE) : null;
+  return { ...said, url: proxy?.url ?? said.url, pid: child.pid, end: () => { proxy?.end(); child.kill("SIGINT"); return ended; } };
 }
 
 /** Starts Chromium without a screen, with a GPU made of software; CHROMIUM names another program. */
@@ -43,22 +46,30 @@ export async function openViewer(browser, url, { width = 1280, height = 720, wai
   page.on("request", (request) => { const to = request.url(); requests.push(to); if (!to.startsWith(origin) && !/^(data|blob|about):/.test(to)) said.push(`another host: ${to}`); });
   await page.evaluateOnNewDocument(() => { addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)); });
   if (prepare) await prepare(page);
-  if (process.env.ZVF_PAGE) await replaceFiles(page, process.env.ZVF_PAGE);
   await page.goto(url);
   if (wait) await page.evaluate(() => window.zvfViewer.ready);
   const ask = (work, ...words) => page.evaluate(work, ...words);
   return { page, ask, said, requests };
 }
 
-/** Gives the files of a folder for those of the page: a page is tried that the server was not built with. */
-async function replaceFiles(page, folder) {
-  await page.setRequestInterception(true);
-  page.on("request", async (request) => {
-    const [, name] = /\/view\/([^/?#]*)$/.exec(request.url().split("#")[0]) ?? [];
-    if (name === undefined || !request.url().startsWith("http")) { await request.continue().catch(() => {}); return; }
-    const path = join(folder, name || "index.html"), type = { html: "text/html", js: "text/javascript", css: "text/css", wasm: "application/wasm" }[path.split(".").pop()];
-    await request.respond({ status: 200, contentType: type, body: readFileSync(path) });
+/** A server before another one, which gives the files of a folder for those of the page. */
+async function replacePage(url, folder) {
+  const origin = new URL(url), { headers } = await fetch(new URL("view/", url)), policy = headers.get("content-security-policy");
+  const proxy = createServer((request, answer) => {
+    const [, name] = /^\/view\/([^/?]*)$/.exec(request.url) ?? [];
+    if (name !== undefined) {
+      const path = join(folder, name || "index.html"), type = { html: "text/html", js: "text/javascript", css: "text/css", wasm: "application/wasm" }[path.split(".").pop()];
+      answer.writeHead(200, { "Content-Type": type, "Content-Security-Policy": policy });
+      answer.end(readFileSync(path));
+      return;
+    }
+    const far = sendRequest({ host: origin.hostname, port: origin.port, path: request.url, method: request.method, headers: { ...request.headers, host: origin.host } }, (reply) => { answer.writeHead(reply.statusCode, reply.headers); reply.pipe(answer); });
+    far.on("error", () => answer.destroy());
+    answer.on("close", () => far.destroy());
+    request.pipe(far);
   });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${proxy.address().port}/`, end: () => { proxy.closeAllConnections(); proxy.close(); } };
 }
 
 /** The address of a state, at the server's viewer. */
