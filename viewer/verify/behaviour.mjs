@@ -25,7 +25,7 @@ export async function checkKinds({ browser, server, zvf, stores, note }) {
   }
   const { page, ask, said } = await openViewer(browser, viewOf(server, "mixed", { ...plain, level: 0 }));
   const kinds = await ask(() => window.zvfViewer.kinds());
-  assert.equal(kinds.length, 4);
+  assert.equal(kinds.length, 3);
   for (const kind of kinds) {
     const layers = Object.fromEntries(kinds.map((one) => [one, { visible: one === kind }]));
     await ask((layers) => window.zvfViewer.setState({ layers }), layers);

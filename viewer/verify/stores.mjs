@@ -22,7 +22,7 @@ export function makeStores(zvf, folder, { points }) {
   make("times", (to) => { writeTimes(join(folder, "times.csv")); runZvf(zvf, ["create", join(folder, "times.csv"), to]); });
   make("crowded", (to) => { writeSurface(join(folder, "crowded.ply"), 600); runZvf(zvf, ["create", join(folder, "crowded.ply"), to, "--chunk-shape", "4000,4000,4000"]); });
   make("mixed", (to) => {
-    const parts = [["mesh", "ply"], ["skeleton", "swc"], ["streamline", "trk"], ["point_cloud", "csv"]].map(([kind, format]) => {
+    const parts = [["mesh", "ply"], ["skeleton", "swc"], ["point_cloud", "csv"]].map(([kind, format]) => {
       const part = join(folder, `part.${format}`);
       runZvf(zvf, ["query", stores[kind], "-o", part, "--overwrite"]);
       return part;
