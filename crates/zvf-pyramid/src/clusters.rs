@@ -13,7 +13,7 @@ use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::reference::Fast;
+use crate::hash::Fast;
 use crate::rule::Aggregation;
 
 /// Vertices, cluster by cluster.

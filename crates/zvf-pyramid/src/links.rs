@@ -32,7 +32,7 @@ use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
 use crate::options::RowsHook;
-use crate::reference::Fast;
+use crate::hash::Fast;
 use crate::shape::Coarsened;
 
 /// Which links are wanted.

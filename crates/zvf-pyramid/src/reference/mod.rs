@@ -14,7 +14,6 @@
 
 mod coarsen;
 mod links;
-mod random;
 mod read;
 mod write;
 
@@ -27,11 +26,10 @@ use zvf_metadata::CrossLevelStorage;
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
+use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{PyramidError, levels};
-pub(crate) use coarsen::Fast;
-pub(crate) use random::Random;
 
 /// What the reference is asked for.
 ///
