@@ -63,7 +63,9 @@ impl Transaction {
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
         let built = match recipe {
             #[cfg(feature = "reference")]
-            Recipe::Reference(recipe) => wait(zvf_pyramid::build_reference(&address, recipe, &options)),
+            Recipe::Reference(recipe) => {
+                wait(zvf_pyramid::build_reference(&address, recipe, &options))
+            }
             Recipe::Own(recipe) => wait(build(&address, recipe, &options, |_level| {})),
         };
         built.map_err(|error| {

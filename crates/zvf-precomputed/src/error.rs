@@ -1,6 +1,6 @@
 //! Why an object cannot be made.
 
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 
@@ -40,11 +40,18 @@ impl PrecomputedError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+}
+
+impl Diagnose for PrecomputedError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::naming_class(class, "convert", self);
         match self {
-            Self::Query(error) => error.class(),
-            Self::Model(error) => error.class(),
-            Self::Mesh(_) | Self::Unsupported(_) => Class::Unsupported,
-            Self::TooLarge { .. } => Class::LimitExceeded,
+            Self::Query(error) => error.diagnosis(),
+            Self::Model(error) => error.diagnosis(),
+            Self::Mesh(_) | Self::Unsupported(_) => own(Class::Unsupported),
+            Self::TooLarge { .. } => own(Class::LimitExceeded),
         }
     }
 }

@@ -12,8 +12,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, RowsHook,
-    Step, Strategy, build_with_notices,
+    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, RowsHook, Step,
+    Strategy, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 

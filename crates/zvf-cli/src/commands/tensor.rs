@@ -434,7 +434,7 @@ impl Verify {
             }
             File::Blocks(array) if self.deep => {
                 if let Err(error) = array.slice(&Slice::all(), &memory).await {
-                    if error.class().exit_code() != Class::Codec.exit_code() {
+                    if !error.class().is_damage() {
                         return Err(Error::from(error).into());
                     }
                     faults.push(("read".to_owned(), error.to_string()));
@@ -449,7 +449,7 @@ impl Verify {
 /// The line about a file whose bytes are wrong; `None` for other faults.
 fn broken(error: &anyhow::Error) -> Option<String> {
     let fault = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
-    (fault.class().exit_code() == Class::Codec.exit_code()).then(|| fault.to_string())
+    fault.class().is_damage().then(|| fault.to_string())
 }
 
 fn print_faults(

@@ -123,7 +123,7 @@ impl LevelSummary {
     pub async fn read(store: &Store, number: u32) -> Result<Self, Error> {
         let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
         match summary.look(store).await {
-            Err(error) if error.class().exit_code() == PASSING => Err(error),
+            Err(error) if is_of_backend(error.class()) => Err(error),
             Err(error) => {
                 summary.fault = Some(error.to_string());
                 Ok(summary)
@@ -304,8 +304,10 @@ async fn links_to_nowhere(
     }))
 }
 
-/// The exit code of faults that may pass: they are of the backend, not of the level.
-const PASSING: u8 = 5;
+/// Whether it is a fault of the backend or of the moment, not of the level.
+fn is_of_backend(class: Class) -> bool {
+    class.retryable() || class == Class::FileChanged
+}
 
 const SCOPES: [(&str, &str); 5] = [
     ("vertex", "vertex_attributes"),
