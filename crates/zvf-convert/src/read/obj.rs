@@ -94,7 +94,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: seen.left_out(joins),
         ..header
     };
-    Ok(Reader::new(header, begin(joins)?))
+    let mut pieces = begin(joins)?;
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 /// What there is in a file.
@@ -193,14 +194,6 @@ impl Fault {
                 refusal.at(|class, expected| lines.bad(class, expected, found))
             }
         }
-    }
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: seen.left_out(kind),
         ..vertices.header(axes(3))?
     };
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         facets: source.open()?,
         kind,
         vertices,
@@ -71,7 +71,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         names: Some(names),
         ended: false,
     };
-    Ok(Reader::new(header, pieces))
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 fn empty_vertices(kind: Kind) -> Vertices {
@@ -156,14 +156,6 @@ struct Pieces {
     batch_rows: usize,
     names: Option<Field>,
     ended: bool,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -4,7 +4,7 @@ use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 
-use crate::encode::MultiLodError;
+use crate::encode::{MultiLodError, TooMany};
 
 /// Why an object cannot be made; that there is no such object is no error.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum PrecomputedError {
     /// A mesh cannot be encoded.
     #[error("Unsupported: {0}")]
     Mesh(#[from] MultiLodError),
+    /// It has more parts than the format counts.
+    #[error("LimitExceeded: {0}")]
+    Count(#[from] TooMany),
     /// The format has no place for it.
     #[error("Unsupported: {0}")]
     Unsupported(String),
@@ -51,7 +54,7 @@ impl Diagnose for PrecomputedError {
             Self::Query(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
             Self::Mesh(_) | Self::Unsupported(_) => own(Class::Unsupported),
-            Self::TooLarge { .. } => own(Class::LimitExceeded),
+            Self::Count(_) | Self::TooLarge { .. } => own(Class::LimitExceeded),
         }
     }
 }
