@@ -45,7 +45,11 @@ async fn cells_hold_every_vertex_once() {
                     let query = Query::all().at_level(level).of_kind(name.parse().unwrap());
                     let places = reader.run(&query.with_places()).await.unwrap().batch;
                     let again = counted - count_distinct(&places);
-                    assert_eq!(counted, u64::from(vertices) + again, "{id}, {name}, level {number}");
+                    assert_eq!(
+                        counted,
+                        u64::from(vertices) + again,
+                        "{id}, {name}, level {number}"
+                    );
                     shared += u64::from(again > 0);
                     seen += 1;
                 }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
@@ -263,7 +264,7 @@ impl Body {
     }
 
     fn element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
-        let corners = u64::try_from(words.clone().count()).unwrap_or(u64::MAX);
+        let corners = to_u64(words.clone().count());
         let face = self.joins == Some("f");
         if face {
             let refused = |refusal| Fault::Refused(refusal, corners.to_string());

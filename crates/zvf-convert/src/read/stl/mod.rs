@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind, ObjectId};
 
@@ -99,7 +100,7 @@ impl Source {
                 (Bytes::open(path)?, length)
             }
             Self::Memory(all) => {
-                let length = u64::try_from(all.len()).unwrap_or(u64::MAX);
+                let length = to_u64(all.len());
                 (Bytes::new(Box::new(std::io::Cursor::new(Arc::clone(all))), None), length)
             }
         };
