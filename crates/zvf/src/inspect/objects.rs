@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
-use zvf_model::{LevelReader, ObjectId, ObjectManifest};
+use zvf_format::{Class, Expected};
+use zvf_model::{LevelReader, ModelError, ObjectId, ObjectManifest};
 
 use super::json;
 use crate::Error;
@@ -130,7 +131,10 @@ fn view(
         id: id.0,
         kind: kind(level),
         row: manifest.row(),
-        fragments: manifest.view()?.len().unwrap_or(u64::MAX),
+        fragments: manifest.view()?.len().ok_or_else(|| {
+            let (what, expected) = ("fragments of an object", Expected::AtMost(u64::MAX.into()));
+            ModelError::refused(Class::Overflow, what, expected, "more").of_object(id)
+        })?,
         chunks: u64::try_from(chunks.len()).unwrap_or(u64::MAX),
         bounds: bounds(level, &chunks),
         references,
