@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_model::{LevelReader, ModelError, ObjectId, ObjectManifest};
 
@@ -135,7 +136,7 @@ fn view(
             let (what, expected) = ("fragments of an object", Expected::AtMost(u64::MAX.into()));
             ModelError::refused(Class::Overflow, what, expected, "more").of_object(id)
         })?,
-        chunks: u64::try_from(chunks.len()).unwrap_or(u64::MAX),
+        chunks: to_u64(chunks.len()),
         bounds: bounds(level, &chunks),
         references,
         attributes: serde_json::Map::new(),
