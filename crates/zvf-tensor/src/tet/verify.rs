@@ -49,7 +49,6 @@ pub enum Weight {
 /// assert_eq!(faults[0].rule, "R1");
 /// # Ok(())
 /// # }
-
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fault {

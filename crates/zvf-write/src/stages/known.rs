@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
