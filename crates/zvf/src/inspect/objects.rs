@@ -166,16 +166,16 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
 }
 
 pub(super) fn no_index() -> Error {
-    let expected = zvf_format::Expected::Rule("a level with objects");
-    let class = zvf_format::Class::InvalidArgument;
-    zvf_model::ModelError::refused(class, "object index", expected, "none").into()
+    let expected = Expected::Rule("a level with objects");
+    let class = Class::InvalidArgument;
+    ModelError::refused(class, "object index", expected, "none").into()
 }
 
 fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
-    let class = zvf_format::Class::NotFound;
-    let expected = zvf_format::Expected::Rule("an object of the level");
+    let class = Class::NotFound;
+    let expected = Expected::Rule("an object of the level");
     let index = level.node().path().below("object_index")?;
-    let error = zvf_model::ModelError::refused(class, "object", expected, id.0).in_array(index);
+    let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
     Ok(error.into())
 }
 
