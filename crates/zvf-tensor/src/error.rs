@@ -121,7 +121,7 @@ impl Diagnose for TensorError {
     fn diagnosis(&self) -> Diagnosis<'_> {
         let fault = match &self.0.fault {
             Fault::Store(source) => source.diagnosis(),
-            Fault::Blosc(source) => Diagnosis { op: "tensor", ..source.diagnosis() },
+            Fault::Blosc(source) => Diagnosis { op: "tensor", hint: None, ..source.diagnosis() },
         };
         match &self.0.dataset {
             Some(_) => Diagnosis { op: "tensor", text: self, ..fault },
