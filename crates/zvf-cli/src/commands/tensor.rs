@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use zvf::format::Class;
+use zvf::format::num::to_u64;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
 use zvf::tet::{EscapedName, TensorCodec};
@@ -255,7 +256,7 @@ fn info(
         "{path}: {}, {}, {}",
         table::bytes(file.bytes().len()),
         table::counted(u64::from(parsed.directory().len()), "dataset"),
-        table::counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "chunk")
+        table::counted(to_u64(rows.len()), "chunk")
     )?;
     let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
     for tensor in &datasets {
