@@ -352,3 +352,21 @@ impl Transaction {
 
 const PATH: &str = "0/groups";
 pub(crate) const COLUMNS: &str = "0/group_attributes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_two_ids_of_few_enough_objects() {
+        assert_eq!(range_members(0, &json!(-1), &json!(2)).unwrap(), [-1, 0, 1]);
+        assert!(range_members(0, &json!(5), &json!(5)).unwrap().is_empty());
+        for (start, stop) in
+            [(json!("1"), json!(2)), (json!(0), json!(null)), (json!(i64::MIN), json!(i64::MAX))]
+        {
+            let error = range_members(7, &start, &stop).unwrap_err();
+            assert_eq!(error.class, Class::BadShape);
+            assert!(error.message.contains("group_ranges of group 7"), "{error}");
+        }
+    }
+}

@@ -296,6 +296,34 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "pyramid")]
+    #[test]
+    fn what_is_passed_on_is_told_as_by_the_layer_below() {
+        let key = Key::root().below("0/zarr.json").unwrap();
+        let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
+        let own = Error::from(store());
+        let write = zvf_write::WriteError::from(ModelError::from(store()));
+        let passed_on = Error::from(zvf_pyramid::PyramidError::from(write));
+        for error in [&own, &passed_on] {
+            assert_eq!(
+                (error.class(), error.op(), error.key()),
+                (own.class(), "read", Some("0/zarr.json"))
+            );
+            assert_eq!(error.to_string(), own.to_string());
+            let source = std::error::Error::source(error).unwrap();
+            assert!(source.is::<std::io::Error>(), "{source}");
+        }
+        assert!(passed_on.layer().unwrap().is::<zvf_pyramid::PyramidError>());
+        let setting = zvf_pyramid::PyramidError::Setting {
+            what: "growth",
+            expected: "more than 1",
+            found: "0.5".to_owned(),
+        };
+        let error = Error::from(setting);
+        assert_eq!(error.to_string(), "InvalidArgument, growth: expected more than 1, found 0.5");
+        assert_eq!((error.expected(), error.found()), (Some("more than 1"), Some("0.5")));
+    }
+
     #[test]
     fn where_it_is_can_be_asked() {
         let key = Key::root().below("0/vertices/c/0/0").unwrap();
