@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use zvf_convert::read::{Header, Piece, Reader};
+use zvf_format::num::to_u64;
 use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 
@@ -164,7 +165,7 @@ impl Layout {
                 kept.push(Kept { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
-                let piece = piece.map_err(|error| in_file(file, error.into()))?;
+                let piece = piece.map_err(|error| in_file(file, super::failed(error)))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 if slicer.is_cut() {
@@ -493,10 +494,6 @@ fn fitting(mut shard: Vec<u64>, cell: u64, most: u64) -> Option<Vec<u64>> {
         *longest = longest.div_ceil(2);
     }
     (cells(&shard) > 1).then_some(shard)
-}
-
-fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::as_conversions, reason = "an estimate: rounding does not matter")]

@@ -44,7 +44,7 @@ use layout::of_each_axis;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
 pub use source::StoreSource;
-pub(crate) use source::from_reading;
+use source::failed;
 
 use crate::Error;
 
@@ -264,7 +264,7 @@ async fn at_once(
         let reader = layout.reader(input, file, recipe).map_err(in_file)?;
         beside.take_records(reader.header());
         for piece in reader {
-            let piece = piece.map_err(|error| in_file(error.into()))?;
+            let piece = piece.map_err(|error| in_file(failed(error)))?;
             push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
             go(progress, Stage::Read, writer.vertices())?;
         }

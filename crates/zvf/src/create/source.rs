@@ -70,17 +70,15 @@ impl fmt::Debug for StoreSource {
     }
 }
 
-/// The fault of a store as one of reading; [`from_reading`] gives it back.
+/// The fault of a store as one of reading; [`failed`] gives it back.
 fn in_reading(error: Error) -> ConvertError {
     ConvertError::Read(io::Error::other(error))
 }
 
-/// The fault of a store that was met while its answer was read like a file.
-pub(crate) fn from_reading(error: ConvertError) -> Result<Error, ConvertError> {
-    match error {
-        ConvertError::Read(error) => error.downcast::<Error>().map_err(ConvertError::Read),
-        other => Err(other),
-    }
+/// What went wrong with a piece: a fault of a file, or of the store whose answer was read like one.
+pub(super) fn failed(error: ConvertError) -> Error {
+    let ConvertError::Read(error) = error else { return error.into() };
+    error.downcast::<Error>().unwrap_or_else(|error| ConvertError::Read(error).into())
 }
 
 #[cfg(test)]
@@ -91,9 +89,9 @@ mod tests {
     fn the_fault_of_a_store_stays_itself() {
         let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
         let (class, text) = (fault().class(), fault().to_string());
-        let there_and_back = Error::from(in_reading(fault()));
+        let there_and_back = failed(in_reading(fault()));
         assert_eq!((there_and_back.class(), there_and_back.to_string()), (class, text));
         let other = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(Error::from(other).class(), zvf_format::Class::NotFound);
+        assert_eq!(failed(other).class(), zvf_format::Class::NotFound);
     }
 }
