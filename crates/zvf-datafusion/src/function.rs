@@ -9,13 +9,14 @@ use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
 
 use crate::bad_request;
+use crate::geometry::NAME;
 use crate::handle::{StoreHandle, wait};
 use crate::provider::{TableOptions, ZvfTable};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///
-/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level; names before `=>`
-/// are for readers.
+/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry` or
+/// `true` asks for the column of that name; names before `=>` are for readers.
 #[derive(Clone, Debug, Default)]
 pub struct ZvfFunction {
     options: OpenOptions,
@@ -49,6 +50,8 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     for arg in rest {
         match argument(arg)? {
             Argument::Level(level) => table.level = level,
+            Argument::Geometry(geometry) => table.geometry = geometry,
+            Argument::Word(word) if word.eq_ignore_ascii_case(NAME) => table.geometry = true,
             Argument::Word(word) => match word.parse::<Kind>() {
                 Ok(kind) => table.kind = Some(kind),
                 Err(_) => table.table = word.parse()?,
@@ -61,6 +64,7 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
 enum Argument {
     Word(String),
     Level(u32),
+    Geometry(bool),
 }
 
 fn argument(expr: &Expr) -> Result<Argument> {
@@ -70,6 +74,7 @@ fn argument(expr: &Expr) -> Result<Argument> {
         ScalarValue::Utf8(Some(word))
         | ScalarValue::Utf8View(Some(word))
         | ScalarValue::LargeUtf8(Some(word)) => Ok(Argument::Word(word.clone())),
+        ScalarValue::Boolean(Some(geometry)) => Ok(Argument::Geometry(*geometry)),
         ScalarValue::Int64(Some(level)) => {
             u32::try_from(*level).map(Argument::Level).map_err(|_negative| bad())
         }
