@@ -1,7 +1,8 @@
 //! `conformance --sql`: what brings an SQL engine, which no other step builds.
 //!
 //! ```text
-//! clippy, test      the lints and tests of the heavy crates
+//! clippy, test      the lints and tests of the heavy crates: among them all archived stores asked in SQL and as `zvf query`
+//!                   has them, by one process, and stores of each kind by two executors
 //! agreement         the demo stores, and those that are named, in SQL and as `zvf query` has them
 //! DuckDB            three statements for each table, on the table and on the Parquet file it was written to
 //! docs              the commands of the pages that ask in SQL

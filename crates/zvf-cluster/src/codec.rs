@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! table   ZVF-TABLE-1  JSON of the address, table, level and kind
-//! scan    ZVF-SCAN-1   length of the schema (u32, little endian), the schema as Arrow IPC has it, JSON of the rest
+//! scan    ZVF-SCAN-1   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
 //! What does not begin so is Ballista's own.
@@ -13,8 +13,6 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
-use datafusion::arrow::ipc::convert::{IpcSchemaEncoder, try_schema_from_flatbuffer_bytes};
-use datafusion::arrow::ipc::writer::DictionaryTracker;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::file_format::FileFormatFactory;
@@ -22,10 +20,12 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::protobuf;
+use prost::Message as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zvf_datafusion::{
@@ -173,30 +173,6 @@ impl LogicalExtensionCodec for LogicalCodec {
     ) -> Result<()> {
         self.others.try_encode_file_format(buf, format)
     }
-
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.others.try_decode_udf(name, buf)
-    }
-
-    fn try_encode_udf(&self, function: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udf(function, buf)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buf: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.others.try_decode_udaf(name, buf)
-    }
-
-    fn try_encode_udaf(&self, function: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udaf(function, buf)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buf: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.others.try_decode_udwf(name, buf)
-    }
-
-    fn try_encode_udwf(&self, function: &WindowUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udwf(function, buf)
-    }
 }
 
 impl PhysicalExtensionCodec for PhysicalCodec {
@@ -219,40 +195,16 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        match our_scan(node.as_ref()) {
+        match our_scan(&node) {
             Some((config, source)) => encode_scan(config, source, buf),
             None => self.others.try_encode(node, buf, converter),
         }
     }
-
-    fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
-        self.others.try_decode_udf(name, buf)
-    }
-
-    fn try_encode_udf(&self, function: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udf(function, buf)
-    }
-
-    fn try_decode_udaf(&self, name: &str, buf: &[u8]) -> Result<Arc<AggregateUDF>> {
-        self.others.try_decode_udaf(name, buf)
-    }
-
-    fn try_encode_udaf(&self, function: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udaf(function, buf)
-    }
-
-    fn try_decode_udwf(&self, name: &str, buf: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.others.try_decode_udwf(name, buf)
-    }
-
-    fn try_encode_udwf(&self, function: &WindowUDF, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode_udwf(function, buf)
-    }
 }
 
 /// The scan that a leaf is, where it is one of ours.
-fn our_scan(node: &dyn ExecutionPlan) -> Option<(&FileScanConfig, &ZvfSource)> {
-    let node: &dyn Any = node;
+fn our_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ZvfSource)> {
+    let node: &dyn Any = node.as_ref();
     let config: &dyn Any = node.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
     let config = config.downcast_ref::<FileScanConfig>()?;
     let source: &dyn Any = config.file_source().as_ref();
@@ -266,15 +218,12 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
         let tasks = tasks.collect::<Option<Vec<Task>>>();
         groups.push(tasks.ok_or_else(|| malformed("a part of a scan", "a task", "a file"))?);
     }
-    let mut tracker = DictionaryTracker::new(true);
-    let mut encoder = IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
-    let schema = encoder.schema_to_fb(source.schema());
-    let schema = schema.finished_data();
+    let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
     let length = u32::try_from(schema.len())
         .map_err(|error| malformed("a schema", "less than 4 GiB", &error.to_string()))?;
     buf.extend_from_slice(SCAN);
     buf.extend_from_slice(&length.to_le_bytes());
-    buf.extend_from_slice(schema);
+    buf.extend_from_slice(&schema);
     let (store, scan) = (for_others(source.address())?, source.scan().clone());
     to_json(&ScanMessage { store, scan, groups, limit: config.limit }, buf)
 }
@@ -284,7 +233,9 @@ fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn Executio
     let (length, rest) = message.split_first_chunk().ok_or_else(cut)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| cut())?;
     let (schema, json) = rest.split_at_checked(length).ok_or_else(cut)?;
-    let schema: Schema = try_schema_from_flatbuffer_bytes(schema)?;
+    let schema = protobuf::Schema::decode(schema)
+        .map_err(|error| malformed("a scan", "a schema", &error.to_string()))?;
+    let schema = Schema::try_from(&schema)?;
     let ScanMessage { store, scan, groups, limit } = from_json("a scan", json)?;
     let source = ZvfSource::at(store, scan, Arc::new(schema));
     let source = source.with_pool(Arc::clone(context.memory_pool()));

@@ -29,7 +29,8 @@ def alike(ours, theirs):
     if ours == "" or theirs is None:
         return ours == "" and theirs is None
     try:
-        return math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-9)
+        a, b = float(ours), float(theirs)
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
     except ValueError:
         return ours == str(theirs)
 

@@ -55,6 +55,6 @@ fn find() -> Option<PathBuf> {
 const INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "Examples:
-  zvf sql \"SELECT count(*) FROM 'points.zarrvectors'\"
+  zvf sql \"SELECT count(*) FROM 'scan.zarrvectors'\"
   zvf sql \"SELECT object, count(*) FROM 'tracts.zarrvectors' GROUP BY object\" -o counts.csv
   zvf sql --table brain=brain.zarrvectors \"SELECT * FROM brain.objects LIMIT 5\"";

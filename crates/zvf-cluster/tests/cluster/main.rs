@@ -125,7 +125,7 @@ async fn an_executor_that_is_killed_changes_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     points(folder.path()).await;
     // Some chunks pass: what the first executor made of them is lost with it.
-    let gate = Gate::new(20);
+    let gate = Gate::new(3);
     let url = format!("{}/points.zarrvectors", serve(folder.path().to_owned(), gate.clone()));
     let mut cluster = Cluster::start(1);
     let there = remote(&cluster).await;

@@ -155,4 +155,4 @@ fn free_port() -> u16 {
 }
 
 /// After this nothing is going to happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
+use crate::processes::PATIENCE;
+
 /// How many chunks may be read, and how many were asked for.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -31,7 +33,8 @@ impl Gate {
     pub(crate) fn wait_until_held(&self) {
         let state = self.state.lock().unwrap();
         let is_free = |state: &mut State| state.asked <= state.allowed;
-        drop(self.changed.wait_while(state, is_free).unwrap());
+        let (_state, waited) = self.changed.wait_timeout_while(state, PATIENCE, is_free).unwrap();
+        assert!(!waited.timed_out(), "nobody asks for chunks");
     }
 
     /// Lets everything pass from now on.
