@@ -61,7 +61,7 @@ fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
     stores.sort();
     ensure!(!stores.is_empty(), "no demo stores in {}", demo.display());
     say("DuckDB");
-    let script = house.path("crates/zvf-sql/tests/duckdb.py");
+    let script = house.path("crates/zvf-sql/tests/compare_with_duckdb.py");
     let program = programs.join("zvf-sql");
     house.program(&python).args(&[&script, &program]).args(&stores).run()
 }

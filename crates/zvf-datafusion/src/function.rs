@@ -15,8 +15,8 @@ use crate::provider::{TableOptions, ZvfTable};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///
-/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry` or
-/// `true` asks for the column of that name; names before `=>` are for readers.
+/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry` asks
+/// for the column of that name.
 #[derive(Clone, Debug, Default)]
 pub struct ZvfFunction {
     options: OpenOptions,
@@ -50,7 +50,6 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     for arg in rest {
         match argument(arg)? {
             Argument::Level(level) => table.level = level,
-            Argument::Geometry(geometry) => table.geometry = geometry,
             Argument::Word(word) if word.eq_ignore_ascii_case(NAME) => table.geometry = true,
             Argument::Word(word) => match word.parse::<Kind>() {
                 Ok(kind) => table.kind = Some(kind),
@@ -64,7 +63,6 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
 enum Argument {
     Word(String),
     Level(u32),
-    Geometry(bool),
 }
 
 fn argument(expr: &Expr) -> Result<Argument> {
@@ -74,7 +72,6 @@ fn argument(expr: &Expr) -> Result<Argument> {
         ScalarValue::Utf8(Some(word))
         | ScalarValue::Utf8View(Some(word))
         | ScalarValue::LargeUtf8(Some(word)) => Ok(Argument::Word(word.clone())),
-        ScalarValue::Boolean(Some(geometry)) => Ok(Argument::Geometry(*geometry)),
         ScalarValue::Int64(Some(level)) => {
             u32::try_from(*level).map(Argument::Level).map_err(|_negative| bad())
         }

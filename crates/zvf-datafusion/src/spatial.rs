@@ -172,7 +172,7 @@ fn lengths(lines: &dyn Array) -> Option<Float64Array> {
     let length = |row: usize| {
         let line = lists.is_valid(row).then(|| lists.value(row))?;
         let points = Points::new(&line)?;
-        (1..line.len()).map(|row| distance(&points, row - 1, &points, row)).sum()
+        (1..line.len()).map(|row| distance(&points, row - 1, &points, row)).sum::<Option<f64>>()
     };
     Some((0..lists.len()).map(length).collect())
 }

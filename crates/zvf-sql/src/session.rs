@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
+use datafusion::common::TableReference;
 use datafusion::datasource::TableProvider;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::TableReference;
+
 use zvf::format::Class;
 use zvf::format::num::saturating_usize;
 use zvf_datafusion::{StoreHandle, StoreSchema, TableOptions, ZvfTable, is_store_name};

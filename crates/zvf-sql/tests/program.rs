@@ -17,7 +17,8 @@ impl Place {
         let mut text = "x,y,z,mass,kind\n".to_owned();
         for n in 0..200 {
             let mass = if n % 10 == 0 { 7 } else { n };
-            text += &format!("{}.5,{},{},{mass},{}\n", n % 20, n / 20, n % 3, ["a", "b"][n % 2]);
+            text +=
+                &format!("{}.5,{}.0,{}.0,{mass},{}\n", n % 20, n / 20, n % 3, ["a", "b"][n % 2]);
         }
         fs::write(folder.path().join("points.csv"), text).unwrap();
         let place = Self { folder };
@@ -98,7 +99,7 @@ fn stores_and_files_are_joined_under_names() {
     let levels =
         place.lines(&[&tables[..], &["SELECT level, kind, vertices FROM p.levels"]].concat());
     assert_eq!(levels, ["level,kind,vertices", "0,point_cloud,200"]);
-    let both = "SELECT count(*) FROM zvf('points.zarrvectors', level => 0, kind => 'point_cloud')";
+    let both = "SELECT count(*) FROM zvf('points.zarrvectors', 0, 'point_cloud')";
     assert_eq!(place.number(both), 200);
 }
 

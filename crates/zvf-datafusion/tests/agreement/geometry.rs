@@ -36,7 +36,7 @@ async fn objects_have_lines_and_vertices_points() {
     let context = session();
     let (plane, space) = expected_lengths(&path).await;
     assert!(plane > 0.0 && space > plane);
-    let lines = format!("zvf('{path}', 'objects', geometry => true)");
+    let lines = format!("zvf('{path}', 'objects', 'geometry')");
     let sql = format!("SELECT sum(st_3dlength(geometry)) FROM {lines}");
     assert!(near(number(&context, &sql).await.unwrap(), space));
     let sql = format!("SELECT sum(st_length(geometry)) FROM {lines}");
@@ -48,13 +48,13 @@ async fn objects_have_lines_and_vertices_points() {
 
     let points = format!("zvf('{path}', 'geometry')");
     let count = format!("SELECT count(*) FROM {points} WHERE");
-    let own = format!("{count} sqrt(power(x - 10, 2) + power(y - 10, 2)) < 30");
-    let sql = format!("{count} st_distance(geometry, st_point(10, 10)) < 30");
+    let own = format!("{count} sqrt(power(x - 10, 2) + power(y - 10, 2)) < 150");
+    let sql = format!("{count} st_distance(geometry, st_point(10, 10)) < 150");
     let (own, found) =
         (number(&context, &own).await.unwrap(), number(&context, &sql).await.unwrap());
     assert!(own == found && own > 0.0, "{own} {found}");
-    let own = format!("{count} sqrt(power(x - 10, 2) + power(y - 10, 2) + power(z - 5, 2)) < 30");
-    let sql = format!("{count} st_3ddistance(geometry, st_pointz(10, 10, 5)) < 30");
+    let own = format!("{count} sqrt(power(x - 10, 2) + power(y - 10, 2) + power(z - 5, 2)) < 150");
+    let sql = format!("{count} st_3ddistance(geometry, st_pointz(10, 10, 5)) < 150");
     let (own, found) =
         (number(&context, &own).await.unwrap(), number(&context, &sql).await.unwrap());
     assert!(own == found && own > 0.0, "{own} {found}");

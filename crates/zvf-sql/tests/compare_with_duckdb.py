@@ -1,6 +1,6 @@
 """Statements on tables of stores, compared with DuckDB on the Parquet files that zvf-sql writes of them.
 
-usage: duckdb.py ZVF_SQL STORE...
+usage: compare_with_duckdb.py ZVF_SQL STORE...
 """
 
 import csv
