@@ -1,59 +1,56 @@
-// Opens stores in headless Chromium with software GL and checks what a person would see.
-//   node viewer/acceptance.mjs PAGE_URL OUT_FOLDER [NAME...]     the server is running; NAME are its stores
-// Prints one line of JSON a store, and ends with 1 on any failure. CHROMIUM names the browser.
+// Tries the page in headless Chromium with software GL: figures, and what it does. `cargo xtask viewer verify` starts it.
+//   node viewer/acceptance.mjs ZVF FOLDER [--flight SECONDS] [--points N] [--only NAME,..]
+// ZVF is the command, FOLDER has room for stores. One line a check, then all figures as JSON; ends with 1 on any failure.
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import puppeteer from "puppeteer-core";
+import { createReadStream, mkdirSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { join, normalize } from "node:path";
+import { parseArgs } from "node:util";
+import * as behaviour from "./verify/behaviour.mjs";
+import * as figures from "./verify/figures.mjs";
+import { makeStores } from "./verify/stores.mjs";
+import { launchBrowser, measureBare, runZvf, startServer } from "./verify/tools.mjs";
 
-const [root, out, ...names] = process.argv.slice(2);
-mkdirSync(out, { recursive: true });
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist", "--hide-scrollbars"],
-});
+const { values, positionals: [program, folder] } = parseArgs({ allowPositionals: true, options: { flight: { type: "string", default: "120" }, points: { type: "string", default: "1000000" }, only: { type: "string" } } });
+mkdirSync(folder, { recursive: true });
+const zvf = (words) => runZvf(program, words);
+console.log("making stores");
+const stores = makeStores(program, folder, { points: Number(values.points) });
+const server = await startServer(program, Object.values(stores)), browser = await launchBrowser();
+
+/** A static host that knows ranges and nothing else. */
+async function serveFolder(root) {
+  const host = createServer((request, answer) => {
+    const path = join(root, normalize(decodeURIComponent(new URL(request.url, "http://x").pathname)));
+    let size;
+    try { if (!statSync(path).isFile()) throw new Error(); size = statSync(path).size; } catch { answer.writeHead(404).end(); return; }
+    const range = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "");
+    const first = range ? (range[1] ? Number(range[1]) : size - Number(range[2])) : 0, last = range && range[1] && range[2] ? Math.min(size - 1, Number(range[2])) : size - 1;
+    const type = { html: "text/html", js: "text/javascript", css: "text/css" }[path.split(".").pop()] ?? "application/octet-stream";
+    answer.writeHead(range ? 206 : 200, { "Content-Type": type, "Content-Length": last - first + 1, ...(range ? { "Content-Range": `bytes ${first}-${last}/${size}` } : {}) });
+    createReadStream(path, { start: first, end: last }).pipe(answer);
+  });
+  await new Promise((resolve) => host.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${host.address().port}`, end: () => { host.closeAllConnections(); host.close(); } };
+}
+
+const bare = await measureBare(browser), factor = Math.max(1, bare / 80), results = { bare_ms: +bare.toFixed(1), factor: +factor.toFixed(2) };
+const context = { browser, server, zvf, stores, folder, bare, factor, seconds: Number(values.flight), serveFolder, restart: (words) => startServer(program, words) };
+const checks = { ...figures, ...behaviour }, wanted = values.only?.split(",");
 let failures = 0;
-for (const name of names) {
-  const page = await browser.newPage();
-  await page.setViewport({ width: 1280, height: 720 });
-  const told = [], foreign = [];
-  page.on("console", (message) => { if (["error", "warn"].includes(message.type())) told.push(message.text()); });
-  page.on("pageerror", (error) => told.push(String(error)));
-  page.on("request", (request) => { const url = request.url(); if (!url.startsWith(root) && !/^(data|blob):/.test(url)) foreign.push(url); });
-  const result = { name };
+for (const [name, check] of Object.entries(checks)) {
+  if (!name.startsWith("check") || (wanted && !wanted.includes(name))) continue;
+  const begun = Date.now(), noted = {};
   try {
-    const begun = Date.now();
-    await page.goto(`${root}/view/#!${encodeURIComponent(JSON.stringify({ store: `../data/${name}/` }))}`);
-    await page.evaluate(() => window.zvfViewer.ready);
-    result.ms = Date.now() - begun;
-    result.marks = await page.evaluate(() => window.zvfViewer.marks());
-    result.stats = await page.evaluate(() => window.zvfViewer.stats());
-    result.kinds = await page.evaluate(() => window.zvfViewer.kinds());
-    result.objects = (await page.evaluate(() => window.zvfViewer.loadedObjects())).length;
-    result.errors = await page.evaluate(() => window.zvfViewer.errors());
-    await page.screenshot({ path: join(out, `${name}-page.png`) });
-    const png = await page.evaluate(async () => {
-      const blob = await window.zvfViewer.screenshot({ width: 960, height: 720 });
-      return Array.from(new Uint8Array(await blob.arrayBuffer()));
-    });
-    writeFileSync(join(out, `${name}.png`), Buffer.from(png));
-    // What is drawn must be there, and what is picked must have an id where there are objects.
-    result.picked = await page.evaluate(async () => {
-      let hit = null, hits = 0;
-      for (let y = 100; y < 640; y += 60) for (let x = 330; x < 1000; x += 60) { const one = await window.zvfViewer.pick(x, y); if (one) { hits++; hit = one; if (hits > 3) return { hits, hit }; } }
-      return { hits, hit };
-    });
-    if (!result.picked.hits) throw new Error("nothing was picked");
-    result.errors = await page.evaluate(() => window.zvfViewer.errors());
-    if (result.errors.length || told.length || foreign.length) throw new Error("something was said, or asked of another host");
-    if (!(result.stats.shown.vertices > 0)) throw new Error("nothing is shown");
+    await check({ ...context, note: (more) => Object.assign(noted, more) });
+    console.log(`ok     ${name} ${JSON.stringify(noted)}`);
   } catch (error) {
     failures++;
-    result.failed = String(error);
-    await page.screenshot({ path: join(out, `${name}-failed.png`) }).catch(() => {});
+    console.log(`FAILED ${name} ${JSON.stringify(noted)}\n${error.stack}`);
   }
-  console.log(JSON.stringify({ ...result, told, foreign }));
-  await page.close();
+  results[name] = { ...noted, seconds: (Date.now() - begun) / 1000 };
 }
+console.log(JSON.stringify(results));
 await browser.close();
+await server.end();
 process.exit(failures ? 1 : 0);

@@ -1,11 +1,13 @@
 // Bundles the page into crates/zvf-serve/page. The reader in WebAssembly is expected in pkg/ (cargo xtask viewer build
 // makes it). Files that only tools differ in are not written: no times, no paths.
+//   node build.mjs TOOL OWN_CRATES ALL_CRATES     TOOL packs (viewer/bindings); what the reader is made of: names, and names with
+//                                                 versions and features, semicolons between
 
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -23,25 +25,40 @@ const files = {
   "zvf_wasm_bg.wasm": readFileSync(join(here, "pkg/zvf_wasm_bg.wasm")),
 };
 
+const [tool, own, crates] = process.argv.slice(2).map((words, at) => (at ? words.split(";") : words));
 let packed = 0;
 const outputs = {};
 for (const [name, bytes] of Object.entries(files)) {
   // The page and the reader are stored compressed; the server and `zvf viewer` unpack what a client cannot.
-  const gz = gzipSync(bytes, { level: 9 });
-  gz[9] = 255; // the system that packed it does not matter
+  const plain = join(here, "pkg", `${name}.plain`), path = join(out, `${name}.gz`);
+  writeFileSync(plain, bytes);
+  execFileSync(tool, ["pack", plain, path]);
+  rmSync(plain);
+  const gz = readFileSync(path);
   packed += gz.length;
-  writeFileSync(join(out, `${name}.gz`), gz);
   outputs[name] = sha256(bytes);
   console.log(`${name.padEnd(20)} ${String(bytes.length).padStart(9)} ${String(gz.length).padStart(9)} gzipped`);
 }
 console.log(`${"all".padEnd(20)} ${"".padStart(9)} ${String(packed).padStart(9)}`);
 
+const root = join(here, "..");
 const inputs = {};
-for (const name of readdirSync(join(here, "src")).sort()) inputs[`viewer/src/${name}`] = sha256(readFileSync(join(here, "src", name)));
-const crate = join(here, "..", "crates", "zvf-wasm");
-inputs["crates/zvf-wasm/Cargo.toml"] = sha256(readFileSync(join(crate, "Cargo.toml")));
-for (const name of readdirSync(join(crate, "src")).sort()) inputs[`crates/zvf-wasm/src/${name}`] = sha256(readFileSync(join(crate, "src", name)));
-for (const name of ["build.mjs", "package.json", "tsconfig.json"]) inputs[`viewer/${name}`] = sha256(readFileSync(join(here, name)));
-writeFileSync(join(out, "BUILT.json"), JSON.stringify({ inputs, outputs, packedBytes: packed }, null, 1) + "\n");
+for (const folder of ["viewer/src", "viewer/bindings/src", ...own.map((name) => `crates/${name}/src`)]) addFolder(folder);
+for (const name of ["build.mjs", "package.json", "package-lock.json", "tsconfig.json", "bindings/Cargo.toml", "bindings/Cargo.lock"]) addFile(`viewer/${name}`);
+for (const name of own) addFile(`crates/${name}/Cargo.toml`);
+for (const name of ["rust-toolchain.toml"]) addFile(name);
+
+function addFolder(folder) {
+  for (const entry of readdirSync(join(root, folder), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    // Tests are no part of the page.
+    if (/^tests?(\.rs)?$/.test(entry.name)) continue;
+    if (entry.isDirectory()) addFolder(`${folder}/${entry.name}`);
+    else addFile(`${folder}/${entry.name}`);
+  }
+}
+
+function addFile(path) { inputs[path] = sha256(readFileSync(join(root, path))); }
+
+writeFileSync(join(out, "BUILT.json"), JSON.stringify({ inputs, crates, outputs, packedBytes: packed }, null, 1) + "\n");
 
 function sha256(bytes) { return createHash("sha256").update(bytes).digest("hex"); }

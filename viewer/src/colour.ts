@@ -41,6 +41,8 @@ export interface CellData {
   origin: Float64Array;
   positions: Float32Array;
   ownVertices: number;
+  /** Vertices that the chunk has; more than came where it is crowded. */
+  storedVertices: number;
   slots: Uint32Array;
   ids: BigInt64Array;
   rows: Uint32Array;

@@ -4,6 +4,7 @@ import { VIEWS, project } from "./camera.ts";
 import { add, axisAngle, multiplyQuats, normalizeQuat, rotate, scale, type Quat, type Vec3 } from "./math.ts";
 import { formOf, JoinedPool, Pool, type StorePool, type StoreSource } from "./pool.ts";
 import { Renderer } from "./gl.ts";
+import { showOverlay } from "./overlay.ts";
 import { Scene, type Picked, type StoreInfo } from "./scene.ts";
 import { checkState, complete, decodeAddress, difference, encodeAddress, mergePatch, packIds, type Layer, type State } from "./state.ts";
 import { buildHelp, buildPanel, showCard, showFault, showLegend, showScaleBar, type Actions } from "./ui.ts";
@@ -13,6 +14,9 @@ const canvas = byId<HTMLCanvasElement>("picture");
 /** Stores that are shown at once. */
 const MAX_STORES = 8;
 const IS_SMALL = Math.min(screen.width, screen.height) < 500 || (navigator as any).deviceMemory <= 2;
+
+/** What the page holds of a store at most, in all. */
+const BUDGET_BYTES = (IS_SMALL ? 256 : 1024) * 2 ** 20;
 
 let scene: Scene | null = null;
 let defaults: State;
@@ -32,7 +36,7 @@ function deferred() {
 
 function report(fault: { class: string; key: string | null; message: string; hint: string | null }): void {
   faults.push(fault);
-  showFault(fault);
+  showFault(fault, null);
 }
 
 function plainFault(error: unknown) {
@@ -59,8 +63,8 @@ function defaultState(store: string | string[], info: StoreInfo): State {
   for (const { kind } of info.kinds) layers[kind] = defaultLayer(kind, info, software);
   return {
     v: 1, store, camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" },
-    level: "auto", error: null, budget: { points: software ? 300_000 : IS_SMALL ? 500_000 : 3_000_000, bytes: (IS_SMALL ? 256 : 1024) * 2 ** 20 },
-    layers, objects: { mode: "all", ids: [], groups: [] }, where: "", clip: { box: null, planes: [] }, selected: null,
+    level: "auto", error: null, budget: { points: software ? 300_000 : IS_SMALL ? 500_000 : 3_000_000, bytes: BUDGET_BYTES },
+    layers, objects: { mode: "all", ids: [], groups: [] }, where: "", space: { shown: info.axes.map((_, axis) => axis).slice(0, 3), ranges: {} }, clip: { box: null, planes: [] }, selected: null,
     theme: "dark", background: "#0d0f14", edl: true, scaleBar: true, axes: true, stats: false,
   };
 }
@@ -77,7 +81,7 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   byId("status").textContent = "Opening…";
   // Not streaming: a host that sends another type than application/wasm does no harm.
   wasm ??= fetch("zvf_wasm_bg.wasm").then((answer) => answer.arrayBuffer()).then((bytes) => WebAssembly.compile(bytes));
-  const { pool, info } = await openStores(await wasm, stores, source);
+  const { pool, info } = await openStores(await wasm, stores, source, Number((address as any).budget?.bytes) || BUDGET_BYTES);
   defaults = defaultState(store, info);
   const made = new Scene(pool, info, renderer, defaults);
   defaults.camera = made.cameraFor(...made.bounds(), info.axes.length < 3 ? [0, 0, 0, 1] : CORNER);
@@ -85,7 +89,7 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   const wrong = checkState(state, info.axes.length);
   if (wrong) report({ class: "InvalidArgument", key: null, message: `The address is not used: ${wrong}`, hint: null });
   made.state = wrong ? structuredClone(defaults) : structuredClone(state);
-  made.onFault = (fault) => { faults.push(fault); showFault(fault); };
+  made.onFault = (fault) => { faults.push(fault); showFault(fault, actions.retry); };
   made.onChange = changed;
   for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
   await made.start();
@@ -101,9 +105,9 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
 }
 
 /** Opens one store, or several as one: the workers and the memory are shared out. */
-async function openStores(module: WebAssembly.Module, stores: string[], source: StoreSource | null): Promise<{ pool: StorePool; info: StoreInfo }> {
+async function openStores(module: WebAssembly.Module, stores: string[], source: StoreSource | null, budget: number): Promise<{ pool: StorePool; info: StoreInfo }> {
   const workers = IS_SMALL ? 1 : Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
-  const count = source ? 1 : stores.length, bytes = 160 * 2 ** 20;
+  const count = source ? 1 : stores.length, bytes = Math.min(160 * 2 ** 20, budget / 4);
   const openOne = async (address: string): Promise<{ name: string; pool: Pool; info: StoreInfo }> => {
     const pool = new Pool("worker.js", Math.max(1, Math.floor(workers / count)));
     const url = source ? undefined : new URL(address, location.href.split("#")[0]).href;
@@ -148,6 +152,7 @@ function changed(): void {
   marks.firstPicture ||= scene.firstPicture;
   marks.settled ||= scene.settled;
   showScaleBar(scene);
+  showOverlay(scene, (box) => void actions.patch({ clip: { box } }));
   const ranges = scene.info.kinds.map(({ kind }) => scene!.range(kind).join()).join();
   if (ranges !== shownRanges) { shownRanges = ranges; showLegend(scene); }
   if (scene.state.stats) byId("stats").textContent = statsText();
@@ -158,7 +163,7 @@ function changed(): void {
 function statsText(): string {
   const s = scene!.statistics(), mega = (n: number) => `${(n / 2 ** 20).toFixed(1)} MB`;
   showLegend(scene!);
-  return [`${s.shown.vertices.toLocaleString("en")} vertices`, `${s.shown.cells} cells, levels ${s.levels.join(", ")}`, `${s.ms.last.toFixed(0)} ms, p95 ${s.ms.p95.toFixed(0)} ms`, `${s.requests.done} requests, ${s.requests.inFlight} under way`, `${mega(s.bytes.transferred)} received`, `${mega(s.bytes.gpu)} GPU, ${mega(s.bytes.cpu)} CPU, ${mega(s.bytes.wasm)} WASM`].join("\n");
+  return [`${s.shown.vertices.toLocaleString("en")} vertices of ${s.budget.points.toLocaleString("en")}`, ...(s.shown.thinned ? [`${s.shown.thinned} crowded cells thinned`] : []), `${s.shown.cells} cells, levels ${s.levels.join(", ")}`, `${s.ms.last.toFixed(0)} ms, p95 ${s.ms.p95.toFixed(0)} ms, ${(1000 / Math.max(1, s.ms.p50)).toFixed(0)} fps`, `${s.requests.done} requests, ${s.requests.inFlight} under way`, `${mega(s.bytes.transferred)} received`, `${mega(s.bytes.gpu)} GPU, ${mega(s.bytes.cpu)} CPU, ${mega(s.bytes.wasm)} WASM of ${mega(s.budget.bytes)}`].join("\n");
 }
 
 function addressState(): unknown {
@@ -169,15 +174,36 @@ function addressState(): unknown {
 
 function writeAddress(): void {
   if (!scene || !scene.state.store) return;
-  const fragment = encodeAddress(addressState());
-  if (fragment.length <= 8192) history.replaceState(null, "", fragment);
+  const fragment = encodeAddress(addressState()), isLong = fragment.length > MAX_ADDRESS;
+  if (!isLong) history.replaceState(null, "", fragment);
+  else if (!wasLong) report({ class: "LimitExceeded", key: null, message: "This view does not fit into an address.", hint: "save it as a file (View, Save view), and drop that file on the page" });
+  wasLong = isLong;
 }
+
+/** Characters of an address that everything copies whole. */
+const MAX_ADDRESS = 8192;
+let wasLong = false;
+
+function saveFile(name: string, content: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
 
 async function setState(patch: unknown): Promise<void> {
   if (!scene) throw new Error("no store is open");
   if (patch === null || typeof patch !== "object" || Array.isArray(patch)) throw new Error("expected an object");
   const before = scene.state, merged = complete<State>(mergePatch(before, patch), defaults);
   if (merged.camera) merged.camera = { ...merged.camera, orientation: Array.isArray(merged.camera.orientation) && merged.camera.orientation.length === 4 ? normalizeQuat(merged.camera.orientation) : merged.camera.orientation };
+  if (merged.space.shown.join() !== before.space.shown.join()) {
+    // Other axes have other places: the box and the camera are made for them, unless the patch names them.
+    if (!(patch as any).clip) merged.clip = { box: null, planes: [] };
+    const shows = merged.space.shown.filter((axis) => axis in merged.space.ranges);
+    for (const axis of shows) delete merged.space.ranges[axis];
+  }
   const wrong = checkState(merged, scene.info.axes.length);
   if (wrong) throw new Error(wrong);
   for (const kind of Object.keys(merged.layers)) {
@@ -193,12 +219,15 @@ async function setState(patch: unknown): Promise<void> {
     if (counted) counted.textContent = `${counts.vertices.toLocaleString("en")} vertices of the coarsest level.`;
   }
   scene.state = structuredClone(merged);
-  await apply(before, scene.state);
+  await apply(before, scene.state, !!(patch as any).camera);
 }
 
-async function apply(before: State, after: State): Promise<void> {
+async function apply(before: State, after: State, keepsCamera: boolean): Promise<void> {
   const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
-  if (before.where !== after.where) scene!.reload();
+  if (!same(before.space.shown, after.space.shown)) {
+    await scene!.changeAxes();
+    if (!keepsCamera) after.camera = scene!.cameraFor(...scene!.bounds());
+  } else if (before.where !== after.where || !same(before.space.ranges, after.space.ranges)) scene!.reload();
   for (const kind of Object.keys(after.layers)) {
     const a = before.layers[kind], b = after.layers[kind];
     if (same(a, b)) continue;
@@ -225,12 +254,13 @@ const actions: Actions = {
   },
   frameAll() { if (scene) void setState({ camera: scene.cameraFor(...scene.bounds()) }); },
   async screenshot() {
-    const blob = await screenshot({}), link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = `${byId("title").textContent}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    saveFile(`${byId("title").textContent}.png`, await screenshot({}));
   },
+  saveView() {
+    const state = { ...(addressState() as object), store: [scene!.state.store].flat().map((store) => store && new URL(store, location.href.split("#")[0]).href) };
+    saveFile(`${byId("title").textContent}.zvf-view.json`, new Blob([JSON.stringify(state, null, 1)], { type: "application/json" }));
+  },
+  retry() { scene?.retry(); },
 };
 
 const pad = (list: number[]): Vec3 => [list[0] ?? 0, list[1] ?? 0, list[2] ?? 0];
@@ -255,7 +285,7 @@ let travelled = 0;
 
 function orbit(dx: number, dy: number): void {
   const { camera } = scene!.state, up: Vec3 = [0, 0, 1];
-  const isFlat = scene!.info.axes.length < 3;
+  const isFlat = scene!.state.space.shown.length < 3;
   if (isFlat) { pan(dx, dy); return; }
   const turned = multiplyQuats(axisAngle(up, -dx * 0.006), multiplyQuats(camera.orientation, axisAngle([1, 0, 0], -dy * 0.006)));
   camera.orientation = normalizeQuat(turned);
@@ -381,6 +411,7 @@ document.addEventListener("drop", async (event) => {
     const files = new Map<string, Blob>();
     const isPack = entry.isFile;
     await filesOf(entry, isPack ? entry.name : "", files);
+    if (isPack && entry.name.endsWith(".json")) { await open(JSON.parse(await files.get(entry.name)!.text()), null); return; }
     await open({}, { files, name: isPack ? entry.name : "" });
   } catch (error) { report(plainFault(error)); byId("status").textContent = "This is no store that can be read."; }
 });

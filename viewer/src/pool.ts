@@ -14,26 +14,54 @@ interface Pending { resolve: (value: any) => void; reject: (error: unknown) => v
 
 export interface StoreSource { url?: string; files?: Map<string, Blob>; name: string }
 
+/** An idle worker with more memory than this is replaced: memory of WebAssembly never shrinks. */
+const LARGE_WORKER_BYTES = 192 * 2 ** 20;
+/** The least that a reader gets. */
+const READER_BYTES = 16 * 2 ** 20;
+
 export class Pool {
   readonly workers: Worker[] = [];
+  readonly #script: string;
   readonly #pending = new Map<number, Pending>();
   readonly #status: { counters: Counters; wasm: number }[] = [];
+  /** What workers have counted that were replaced. */
+  readonly #retired = newCounters();
+  #opened: Record<string, unknown> | null = null;
+  #large = LARGE_WORKER_BYTES;
   #next = 1;
 
   constructor(script: string, count: number) {
+    this.#script = script;
     for (let i = 0; i < count; i++) {
-      const worker = new Worker(script, { type: "module" });
-      worker.onmessage = (event) => this.#answer(event.data, i);
-      worker.onerror = (event) => this.#lost(i, event.message || "the worker ended");
-      this.workers.push(worker);
+      this.workers.push(this.#start(i));
       this.#status.push({ counters: newCounters(), wasm: 0 });
     }
   }
 
+  #start(i: number): Worker {
+    const worker = new Worker(this.#script, { type: "module" });
+    worker.onmessage = (event) => this.#answer(event.data, i, worker);
+    worker.onerror = (event) => this.#lost(i, event.message || "the worker ended");
+    return worker;
+  }
+
+  /** Opens a store with readers that share `budget` bytes for what they read. */
   async open(wasm: WebAssembly.Module, source: StoreSource, budget: number): Promise<void> {
     const atOnce = Math.max(2, Math.floor(16 / this.workers.length));
-    const each = Math.floor(budget / this.workers.length);
-    await Promise.all(this.workers.map((_, i) => this.ask(i, "open", [{ wasm, ...source, atOnce, budget: each }]).done));
+    const each = Math.max(READER_BYTES, Math.floor(budget / this.workers.length));
+    this.#large = Math.min(LARGE_WORKER_BYTES, 4 * each);
+    this.#opened = { wasm, ...source, atOnce, budget: each };
+    await Promise.all(this.workers.map((_, i) => this.ask(i, "open", [this.#opened]).done));
+  }
+
+  /** Puts a new worker in the place of one that has nothing to do. */
+  #replace(i: number): void {
+    const { counters } = this.#status[i];
+    for (const key of Object.keys(counters) as (keyof Counters)[]) this.#retired[key] += counters[key];
+    this.workers[i].terminate();
+    this.workers[i] = this.#start(i);
+    this.#status[i] = { counters: newCounters(), wasm: 0 };
+    this.ask(i, "open", [this.#opened]).done.catch(() => {});
   }
 
   /** Asks worker `index`; the token cancels. */
@@ -51,7 +79,7 @@ export class Pool {
   }
 
   statistics(): { counters: Counters; wasm: number } {
-    const all = { counters: newCounters(), wasm: 0 };
+    const all = { counters: { ...this.#retired }, wasm: 0 };
     for (const { counters, wasm } of this.#status) {
       all.wasm += wasm;
       for (const key of Object.keys(counters) as (keyof Counters)[]) all.counters[key] += counters[key];
@@ -61,13 +89,15 @@ export class Pool {
 
   close(): void { for (const worker of this.workers) worker.terminate(); }
 
-  #answer(data: any, worker: number): void {
+  #answer(data: any, worker: number, from: Worker): void {
+    if (this.workers[worker] !== from) return;
     this.#status[worker] = data.status;
     const pending = this.#pending.get(data.id);
     if (!pending) return;
     this.#pending.delete(data.id);
     if (data.fault) pending.reject(new StoreFault(data.fault));
     else pending.resolve(data.value);
+    if (data.status.wasm > this.#large && this.#opened && ![...this.#pending.values()].some((one) => one.worker === worker)) this.#replace(worker);
   }
 
   #lost(worker: number, message: string): void {

@@ -58,16 +58,17 @@ export class Scene {
   }
 
   async start(): Promise<void> {
-    const axes = this.info.axes.length;
+    const axes = this.info.axes.length, shown = this.state.space.shown;
+    this.trees.clear();
     await Promise.all(this.info.kinds.map(async (kind) => {
       const cells = new Map<number, Int32Array>();
       await Promise.all(kind.levels.map(async (level) => {
         try { cells.set(level.level, await this.pool.ask(level.level, "cells", [kind.kind, level.level]).done); }
         catch (error) { this.report(error); }
       }));
-      this.trees.set(kind.kind, new Tree(kind.kind, kind.levels, cells, axes));
+      this.trees.set(kind.kind, new Tree(kind.kind, kind.levels, cells, axes, shown));
     }));
-    await this.loadGroups();
+    if (!this.groups.size) await this.loadGroups();
   }
 
   report(error: unknown): void {
@@ -84,7 +85,7 @@ export class Scene {
   }
 
   bounds(): [Vec3, Vec3] {
-    const [low, high] = this.info.bounds, side = (list: number[], i: number) => list[i] ?? 0;
+    const [low, high] = this.info.bounds, { shown } = this.state.space, side = (list: number[], i: number) => list[shown[i]] ?? 0;
     return [[side(low, 0), side(low, 1), side(low, 2)], [side(high, 0), side(high, 1), side(high, 2)]];
   }
 
@@ -164,7 +165,7 @@ export class Scene {
     // What memory does not hold is not asked for: the target rises instead.
     const points = (this.state.budget.points * this.#full) / Math.max(1, visible.length);
     for (const tree of visible) {
-      const cut = cutTree(tree, view, { level: this.state.level, error: this.state.error, points, clip });
+      const cut = cutTree(tree, view, { level: this.state.level, error: this.state.error, points, clip, planes: this.state.clip.planes, ranges: this.state.space.ranges });
       for (const node of cut.draw) { node.lastUsed = now; drawn.push({ node, tree }); }
       for (const node of cut.want) want.push({ node, tree });
     }
@@ -181,14 +182,16 @@ export class Scene {
 
   async load(node: Node, tree: Tree): Promise<void> {
     const layer = this.layer(tree.kind), columns = this.columns(layer);
-    const where = this.state.where;
+    const where = this.condition(), limit = node.limit;
     this.#loading.add(node);
-    const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns }]);
+    const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}) }]);
     node.token = token;
     try {
       const data: CellData = await done;
-      if (where !== this.state.where || columns.join() !== this.columns(this.layer(tree.kind)).join()) return; // asked for before a change
+      if (this.trees.get(tree.kind) !== tree || where !== this.condition() || columns.join() !== this.columns(this.layer(tree.kind)).join()) return; // asked for before a change
       this.#decoded += bytesOf(data);
+      if (node.data) this.drop(node);
+      node.loadedLimit = limit;
       this.place(node, tree, data);
     } catch (error) {
       const fault = error instanceof StoreFault ? error.fault : null;
@@ -202,12 +205,22 @@ export class Scene {
     }
   }
 
+  /** The condition for vertices: that of the state, and the part of the axes that are not drawn. */
+  condition(): string {
+    const { where, space } = this.state, parts = where.trim() ? [`(${where})`] : [];
+    for (const [axis, [low, high]] of Object.entries(space.ranges)) {
+      const { name } = this.info.axes[Number(axis)];
+      parts.push(`${name} >= ${low} and ${name} < ${high}`);
+    }
+    return parts.length === 1 && where.trim() ? where : parts.join(" and ");
+  }
+
   columns(layer: Layer): string[] {
     return layer.colour.by === "attribute" && layer.colour.attribute ? [layer.colour.scope === "object" ? `object.${layer.colour.attribute}` : layer.colour.attribute] : [];
   }
 
   place(node: Node, tree: Tree, data: CellData): void {
-    if (!this.state.where && formOf(tree.kind) === "point_cloud") shuffle(data);
+    if (formOf(tree.kind) === "point_cloud") shuffle(data);
     node.data = data;
     this.learnRange(tree, data);
     const layer = this.layer(tree.kind);
@@ -234,6 +247,12 @@ export class Scene {
   range(kind: string): [number, number] {
     const layer = this.layer(kind), known = this.ranges.get(`${kind}/${this.columns(layer)[0]}`);
     return layer.colour.range ?? (known && Number.isFinite(known[0]) ? known : [0, 1]);
+  }
+
+  /** The values that were seen so far, whatever range is coloured. */
+  knownRange(kind: string): [number, number] {
+    const known = this.ranges.get(`${kind}/${this.columns(this.layer(kind))[0]}`);
+    return known && Number.isFinite(known[0]) ? known : this.range(kind);
   }
 
   attribute(kind: string): AttributeInfo | undefined {
@@ -279,6 +298,13 @@ export class Scene {
     this.touch();
   }
 
+  /** Asks again for cells that could not be read. */
+  retry(): void {
+    this.faults.length = 0;
+    for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) node.fault = null;
+    this.touch();
+  }
+
   /** Lets go of all cells of a kind, which are then asked for anew. */
   reload(kind?: string, keepData = false): void {
     for (const tree of this.trees.values()) if (!kind || tree.kind === kind) for (const nodes of tree.byLevel.values()) for (const node of nodes) {
@@ -288,6 +314,14 @@ export class Scene {
       node.fault = null;
       if (keepData && data) this.place(node, tree, data);
     }
+    this.touch();
+  }
+
+  /** Draws other axes: all cells lie elsewhere then. */
+  async changeAxes(): Promise<void> {
+    this.reload();
+    this.drawn = [];
+    await this.start();
     this.touch();
   }
 
@@ -306,7 +340,8 @@ export class Scene {
 
   /** Lets go of what was not drawn for longest, never of what is drawn or of the coarsest level. */
   evict(): void {
-    const cap = this.state.budget.bytes * 0.75;
+    // The readers' memory is part of the budget, but some of it is always left for what is drawn.
+    const { bytes } = this.state.budget, cap = Math.max(bytes * 0.3, bytes * 0.95 - this.pool.statistics().wasm);
     if (this.#held <= cap) { this.#full = Math.min(1, this.#full * 1.02); return; }
     const drawn = new Set(this.drawn.map(({ node }) => node)), candidates: Node[] = [];
     for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data && !node.isRoot && !drawn.has(node)) candidates.push(node);
@@ -331,7 +366,7 @@ export class Scene {
     const position: Vec3 = [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3;
     const slot = data.slots[row], object = slot === NO_OBJECT ? null : String(data.ids[slot]);
     const picked: Picked = { kind: tree.kind, object, level: node.level, cell: node.cell, row: data.rows[row], position, attributes: {}, exact: false };
-    await this.describe(picked);
+    await this.describe(picked, node.loadedLimit);
     return picked;
   }
 
@@ -354,7 +389,7 @@ export class Scene {
   }
 
   /** Adds what the full data says: attributes of the object, then of the vertex, where this is a vertex of level 0. */
-  async describe(picked: Picked): Promise<void> {
+  async describe(picked: Picked, limit: number): Promise<void> {
     const finest = this.trees.get(picked.kind)!.levels[0].level;
     try {
       if (picked.object !== null) {
@@ -364,12 +399,11 @@ export class Scene {
       const info = this.info.kinds.find((kind) => kind.kind === picked.kind)!;
       if (info.attributes.some((attribute) => attribute.scope === "vertex")) {
         const columns = info.attributes.filter((attribute) => attribute.scope === "vertex").map((attribute) => attribute.key);
-        const cell: CellData = await this.pool.ask(hashCell(picked.cell, picked.level), "loadCell", [{ kind: picked.kind, level: picked.level, cell: picked.cell, where: this.state.where, columns }]).done;
-        let at = cell.rows.subarray(0, cell.ownVertices).indexOf(picked.row);
+        const cell: CellData = await this.pool.ask(hashCell(picked.cell, picked.level), "loadCell", [{ kind: picked.kind, level: picked.level, cell: picked.cell, where: this.condition(), columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}) }]).done;
+        const at = cell.rows.subarray(0, cell.ownVertices).indexOf(picked.row);
         if (at >= 0) for (const attribute of cell.attributes) {
           const values = Array.from(attribute.values.subarray(at * attribute.width, (at + 1) * attribute.width)), about = info.attributes.find((a) => a.key === attribute.name);
           picked.attributes[attribute.name] = values.length === 1 ? (about?.categories?.[values[0]] ?? values[0]) : values;
-          at = at;
         }
       }
       picked.exact = picked.level === finest;
@@ -377,10 +411,11 @@ export class Scene {
   }
 
   statistics() {
-    const shown = { vertices: 0, segments: 0, faces: 0, cells: this.drawn.length }, levels = new Set<number>();
+    const shown = { vertices: 0, segments: 0, faces: 0, cells: this.drawn.length, thinned: 0 }, levels = new Set<number>();
     for (const { node } of this.drawn) if (node.data) {
       const counted = countShown(node.data, this.colours(this.trees.get(this.drawn.find((d) => d.node === node)!.tree.kind)!, node.data));
       shown.vertices += counted.vertices; shown.segments += counted.segments; shown.faces += counted.faces;
+      if (node.data.ownVertices < node.data.storedVertices) shown.thinned++;
       levels.add(node.level);
     }
     const { counters, wasm } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);

@@ -13,6 +13,9 @@ export interface Layer {
   wireframe: boolean;
 }
 
+/** Which axes are drawn, and which part of the others is shown: from the first number up to the second. */
+export interface Space { shown: number[]; ranges: Record<string, [number, number]> }
+
 export interface Plane { normal: number[]; offset: number }
 
 export interface State {
@@ -25,6 +28,7 @@ export interface State {
   layers: Record<string, Layer>;
   objects: { mode: "all" | "only" | "except"; ids: string[]; groups: number[] };
   where: string;
+  space: Space;
   clip: { box: [number[], number[]] | null; planes: Plane[] };
   selected: { kind: string; object: string } | null;
   theme: "auto" | "dark" | "light";
@@ -128,7 +132,10 @@ export function checkState(state: State, axes: number): string {
   if (!Array.isArray(objects.ids) || !objects.ids.every((id) => typeof id === "string" && /^-?\d+(\.\.-?\d+)?$/.test(id))) return "objects.ids: expected decimal ids and ranges, as text";
   if (!Array.isArray(objects.groups) || !objects.groups.every((g) => Number.isInteger(g) && g >= 0)) return "objects.groups: expected numbers of groups";
   if (typeof state.where !== "string") return "where: expected a condition, as text";
-  if (clip.box !== null && !(Array.isArray(clip.box) && clip.box.length === 2 && finite(clip.box[0], axes) && finite(clip.box[1], axes))) return `clip.box: expected [low, high] of ${axes} numbers`;
+  const { shown, ranges } = state.space;
+  if (!Array.isArray(shown) || shown.length !== Math.min(3, axes) || new Set(shown).size !== shown.length || !shown.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < axes)) return `space.shown: expected ${Math.min(3, axes)} different axes below ${axes}`;
+  if (!Object.entries(ranges).every(([axis, range]) => Number(axis) >= 0 && Number(axis) < axes && finite(range, 2) && range[0] < range[1])) return "space.ranges: expected [low, high] by the number of an axis";
+  if (clip.box !== null && !(Array.isArray(clip.box) && clip.box.length === 2 && finite(clip.box[0], shown.length) && finite(clip.box[1], shown.length))) return `clip.box: expected [low, high] of ${shown.length} numbers`;
   if (!Array.isArray(clip.planes) || clip.planes.length > 6 || !clip.planes.every((p) => finite(p.normal, 3) && Number.isFinite(p.offset))) return "clip.planes: expected at most six of normal and offset";
   if (!oneOf(state.theme, ["auto", "dark", "light"])) return "theme: expected auto, dark or light";
   if (typeof state.background !== "string" || !/^#[0-9a-f]{6}$/i.test(state.background)) return "background: expected #rrggbb";

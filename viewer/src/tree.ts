@@ -24,7 +24,10 @@ export interface Node {
   fault: Fault | null;
   lastUsed: number;
   priority: number;
-  stale: boolean;
+  /** About how many vertices it may have at most, of those that are stored. */
+  limit: number;
+  /** The limit that its data was asked for with. */
+  loadedLimit: number;
 }
 
 export class Tree {
@@ -34,11 +37,12 @@ export class Tree {
   readonly byLevel = new Map<number, Node[]>();
   readonly target: number;
 
-  constructor(kind: string, levels: LevelInfo[], cells: Map<number, Int32Array>, axes: number) {
+  /** `shown` are the axes that are drawn, out of `axes`. */
+  constructor(kind: string, levels: LevelInfo[], cells: Map<number, Int32Array>, axes: number, shown: number[]) {
     this.kind = kind;
     this.levels = [...levels].sort((a, b) => a.level - b.level);
     this.target = formOf(kind) === "point_cloud" ? 3 : 1.5;
-    for (const info of this.levels) this.byLevel.set(info.level, makeNodes(info, cells.get(info.level) ?? new Int32Array(0), axes));
+    for (const info of this.levels) this.byLevel.set(info.level, makeNodes(info, cells.get(info.level) ?? new Int32Array(0), axes, shown));
     this.#link();
   }
 
@@ -71,21 +75,22 @@ export class Tree {
     return Math.max(...sizes.slice(0, 3));
   }
 
+  /** How many vertices a cell has; before it is loaded, those of a usual one. */
   vertices(node: Node): number {
-    if (node.data) return node.data.ownVertices;
+    if (node.data) return node.data.storedVertices;
     const info = this.info(node.level);
     return info.chunks > 0 ? info.vertices / info.chunks : 0;
   }
 }
 
-function makeNodes(info: LevelInfo, cells: Int32Array, axes: number): Node[] {
+function makeNodes(info: LevelInfo, cells: Int32Array, axes: number, shown: number[]): Node[] {
   const nodes: Node[] = [], shape = info.chunkShape;
   for (let at = 0; at + axes <= cells.length; at += axes) {
     const cell = Array.from(cells.subarray(at, at + axes));
-    const side = (i: number, step: number) => (i < axes ? (cell[i] + step) * shape[i] : 0);
+    const side = (i: number, step: number) => (i < shown.length ? (cell[shown[i]] + step) * shape[shown[i]] : 0);
     nodes.push({
       level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
-      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, stale: false,
+      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity,
     });
   }
   return nodes;
@@ -93,20 +98,52 @@ function makeNodes(info: LevelInfo, cells: Int32Array, axes: number): Node[] {
 
 export interface Cut { draw: Node[]; want: Node[]; }
 
-export interface CutOptions { level: "auto" | number; error: number | null; points: number; clip: [Vec3, Vec3] | null }
+export interface CutOptions {
+  level: "auto" | number;
+  error: number | null;
+  points: number;
+  clip: [Vec3, Vec3] | null;
+  planes: { normal: number[]; offset: number }[];
+  /** The part of each axis that is shown, by its number. */
+  ranges: Record<string, [number, number]>;
+}
+
+/** No cell alone takes more of the budget: others would go without. */
+const LARGEST_SHARE = 0.25;
+/** Cells keep this many vertices, however crowded they are. */
+const FEWEST = 64;
+
+/** Gives each of `nodes`, which are all drawn, its part of a budget, and returns what they take of it. */
+function shareBudget(tree: Tree, nodes: Node[], points: number): number {
+  let total = 0;
+  for (const node of nodes) total += tree.vertices(node);
+  const share = total > points ? points / total : 1;
+  for (const node of nodes) node.limit = share < 1 ? Math.max(FEWEST, Math.ceil(tree.vertices(node) * share)) : Math.ceil(points);
+  return Math.min(total, points);
+}
+
+/** Whether a cell has to be asked for: it is not there, or has far fewer or more vertices than it may have. */
+function isWanted(node: Node): boolean {
+  if (node.fault) return false;
+  const { data, limit, loadedLimit } = node;
+  if (!data) return true;
+  const isThin = data.ownVertices < data.storedVertices;
+  return (isThin && limit > 2 * loadedLimit) || (data.ownVertices > 1.5 * limit && loadedLimit > 1.5 * limit);
+}
 
 /** Which cells are to be drawn now, and which are wanted for it, most urgent first. */
 export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
-  const visible = (node: Node) => seesBox(view, node.low, node.high) && meets(node, options.clip);
+  const shape = new Map(tree.levels.map((info) => [info.level, info.chunkShape])), ranges = Object.entries(options.ranges).map(([axis, range]) => ({ axis: Number(axis), range }));
+  const isInRange = (node: Node) => ranges.every(({ axis, range }) => { const size = shape.get(node.level)![axis], low = node.cell[axis] * size; return low < range[1] && low + size >= range[0]; });
+  const visible = (node: Node) => seesBox(view, node.low, node.high) && meets(node, options.clip) && options.planes.every((plane) => isBehind(node, plane)) && isInRange(node);
   if (options.level !== "auto") {
     const level = tree.byLevel.has(options.level) ? options.level : tree.levels[0].level;
     const wanted = (tree.byLevel.get(level) ?? []).filter(visible);
     for (const node of wanted) node.priority = closeness(view, node);
-    const sorted = wanted.sort((a, b) => b.priority - a.priority);
-    // A level that was asked for by its number is shown as far as the budget goes.
-    let total = 0;
-    const kept = sorted.filter((node) => (total += tree.vertices(node)) <= options.points || total <= tree.vertices(node));
-    return { draw: kept.filter((node) => node.data), want: kept.filter((node) => !node.data && !node.fault) };
+    // A level that was asked for by its number is shown as finely as the budget goes.
+    shareBudget(tree, wanted, options.points);
+    wanted.sort((a, b) => b.priority - a.priority);
+    return { draw: wanted.filter((node) => node.data), want: wanted.filter(isWanted) };
   }
   const target = options.error ?? tree.target, refined = new Set<Node>();
   const heap = new Heap();
@@ -116,16 +153,17 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (node.children.length && error > target) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
-  let total = 0;
-  for (const root of roots) { total += tree.vertices(root); push(root); }
+  const most = Math.max(1000, Math.floor(options.points * LARGEST_SHARE));
+  let total = shareBudget(tree, roots, options.points);
+  for (const root of roots) push(root);
   for (let node = heap.pop(); node; node = heap.pop()) {
     const children = node.children.filter(visible);
     const additive = tree.info(children[0]?.level ?? node.level).additive;
-    const cost = children.reduce((sum, child) => sum + tree.vertices(child), 0) - (additive ? 0 : tree.vertices(node));
+    const cost = children.reduce((sum, child) => sum + Math.min(most, tree.vertices(child)), 0) - (additive ? 0 : Math.min(node.limit, tree.vertices(node)));
     if (!children.length || total + cost > options.points) continue;
     total += cost;
     refined.add(node);
-    for (const child of children) push(child);
+    for (const child of children) { child.limit = most; push(child); }
   }
   const draw: Node[] = [], want: Node[] = [];
   const complete = (node: Node): boolean => !visible(node) || (refined.has(node) ? node.children.every(complete) : !!node.data || !!node.fault);
@@ -133,7 +171,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (!visible(node)) return;
     const isRefined = refined.has(node);
     const additive = isRefined && tree.info(node.children[0].level).additive;
-    if (!node.data && !node.fault && (!isRefined || additive || node.isRoot)) { if (node.isRoot) node.priority += 1e12; want.push(node); }
+    if (isWanted(node) && (!isRefined || additive || node.isRoot)) { if (node.isRoot) node.priority += 1e12; want.push(node); }
     if (!isRefined) { if (node.data && !covered) draw.push(node); return; }
     const replaced = !additive && complete(node) || (!additive && !node.data);
     if (!replaced && node.data && !covered) draw.push(node);
@@ -148,13 +186,21 @@ function meets(node: Node, clip: [Vec3, Vec3] | null): boolean {
   return !clip || [0, 1, 2].every((i) => node.high[i] >= clip[0][i] && node.low[i] <= clip[1][i]);
 }
 
-/** 1 in the middle of the picture, less to its rim, more for what is large. */
+function isBehind(node: Node, plane: { normal: number[]; offset: number }): boolean {
+  let nearest = 0;
+  for (let i = 0; i < 3; i++) nearest += plane.normal[i] * (plane.normal[i] > 0 ? node.low[i] : node.high[i]);
+  return nearest <= plane.offset;
+}
+
+/** How much of the picture a cell may fill, more in its middle than at its rim. */
 function closeness(view: View, node: Node): number {
   const middle: Vec3 = [(node.low[0] + node.high[0]) / 2, (node.low[1] + node.high[1]) / 2, (node.low[2] + node.high[2]) / 2];
+  const side = Math.hypot(node.high[0] - node.low[0], node.high[1] - node.low[1], node.high[2] - node.low[2]);
+  const filled = Math.min(1, Math.max(0.05, (side * pixelsPerUnit(view, node.low, node.high)) / view.height));
   const at = project(view, middle);
-  if (!at) return 0.25;
+  if (!at) return 0.25 * filled;
   const dx = at[0] / view.width - 0.5, dy = at[1] / view.height - 0.5;
-  return 1 / (1 + 4 * (dx * dx + dy * dy));
+  return filled / (1 + 4 * (dx * dx + dy * dy));
 }
 
 /** Nodes by their priority, the highest first. */

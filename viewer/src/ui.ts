@@ -11,6 +11,8 @@ export interface Actions {
   select(kind: string, object: string): Promise<void>;
   frameAll(): void;
   screenshot(): void;
+  saveView(): void;
+  retry(): void;
 }
 
 const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
@@ -51,6 +53,7 @@ export function buildPanel(scene: Scene, actions: Actions): void {
     ...info.kinds.map(({ kind }) => layerSection(scene, actions, kind, open(titleOf(kind), info.kinds.length < 4))),
     section("Objects", open("Objects", false), ...objectControls(scene, actions)),
     section("Filter and clip", open("Filter and clip", false), ...filterControls(scene, actions)),
+    ...(info.axes.length > 3 ? [section("Axes", open("Axes", true), ...axisControls(scene, actions))] : []),
     section("View", open("View", false), ...viewControls(state, actions)),
     section("Detail", open("Detail", false), ...detailControls(scene, actions)),
   );
@@ -74,6 +77,9 @@ function layerSection(scene: Scene, actions: Actions, kind: string, open: boolea
     const [low, high] = scene.range(kind), number = (at: 0 | 1, label: string) => make("input", { type: "number", step: "any", value: at ? high : low, "aria-label": label, change: (event: Event) => { const range: [number, number] = [...scene.range(kind)]; range[at] = Number((event.target as HTMLInputElement).value); patch({ colour: { range } }); } });
     controls.push(choice("Map", layer.colour.map, Object.keys(MAPS).map((name) => [name, name]), (map) => patch({ colour: { map } })));
     controls.push(row("Range", make("span", { class: "pair" }, number(0, "Lowest value"), number(1, "Highest value"))));
+    const [least, most] = scene.knownRange(kind);
+    const slide = (at: 0 | 1, label: string) => make("input", { type: "range", min: least, max: most, step: (most - least) / 200 || 1, value: at ? high : low, "aria-label": label, change: (event: Event) => { const range: [number, number] = [...scene.range(kind)]; range[at] = Number((event.target as HTMLInputElement).value); if (range[0] <= range[1]) patch({ colour: { range } }); } });
+    controls.push(row("", make("span", { class: "pair" }, slide(0, "Lowest value"), slide(1, "Highest value"))));
   }
   controls.push(slider("Opacity", layer.opacity, 0.05, 1, 0.05, (opacity) => patch({ opacity })));
   if (formOf(kind) === "point_cloud") {
@@ -104,19 +110,54 @@ function filterControls(scene: Scene, actions: Actions): Child[] {
   const { state } = scene, axes = scene.info.axes, box = state.clip.box;
   const where = make("input", { type: "text", value: state.where, placeholder: "radius > 2", spellcheck: "false", "aria-label": "Condition", change: (event: Event) => { const text = (event.target as HTMLInputElement).value; actions.patch({ where: text }).catch(() => {}); } });
   const controls: Child[] = [row("Where", where), make("p", { class: "note", id: "counted" }, "As in zvf query --where.")];
-  const full = scene.info.bounds;
-  controls.push(check("Clip box", box !== null, (on) => void actions.patch({ clip: { box: on ? full : null } })));
+  const whole = scene.bounds(), { shown } = state.space, full = [whole[0].slice(0, shown.length), whole[1].slice(0, shown.length)];
+  const clip = (change: Record<string, unknown>) => void actions.patch({ clip: change });
+  controls.push(check("Clip box", box !== null, (on) => clip({ box: on ? full : null })));
   if (box) {
-    axes.slice(0, 3).forEach((axis, i) => {
-      const side = (at: 0 | 1) => make("input", { type: "range", min: full[0][i], max: full[1][i], step: (full[1][i] - full[0][i]) / 200 || 1, value: box[at][i], "aria-label": `${at ? "Highest" : "Lowest"} ${axis.name}`, input: (event: Event) => {
+    shown.forEach((axis, i) => {
+      const side = (type: string, at: 0 | 1) => make("input", { type, min: full[0][i], max: full[1][i], step: type === "number" ? "any" : (full[1][i] - full[0][i]) / 200 || 1, value: type === "number" ? format(box[at][i]) : box[at][i], "aria-label": `${at ? "Highest" : "Lowest"} ${axes[axis].name}`, change: (event: Event) => {
         const changed = [[...scene.state.clip.box![0]], [...scene.state.clip.box![1]]];
         changed[at][i] = Number((event.target as HTMLInputElement).value);
-        void actions.patch({ clip: { box: changed } });
+        clip({ box: changed });
       } });
-      controls.push(row(axis.name, make("span", { class: "pair" }, side(0), side(1))));
+      controls.push(row(axes[axis].name, make("span", { class: "pair" }, side("number", 0), side("number", 1))), row("", make("span", { class: "pair" }, side("range", 0), side("range", 1))));
     });
     controls.push(make("div", { class: "buttons" }, button("Copy as --bbox", () => void navigator.clipboard?.writeText(`--bbox ${box[0].join(",")}:${box[1].join(",")}`))));
   }
+  controls.push(...planeControls(scene, clip));
+  return controls;
+}
+
+/** Planes that cut what is before them, and a slab between two of them. */
+function planeControls(scene: Scene, clip: (change: Record<string, unknown>) => void): Child[] {
+  const { planes } = scene.state.clip, view = scene.view(), { target } = scene.state.camera, reach = scene.extent() / 2;
+  const along = (normal: number[]) => normal.reduce((sum, n, i) => sum + n * target[i], 0);
+  const toEye = view.forward.map((x) => -x), away = [...view.forward];
+  const controls: Child[] = [make("div", { class: "buttons" },
+    button("Cut here", () => clip({ planes: [...planes, { normal: toEye, offset: along(toEye) }] }), "A plane through the middle of the view: what is nearer is cut away"),
+    button("Slab", () => clip({ planes: [{ normal: toEye, offset: along(toEye) + reach / 10 }, { normal: away, offset: along(away) + reach / 10 }] }), "Only a slab through the middle of the view"),
+    ...(planes.length ? [button("No planes", () => clip({ planes: [] }))] : []))];
+  planes.forEach((plane, at) => controls.push(slider(`Plane ${at + 1}`, plane.offset, along(plane.normal) - reach, along(plane.normal) + reach, reach / 100, (offset) => clip({ planes: planes.map((one, i) => (i === at ? { ...one, offset } : one)) }))));
+  return controls;
+}
+
+/** Which axes are drawn, and the part of the others that is shown. */
+function axisControls(scene: Scene, actions: Actions): Child[] {
+  const { axes, bounds } = scene.info, { shown, ranges } = scene.state.space;
+  const names = axes.map(({ name }, axis): [string, string] => [String(axis), name]);
+  const controls: Child[] = shown.map((axis, i) => choice(["Across", "Up", "Depth"][i], String(axis), names, (value) => {
+    const changed = [...shown], before = changed.indexOf(Number(value));
+    if (before >= 0) changed[before] = axis;
+    changed[i] = Number(value);
+    void actions.patch({ space: { shown: changed } });
+  }));
+  axes.forEach(({ name }, axis) => {
+    if (shown.includes(axis)) return;
+    const low = bounds[0][axis], high = bounds[1][axis], step = (high - low) / 100 || 1, range = ranges[axis], width = range ? range[1] - range[0] : (high - low) / 10 || 1;
+    const patch = (start: number, wide: number) => void actions.patch({ space: { ranges: { [axis]: [start, start + wide] } } });
+    controls.push(check(`Part of ${name}`, !!range, (on) => (on ? patch(low, width) : void actions.patch({ space: { ranges: { [axis]: null } } }))));
+    if (range) controls.push(row(name, make("input", { type: "range", min: low, max: high, step, value: range[0], change: (event: Event) => patch(Number((event.target as HTMLInputElement).value), width) })), row("width", make("input", { type: "number", min: 0, step: "any", value: width, change: (event: Event) => patch(range[0], Number((event.target as HTMLInputElement).value)) })));
+  });
   return controls;
 }
 
@@ -127,8 +168,8 @@ function viewControls(state: State, actions: Actions): Child[] {
     choice("Projection", state.camera.projection, [["perspective", "Perspective"], ["orthographic", "Orthographic"]], (projection) => void actions.patch({ camera: { projection } })),
     choice("Theme", state.theme, [["auto", "As the system"], ["dark", "Dark"], ["light", "Light"]], (theme) => void actions.patch({ theme, background: theme === "light" || (theme === "auto" && matchMedia("(prefers-color-scheme: light)").matches) ? "#f4f5f7" : "#0d0f14" })),
     row("Background", make("input", { type: "color", value: state.background, change: (event: Event) => void actions.patch({ background: (event.target as HTMLInputElement).value }) })),
-    check("Depth shading", state.edl, (edl) => void actions.patch({ edl })), check("Scale bar", state.scaleBar, (scaleBar) => void actions.patch({ scaleBar })),
-    make("div", { class: "buttons" }, button("Save picture", () => actions.screenshot(), "Save the picture (S)"), button("Keys", () => byId<HTMLDialogElement>("help").showModal(), "Keys (?)")),
+    check("Depth shading", state.edl, (edl) => void actions.patch({ edl })), check("Scale bar", state.scaleBar, (scaleBar) => void actions.patch({ scaleBar })), check("Axes", state.axes, (axes) => void actions.patch({ axes })),
+    make("div", { class: "buttons" }, button("Save picture", () => actions.screenshot(), "Save the picture (S)"), button("Save view", () => actions.saveView(), "Save the view as a file; drop it on the page to see it again"), button("Keys", () => byId<HTMLDialogElement>("help").showModal(), "Keys (?)")),
   ];
 }
 
@@ -156,7 +197,7 @@ export function showLegend(scene: Scene): void {
       for (let x = 0; x < 128; x++) { pen.fillStyle = `rgb(${sampleMap(layer.colour.map, x / 127).map(Math.round).join()})`; pen.fillRect(x, 0, 1, 1); }
       parts.push(title, strip, make("div", { class: "ends" }, make("span", {}, format(low)), make("span", {}, format(high))));
     } else if (layer.colour.by === "group") parts.push(make("div", {}, "Groups"), ...(scene.info.groups?.list ?? []).slice(0, 24).map(({ group, name }) => item(name, paletteColour(group))));
-    else if (layer.colour.by === "direction" && scene.info.kinds.length === 1) parts.push(make("div", {}, "Direction"), ...scene.info.axes.slice(0, 3).map((axis, i) => item(axis.name, [[240, 40, 40], [40, 220, 60], [60, 90, 255]][i] as [number, number, number])));
+    else if (layer.colour.by === "direction" && scene.info.kinds.length === 1) parts.push(make("div", {}, "Direction"), ...scene.state.space.shown.map((axis, i) => item(scene.info.axes[axis].name, [[240, 40, 40], [40, 220, 60], [60, 90, 255]][i] as [number, number, number])));
   }
   legend.replaceChildren(...parts);
   legend.hidden = !parts.length;
@@ -173,10 +214,11 @@ export const format = (n: number) => (Number.isFinite(n) ? String(Number(n.toPre
 export function showScaleBar(scene: Scene): void {
   const bar = byId("scale"), view = scene.view(), ratio = scene.renderer.canvas.width / Math.max(1, scene.renderer.canvas.clientWidth);
   bar.hidden = !scene.state.scaleBar;
+  const unit = scene.info.axes[scene.state.space.shown[0]]?.unit ?? "";
   const perUnit = (view.orthographic ? view.pixelsAtOne : view.pixelsAtOne / scene.state.camera.distance) / ratio;
   const power = 10 ** Math.floor(Math.log10(140 / perUnit)), units = [5, 2, 1].map((k) => k * power).find((u) => u * perUnit <= 160) ?? power;
   (bar.firstElementChild as HTMLElement).style.width = `${units * perUnit}px`;
-  bar.lastElementChild!.textContent = `${format(units)} ${SHORT_UNITS[scene.info.axes[0]?.unit ?? ""] ?? scene.info.axes[0]?.unit ?? ""}`.trim();
+  bar.lastElementChild!.textContent = `${format(units)} ${SHORT_UNITS[unit] ?? unit}`.trim();
 }
 
 const SHORT_UNITS: Record<string, string> = { micrometer: "µm", nanometer: "nm", millimeter: "mm", meter: "m", metre: "m", kilometer: "km", centimeter: "cm" };
@@ -197,10 +239,11 @@ export function showCard(picked: Picked | null, scene: Scene, actions: Actions):
     button("Close", () => { card.hidden = true; void actions.patch({ selected: null }); })));
 }
 
-export function showFault(fault: Fault): void {
+/** Shows a fault; with `retry` it has a button that tries again. */
+export function showFault(fault: Fault, retry: (() => void) | null): void {
   const alerts = byId("alerts");
   const line = [fault.message.startsWith(fault.class) ? "" : `${fault.class}: `, fault.message, fault.key && !fault.message.includes(fault.key) ? ` (${fault.key})` : "", fault.hint && !fault.message.includes(fault.hint) ? ` - ${fault.hint}` : ""].join("");
-  const alert = make("div", { class: "alert" }, make("span", {}, line), button("×", () => alert.remove(), "Close this message"));
+  const alert = make("div", { class: "alert" }, make("span", {}, line), make("div", {}, ...(retry ? [button("Try again", () => { alert.remove(); retry(); })] : []), button("×", () => alert.remove(), "Close this message")));
   alerts.append(alert);
   while (alerts.childElementCount > 4) alerts.firstElementChild!.remove();
 }

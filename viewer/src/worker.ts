@@ -6,6 +6,7 @@ import { FileSource, HttpSource, newCounters } from "./source.ts";
 const counters = newCounters();
 let store: StoreHandle | null = null;
 let ready: Promise<unknown> | null = null;
+let opening: Promise<unknown> = Promise.resolve();
 
 export interface Call { id: number; op: string; args: any[] }
 
@@ -18,6 +19,8 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
     store = await openStore(source, name, budget);
     return { value: null };
   }
+  // A worker that took the place of another is asked before it has opened the store.
+  await opening;
   if (!store) throw new Error("no store is open");
   switch (op) {
     case "info": return { value: JSON.parse(await store.info()) };
@@ -43,7 +46,9 @@ self.onmessage = async (event: MessageEvent<Call>) => {
   if (op === "cancel") { store?.cancel(args[0]); return; }
   const status = () => ({ counters: { ...counters }, wasm: ready ? safeMemory() : 0 });
   try {
-    const { value, transfer } = await run(op, args, id);
+    const running = run(op, args, id);
+    if (op === "open") opening = running.catch(() => {});
+    const { value, transfer } = await running;
     self.postMessage({ id, value, status: status() }, { transfer: transfer ?? [] });
   } catch (error) {
     self.postMessage({ id, fault: faultOf(error), status: status() });

@@ -9,7 +9,7 @@ use crate::cargo_toml::HEAVY;
 use crate::house::{House, say};
 use crate::{
     Command, api, clippy, conformance, deny, docs, features, fixtures, no_std, publish, python,
-    test, tidy, torture,
+    test, tidy, torture, viewer,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -62,7 +62,7 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
     say(&format!("{:7.1} s  in all", total.as_secs_f64()));
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     // The programs that hold the library to account are tested too. The Python package has a step of its own, and
     // `conformance --sql` tests what brings an SQL engine.
     Step {
@@ -90,6 +90,7 @@ const STEPS: [Step; 15] = [
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
     Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
+    Step { name: "viewer", run: viewer::check },
     Step { name: "python", run: |house| python::run(house, Args::default()) },
     Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step { name: "torture", run: torture::run_bounded },

@@ -93,7 +93,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
     if method.is_empty() || !method.iter().copied().all(is_token) {
         return Err(malformed("the method is no word"));
     }
-    let is_visible = |byte: &u8| byte.is_ascii_graphic() && !b"#<>`".contains(byte);
+    let is_visible = |byte: &u8| byte.is_ascii_graphic() && !b"\"#<>`".contains(byte);
     if target.is_empty() || !target.iter().all(is_visible) {
         return Err(malformed("a target is visible ASCII without a fragment"));
     }
@@ -247,6 +247,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a\x01\r\n\r\n", 400),
             ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("GET /?a=\" HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400),

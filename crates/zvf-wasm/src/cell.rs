@@ -22,6 +22,7 @@ use zvf_query::{LOCATION_FIELD, Reader};
 use crate::bridges::{self, Step, StepEnd};
 use crate::error::WasmError;
 use crate::request::{CellRequest, cell_query};
+use crate::thin::{hash_row, thin_cell};
 
 /// The slot of a vertex that belongs to no object.
 pub const NO_OBJECT: u32 = u32::MAX;
@@ -35,6 +36,8 @@ pub struct Cell {
     pub positions: Vec<f32>,
     /// How many of the vertices belong to the chunk; ghosts follow.
     pub own_vertices: u32,
+    /// How many vertices of the chunk passed, before it was thinned.
+    pub stored_vertices: u32,
     /// The object of each vertex, as a place in `ids`; [`NO_OBJECT`] without.
     pub slots: Vec<u32>,
     /// The objects of the chunk.
@@ -87,7 +90,11 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         let steps = bridges::find_steps(&level, &keys, ghosts).await?;
         builder.join(&steps);
     }
-    Ok(builder.finish())
+    let cell = builder.finish();
+    Ok(match request.limit {
+        Some(limit) => thin_cell(cell, limit),
+        None => cell,
+    })
 }
 
 /// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
@@ -160,6 +167,11 @@ struct Builder<'a> {
     segments: Vec<u32>,
     faces: Vec<u32>,
     attributes: Vec<Attribute>,
+    /// Vertices of the chunk that came.
+    seen: u32,
+    /// Points whose hash is larger are left out: a cloud that is far above its limit need not be in memory.
+    threshold: u32,
+    limit: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -183,6 +195,9 @@ impl<'a> Builder<'a> {
             segments: Vec::new(),
             faces: Vec::new(),
             attributes: request.columns.iter().map(attribute).collect(),
+            seen: 0,
+            threshold: u32::MAX,
+            limit: request.limit.map_or(usize::MAX, as_usize),
         }
     }
 
@@ -208,6 +223,10 @@ impl<'a> Builder<'a> {
             let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
             let is_ghost = at.is_some_and(|(place, _)| !self.own.contains(&place));
             let row = at.map_or(as_u32(i), |(_, row)| row);
+            self.seen += u32::from(!is_ghost);
+            if hash_row(row) > self.threshold {
+                continue; // only points have a threshold
+            }
             let position = self.position(batch.positions(), i);
             self.vertices.push(Vertex { position, slot, row, is_ghost });
             placed.push(number);
@@ -216,7 +235,26 @@ impl<'a> Builder<'a> {
         self.keeps_rows &= stored.is_some();
         self.push_attributes(batch, &fresh)?;
         self.push_elements(batch, &placed);
+        if !names_rows && self.vertices.len() / 2 > self.limit {
+            self.lower_threshold();
+        }
         Ok(())
+    }
+
+    /// Lets go of every other point, as often as it takes.
+    fn lower_threshold(&mut self) {
+        while self.vertices.len() / 2 > self.limit && self.threshold > 1 {
+            self.threshold /= 2;
+            let kept: Vec<bool> =
+                self.vertices.iter().map(|vertex| hash_row(vertex.row) <= self.threshold).collect();
+            for attribute in &mut self.attributes {
+                let values = attribute.values.chunks(as_usize(attribute.width)).zip(&kept);
+                let values = values.filter_map(|(values, kept)| kept.then_some(values));
+                attribute.values = values.flatten().copied().collect();
+            }
+            let mut kept = kept.into_iter();
+            self.vertices.retain(|_| kept.next().unwrap_or(true));
+        }
     }
 
     fn slot(&mut self, object: ObjectId) -> u32 {
@@ -343,6 +381,7 @@ impl<'a> Builder<'a> {
         let mut cell = Cell {
             origin: self.origin,
             own_vertices: as_u32(own),
+            stored_vertices: self.seen,
             segments: rename(&self.segments),
             faces: rename(&self.faces),
             ids: self.ids,

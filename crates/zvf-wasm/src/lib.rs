@@ -26,6 +26,7 @@ mod request;
 mod sound;
 #[cfg(target_arch = "wasm32")]
 mod source;
+mod thin;
 
 pub use cell::{Attribute, Cell, NO_OBJECT, load_cell};
 pub use describe::{describe_cells, describe_store};
@@ -39,3 +40,4 @@ pub use request::{CellRequest, Question};
 pub use sound::validate_cell;
 #[cfg(target_arch = "wasm32")]
 pub use source::Source;
+pub use thin::thin_cell;

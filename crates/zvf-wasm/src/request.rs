@@ -23,6 +23,8 @@ pub struct CellRequest {
     pub columns: Vec<String>,
     /// The axes that are drawn: at most three.
     pub axes: Vec<usize>,
+    /// About how many vertices at most, where the chunk holds more.
+    pub limit: Option<u32>,
 }
 
 impl CellRequest {
@@ -50,6 +52,7 @@ impl CellRequest {
             condition: text_field(&fields, "where").filter(|text| !text.trim().is_empty()),
             columns: texts(&fields, "columns"),
             axes,
+            limit: fields.get("limit").map(parse_limit).transpose()?,
         })
     }
 }
@@ -151,6 +154,11 @@ fn parse_kind(value: &Value) -> Result<Kind, WasmError> {
 fn parse_level(value: &Value) -> Result<LevelId, WasmError> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
     number.map(LevelId).ok_or_else(|| bad("level", "a number"))
+}
+
+fn parse_limit(value: &Value) -> Result<u32, WasmError> {
+    let limit = value.as_u64().and_then(|limit| u32::try_from(limit).ok());
+    limit.filter(|limit| *limit > 0).ok_or_else(|| bad("limit", "a number above 0"))
 }
 
 /// An id: a decimal string, because numbers of JavaScript end at 2^53.

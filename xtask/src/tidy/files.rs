@@ -132,7 +132,14 @@ const FORBID_UNSAFE: [&str; 4] = [
 const LONGEST: usize = 800;
 
 /// Folders whose files no person wrote.
-const MADE: [&str; 4] = ["fuzz/corpus", "fuzz/artifacts", "fuzz/coverage", "docs/book"];
+const MADE: [&str; 6] = [
+    "fuzz/corpus",
+    "fuzz/artifacts",
+    "fuzz/coverage",
+    "docs/book",
+    "viewer/node_modules",
+    "viewer/pkg",
+];
 
 /// Names of files that say nothing about what is inside.
 const VAGUE: [&str; 8] =

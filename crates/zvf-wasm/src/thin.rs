@@ -1,0 +1,213 @@
+//! Fewer vertices of a crowded chunk: a chunk may hold more than a budget allows, and there may be no coarser level.
+//!
+//! ```text
+//! points           a fair sample: the rows whose hash is lowest, so that a larger sample holds the smaller one
+//! edges and faces  vertex clustering on a grid: each cluster of an object is drawn as its first vertex; edges and faces that
+//!                  shrink to less, or that come twice, are left out
+//! ```
+//!
+//! Every vertex that is left is a stored one, with its row and its values.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::cell::{Attribute, Cell};
+
+/// Reduces `cell` to about `limit` vertices of its own; one that has no more is left alone.
+#[must_use]
+pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
+    let own = cell.own_vertices;
+    if own <= limit {
+        return cell;
+    }
+    if cell.segments.is_empty() && cell.faces.is_empty() {
+        let share = f64::from(limit) / f64::from(own);
+        let threshold = share_threshold(share);
+        let is_kept = |at: usize| cell.rows.get(at).is_some_and(|row| hash_row(*row) <= threshold);
+        let kept: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
+        return select(&cell, &kept, as_u32(kept.len()), Vec::new(), Vec::new());
+    }
+    cluster(&cell, limit)
+}
+
+/// A number of 32 bits that looks random, the same for the same row.
+pub(crate) fn hash_row(row: u32) -> u32 {
+    let mut x = row.wrapping_add(0x9e37_79b9);
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+/// The hash up to which rows are kept.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is 0 to 1")]
+fn share_threshold(share: f64) -> u32 {
+    (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+}
+
+/// Clusters on the finest grid that has at most `limit` clusters.
+fn cluster(cell: &Cell, limit: u32) -> Cell {
+    let own = usize_of(cell.own_vertices);
+    let (low, side) = extent(cell);
+    let (mut fits, mut fails) = (1_u32, MAX_STEPS);
+    while fails - fits > 1 {
+        let steps = fits.midpoint(fails);
+        let mut clusters = HashSet::new();
+        let few = (0..own).all(|at| {
+            clusters.insert(cluster_of(cell, at, low, side, steps));
+            clusters.len() <= usize_of(limit)
+        });
+        *(if few { &mut fits } else { &mut fails }) = steps;
+    }
+    let mut firsts = HashMap::new();
+    let mut moved = Vec::with_capacity(cell.slots.len());
+    let mut kept = Vec::new();
+    for at in 0..cell.slots.len() {
+        // Vertices of other chunks stay apart: they end at a border that the other chunk shares.
+        let key = (at >= own, cluster_of(cell, at, low, side, fits));
+        moved.push(*firsts.entry(key).or_insert_with(|| {
+            kept.push(at);
+            as_u32(kept.len() - 1)
+        }));
+    }
+    let own_kept = as_u32(kept.iter().filter(|at| **at < own).count());
+    let segments = rename::<2>(&cell.segments, &moved);
+    let faces = rename::<3>(&cell.faces, &moved);
+    select(cell, &kept, own_kept, segments, faces)
+}
+
+/// The lower corner of a cell's vertices, and the longest side of their box.
+fn extent(cell: &Cell) -> ([f32; 3], f32) {
+    let (mut low, mut high) = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
+    for point in cell.positions.as_chunks::<3>().0 {
+        for ((x, low), high) in point.iter().zip(&mut low).zip(&mut high) {
+            (*low, *high) = (low.min(*x), high.max(*x));
+        }
+    }
+    let side = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f32::max);
+    (low, if side > 0.0 { side } else { 1.0 })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a step of a grid")]
+#[expect(clippy::cast_precision_loss, reason = "at most some thousand steps")]
+fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (u32, [i32; 3]) {
+    let slot = cell.slots.get(at).copied().unwrap_or(u32::MAX);
+    let mut place = [0; 3];
+    if let Some(point) = cell.positions.as_chunks::<3>().0.get(at) {
+        for ((place, x), low) in place.iter_mut().zip(point).zip(low) {
+            *place = ((x - low) / side * steps as f32) as i32;
+        }
+    }
+    (slot, place)
+}
+
+/// Edges or faces between clusters: each once, none that has a corner twice.
+fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
+    let mut seen = HashSet::new();
+    let mut renamed = Vec::new();
+    for corners in rows.as_chunks::<N>().0 {
+        let corners = corners.map(|row| moved.get(usize_of(row)).copied().unwrap_or(0));
+        let mut sorted = corners;
+        sorted.sort_unstable();
+        let is_whole = sorted.windows(2).all(|pair| pair.first() != pair.last());
+        if is_whole && seen.insert(sorted) {
+            renamed.extend(corners);
+        }
+    }
+    renamed
+}
+
+/// The cell with some of its vertices.
+fn select(
+    cell: &Cell,
+    kept: &[usize],
+    own_vertices: u32,
+    segments: Vec<u32>,
+    faces: Vec<u32>,
+) -> Cell {
+    let points = cell.positions.as_chunks::<3>().0;
+    let pick = |list: &[u32]| kept.iter().filter_map(|at| list.get(*at).copied()).collect();
+    let attribute = |attribute: &Attribute| {
+        let width = usize_of(attribute.width);
+        let values =
+            kept.iter().filter_map(|at| attribute.values.get(at * width..(at + 1) * width));
+        Attribute { values: values.flatten().copied().collect(), ..attribute.clone() }
+    };
+    Cell {
+        origin: cell.origin,
+        positions: kept.iter().filter_map(|at| points.get(*at)).flatten().copied().collect(),
+        own_vertices,
+        stored_vertices: cell.stored_vertices,
+        slots: pick(&cell.slots),
+        ids: cell.ids.clone(),
+        rows: pick(&cell.rows),
+        segments,
+        faces,
+        attributes: cell.attributes.iter().map(attribute).collect(),
+    }
+}
+
+fn as_u32(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX) // numbers of vertices of one chunk fit
+}
+
+fn usize_of(n: u32) -> usize {
+    zvf_format::num::usize_from_u32(n)
+}
+
+/// The finest grid has less steps along its longest side.
+const MAX_STEPS: u32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(n: u32) -> f32 {
+        f32::from(u16::try_from(n).unwrap())
+    }
+
+    /// A flat grid of `n` by `n` vertices with two triangles a square.
+    fn surface(n: u32) -> Cell {
+        let mut cell = Cell { own_vertices: n * n, stored_vertices: n * n, ..Cell::default() };
+        cell.ids = vec![7];
+        let values = (0..n * n).map(float).collect();
+        cell.attributes = vec![Attribute { name: "row".to_owned(), width: 1, values }];
+        for row in 0..n * n {
+            cell.positions.extend([float(row % n), float(row / n), 0.0]);
+            cell.rows.push(row);
+            cell.slots.push(0);
+            if row % n + 1 < n && row / n + 1 < n {
+                cell.faces.extend([row, row + 1, row + n, row + 1, row + n + 1, row + n]);
+            }
+        }
+        cell
+    }
+
+    #[test]
+    fn a_crowded_surface_keeps_its_extent_and_stored_vertices() {
+        let all = surface(100);
+        let thin = thin_cell(all.clone(), 400);
+        assert!((200..=400).contains(&thin.own_vertices), "{}", thin.own_vertices);
+        assert_eq!(thin.stored_vertices, 10_000);
+        // Two triangles a square are left, or nearly.
+        assert!(thin.faces.len() / 3 > thin.slots.len(), "{} faces", thin.faces.len() / 3);
+        assert!(thin.faces.iter().all(|row| *row < thin.own_vertices));
+        for (at, row) in thin.rows.iter().enumerate() {
+            let place = usize_of(*row) * 3;
+            let stored = &all.positions[place..place + 3];
+            assert!(thin.positions[at * 3..at * 3 + 3].iter().eq(stored));
+            assert!(thin.attributes[0].values[at..].starts_with(&[float(*row)]));
+        }
+        assert_eq!(thin_cell(all.clone(), 10_000), all);
+    }
+
+    #[test]
+    fn samples_of_points_nest() {
+        let mut all = surface(100);
+        all.faces.clear();
+        let few = thin_cell(all.clone(), 1000);
+        let more = thin_cell(all, 3000);
+        assert!((800..1200).contains(&few.own_vertices), "{}", few.own_vertices);
+        assert!((2700..3300).contains(&more.own_vertices), "{}", more.own_vertices);
+        let more: HashSet<u32> = more.rows.into_iter().collect();
+        assert!(few.rows.iter().all(|row| more.contains(row)));
+    }
+}

@@ -1,0 +1,83 @@
+// Reads stores with the installed package, in Node, and compares with what the command says of them.
+//   node golden.mjs ZVF STORE...     run where the package is installed
+// Counts of every kind and level, every position and attribute of level 0, objects, plans, conditions, one faulty question.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import { openStore, StoreError } from "zvf-wasm";
+
+const [program, ...paths] = process.argv.slice(2);
+const zvf = (...words) => execFileSync(program, words, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
+
+/** A folder of this machine. */
+class FolderSource {
+  constructor(folder) { this.folder = folder; }
+
+  async get(key, first, last, suffix) {
+    const path = join(this.folder, key);
+    if (!existsSync(path) || statSync(path).isDirectory()) return { status: 404, bytes: new Uint8Array(0), first: 0, total: 0, etag: null };
+    const file = openSync(path), total = fstatSync(file).size;
+    const start = suffix > 0 ? Math.max(0, total - suffix) : Math.max(0, first), end = suffix > 0 || last < 0 ? total : Math.min(total, last + 1);
+    const bytes = new Uint8Array(Math.max(0, end - start));
+    readSync(file, bytes, 0, bytes.length, start);
+    closeSync(file);
+    return { status: suffix > 0 || first >= 0 ? 206 : 200, bytes, first: start, total, etag: null };
+  }
+}
+
+/** Sums that do not depend on the order of vertices. */
+function sumRows(rows) {
+  const sums = [];
+  for (const row of rows) row.forEach((x, i) => { if (Number.isFinite(x)) sums[i] = (sums[i] ?? 0) + x; });
+  return sums;
+}
+
+function close(a, b, what) {
+  assert.equal(a.length, b.length, what);
+  a.forEach((x, i) => assert.ok(Math.abs(x - b[i]) <= 1e-4 * Math.max(1, Math.abs(x), Math.abs(b[i])), `${what}: ${a} is not ${b}`));
+}
+
+async function compare(path) {
+  const store = await openStore(new FolderSource(path)), info = await store.info();
+  let vertices = 0;
+  for (const { kind, levels, attributes } of info.kinds) for (const { level, additive } of levels) {
+    const what = `${basename(path)}, ${kind}, level ${level}`, selector = ["--kind", kind, "--level", String(level)];
+    const native = JSON.parse(zvf("query", path, ...selector, "--count", "--json")), own = await store.count({ kind, level });
+    assert.deepEqual([own.vertices, own.parts, own.elements], [native.vertices, native.parts, native.elements], what);
+    const columns = level === 0 ? attributes.filter((one) => one.scope === "vertex" && one.width === 1 && !one.categories && /^(float|int|uint)(8|16|32|64)$/.test(one.dtype)).map((one) => one.key) : [];
+    const rows = [];
+    for await (const cell of store.stream({ kind, level, columns })) {
+      for (let at = 0; at < cell.ownVertices; at++) {
+        const position = info.axes.slice(0, 3).map((_, i) => cell.origin[i] + cell.positions[at * 3 + i]);
+        rows.push([...position, ...cell.attributes.map(({ values }) => values[at])]);
+      }
+      const sound = await store.validateCell(kind, level, cell.cell);
+      assert.deepEqual(sound.findings, [], what);
+    }
+    vertices += rows.length;
+    if (additive || level > 0) continue;
+    // Rows that several objects share come once in cells, and once for each object in tables of chains.
+    if (rows.length !== native.vertices) continue;
+    const table = zvf("query", path, ...selector, "--format", "csv", "-o", "-").trimEnd().split("\n"), names = table[0].split(",");
+    const wanted = [...info.axes.slice(0, 3).map(({ name }) => name), ...columns].map((name) => names.indexOf(name));
+    if (wanted.includes(-1)) continue;
+    close(sumRows(rows), sumRows(table.slice(1).map((line) => { const cells = line.split(","); return wanted.map((at) => (cells[at] === "" ? NaN : Number(cells[at]))); })), what);
+  }
+  store.close();
+  return vertices;
+}
+
+let vertices = 0;
+for (const path of paths) vertices += await compare(path);
+const store = await openStore(new FolderSource(paths[0])), { kinds: [{ kind }] } = await store.info();
+await assert.rejects(store.count({ kind, where: "no_such_column > 1" }), (error) => error instanceof StoreError && error.class.length > 2);
+await assert.rejects(store.loadCell({ kind, level: 99, cell: [0, 0, 0] }), StoreError);
+const stopped = new AbortController();
+stopped.abort();
+await assert.rejects(store.loadCell({ kind, level: 0, cell: [0, 0, 0] }, stopped.signal));
+assert.ok((await store.plan({ kind })).bytes > 0);
+await assert.rejects(openStore(new FolderSource("/nowhere")), StoreError);
+store.close();
+console.log(`${paths.length} stores, ${vertices} vertices: the same as the command says`);

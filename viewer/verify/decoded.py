@@ -1,0 +1,66 @@
+"""Reads precomputed layers with CloudVolume and compares with what the store holds. Started by neuroglancer.mjs."""
+
+import json
+import sys
+import urllib.request
+
+import numpy as np
+from cloudvolume import CloudVolume
+from cloudvolume.datasource.precomputed.annotation import PrecomputedAnnotationSource
+
+
+def read_points(layer):
+    """Points of all grids of the index, and their ids; each grid has points of its own."""
+    with urllib.request.urlopen(f"{layer['url']}/info") as answer:
+        info = json.load(answer)
+    found = PrecomputedAnnotationSource(f"precomputed://{layer['url']}")
+    ids, places = [], []
+    for mip in range(len(info["spatial"])):
+        part = found.get_all(mip=mip)
+        ids.append(np.asarray(part.ids))
+        places.append(np.asarray(part.geometry))
+    ids, places = np.concatenate(ids), np.concatenate(places)
+    low, high = np.array(info["lower_bound"]), np.array(info["upper_bound"])
+    if not ((places >= low - 1e-3).all() and (places <= high + 1e-3).all()):
+        raise ValueError("a point lies outside of the bounds")
+    return {"vertices": len(places), "ids": len(np.unique(ids))}
+
+
+def read_objects(layer):
+    """Vertices, edges or faces of all objects together."""
+    found = CloudVolume(f"precomputed://{layer['url']}", progress=False)
+    vertices = elements = 0
+    for name in layer["objects"] or ["0"]:
+        if layer["kind"] == "mesh":
+            mesh = found.mesh.get(int(name), lod=0)
+            mesh = mesh[int(name)] if isinstance(mesh, dict) else mesh
+            vertices += len(mesh.vertices)
+            elements += len(mesh.faces)
+        else:
+            skeleton = found.skeleton.get(int(name))
+            vertices += len(skeleton.vertices)
+            elements += len(skeleton.edges)
+    return {"vertices": vertices, "elements": elements}
+
+
+def main():
+    failures = 0
+    for layer in json.loads(sys.argv[1]):
+        try:
+            if layer["kind"] in ("point_cloud", "line"):
+                if layer["kind"] == "line":
+                    continue  # CloudVolume cannot decode lines
+                got = read_points(layer)
+                good = got["vertices"] == got["ids"] == layer["vertices"]
+            else:
+                got = read_objects(layer)
+                good = got["vertices"] == layer["vertices"] and (layer["kind"] in ("polyline", "streamline") or got["elements"] == layer["elements"])
+            print(f"{'ok    ' if good else 'FAILED'} {layer['kind']}: CloudVolume reads {got}; stored are {layer['vertices']} vertices, {layer['elements']} elements", flush=True)
+            failures += not good
+        except Exception as error:
+            failures += 1
+            print(f"FAILED {layer['kind']}: {type(error).__name__}: {error}", flush=True)
+    sys.exit(1 if failures else 0)
+
+
+main()

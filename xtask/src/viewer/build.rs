@@ -1,0 +1,152 @@
+//! Builds the page: the reader for WebAssembly, its bindings, the bundle.
+//!
+//! What is missing is fetched by lock files: packages of Node with `npm ci`, the generator of bindings with cargo. What
+//! only the system can give, Node and the Rust target, is named with the command that installs it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::freshness::{Tree, built};
+use crate::house::House;
+
+/// Builds the page into `crates/zvf-serve/page`.
+pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
+    find_tools(house)?;
+    install_packages(house)?;
+    build_reader(house, "web", &house.path("viewer/pkg"))?;
+    let project = house.path("viewer").display().to_string();
+    house.program(tool(house, "tsc")).args(&["--noEmit", "--project", &project]).run()?;
+    let tests = std::fs::read_dir(house.path("viewer/test")).context("viewer/test")?;
+    let mut words = vec![PathBuf::from("--test")];
+    words.extend(tests.filter_map(|file| file.ok().map(|file| file.path())));
+    words.sort();
+    house.program("node").args(&words).run()?;
+    let script = house.path("viewer/build.mjs").display().to_string();
+    let Tree { own, all } = Tree::read(house)?;
+    let generator = build_generator(house)?.display().to_string();
+    house.program("node").args(&[script, generator, own.join(";"), all.join(";")]).run()
+}
+
+/// Builds the page anew, and fails where it is not the one that is kept.
+pub(super) fn rebuild_page(house: &House) -> anyhow::Result<()> {
+    let before = built(house)?;
+    build_page(house)?;
+    ensure!(before == built(house)?, "the page was out of date, and is now built: commit it");
+    Ok(())
+}
+
+/// Compiles the reader and writes it with its bindings into `folder`, for pages or for Node.
+pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow::Result<()> {
+    let words = ["build", "-p", "zvf-wasm", "--lib", "--profile", "wasm", "--target", WASM];
+    house.cargo(&words).env("RUSTFLAGS", &remap_paths(house)?).run()?;
+    let module = house.target().join(WASM).join("wasm/zvf_wasm.wasm");
+    let generator = build_generator(house)?;
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
+    let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
+    let mut options = vec!["-o", &bare, &bare];
+    options.extend(WASM_PASSES);
+    options.extend(WASM_FEATURES);
+    house.program(tool(house, "wasm-opt")).args(&options).run()
+}
+
+/// Fails with what to install when a tool of the system is missing.
+pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
+    for (name, hint) in [("node", NODE_HINT), ("npm", NODE_HINT)] {
+        if house.program(name).args(&["--version"]).output().is_none() {
+            bail!("{name} is missing: {hint}");
+        }
+    }
+    let sysroot = sysroot(house)?;
+    let std = sysroot.join("lib/rustlib").join(WASM);
+    ensure!(std.is_dir(), "the Rust target {WASM} is missing: `rustup target add {WASM}`");
+    Ok(())
+}
+
+/// Lets npm install what `package-lock.json` names, unless it is there.
+pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
+    let marker = house.path("viewer/node_modules/.package-lock.json");
+    let lock = house.path("viewer/package-lock.json");
+    let time = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    if time(&marker).is_some_and(|installed| time(&lock).is_some_and(|lock| installed >= lock)) {
+        return Ok(());
+    }
+    let folder = house.path("viewer").display().to_string();
+    house.program("npm").args(&["ci", "--prefix", &folder]).run()
+}
+
+/// Builds the generator of bindings, in a target folder of its own, and returns it.
+fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
+    let manifest = house.path("viewer/bindings/Cargo.toml");
+    let wanted = locked_version(&house.path("Cargo.lock"), "wasm-bindgen")?;
+    let text = std::fs::read_to_string(&manifest).context("viewer/bindings/Cargo.toml")?;
+    ensure!(
+        text.contains(&format!("wasm-bindgen-cli-support = \"={wanted}\"")),
+        "Cargo.lock has wasm-bindgen {wanted}: name that version in viewer/bindings/Cargo.toml, and run `cargo update \
+         --manifest-path viewer/bindings/Cargo.toml`"
+    );
+    let target = house.target().join("viewer-bindings");
+    let (manifest, folder) = (manifest.display().to_string(), target.display().to_string());
+    let words = ["build", "--quiet", "--locked", "--manifest-path", &manifest];
+    house.cargo(&words).args(&["--target-dir", &folder]).run()?;
+    Ok(target.join("debug/bindings"))
+}
+
+/// The version of a package in a lock file.
+fn locked_version(lock: &Path, package: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(lock).context("Cargo.lock")?;
+    let start = format!("name = \"{package}\"\nversion = \"");
+    let (_, rest) =
+        text.split_once(&start).with_context(|| format!("no {package} in Cargo.lock"))?;
+    Ok(rest.split('"').next().unwrap_or_default().to_owned())
+}
+
+/// Flags that leave folders of this machine out of messages, so that every machine builds the same bytes.
+fn remap_paths(house: &House) -> anyhow::Result<String> {
+    let mut flags = vec![format!("--remap-path-prefix={}=", house.path("").display())];
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+    let registries = home.context("no folder of cargo")?.join("registry/src");
+    for registry in std::fs::read_dir(&registries).into_iter().flatten() {
+        flags.push(format!("--remap-path-prefix={}=", registry?.path().display()));
+    }
+    let sources = sysroot(house)?.join("lib/rustlib/src/rust");
+    flags.push(format!("--remap-path-prefix={}=rust", sources.display()));
+    Ok(flags.join(" "))
+}
+
+/// The folder of the toolchain.
+fn sysroot(house: &House) -> anyhow::Result<PathBuf> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let printed = house.program(rustc).args(&["--print", "sysroot"]).output();
+    Ok(PathBuf::from(printed.context("rustc is missing")?.trim()))
+}
+
+/// A program that npm has installed.
+pub(super) fn tool(house: &House, name: &str) -> PathBuf {
+    house.path("viewer/node_modules/.bin").join(name)
+}
+
+const WASM: &str = "wasm32-unknown-unknown";
+const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get install nodejs npm`)";
+/// What makes the packed module smaller. The passes of `-Oz` save bytes too, but what they leave packs worse by a twentieth.
+const WASM_PASSES: [&str; 4] = [
+    "--duplicate-function-elimination",
+    "--duplicate-import-elimination",
+    "--remove-unused-module-elements",
+    "--vacuum",
+];
+/// What every browser has that has WebGL 2 and modules in workers.
+const WASM_FEATURES: [&str; 6] = [
+    "--enable-bulk-memory",
+    "--enable-nontrapping-float-to-int",
+    "--enable-sign-ext",
+    "--enable-mutable-globals",
+    "--enable-reference-types",
+    "--enable-multivalue",
+];

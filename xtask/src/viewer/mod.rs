@@ -1,0 +1,58 @@
+//! `viewer`: the page that looks at stores, built, checked for freshness, and tried in a browser.
+//!
+//! What is built lies in `crates/zvf-serve/page`, so that nobody needs Node to build the server. `BUILT.json` beside it
+//! names every source of the page with its SHA-256, and the version of every crate in it, as they were when it was built.
+
+mod build;
+mod freshness;
+mod trial;
+
+use anyhow::bail;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::House;
+
+pub(crate) const COMMAND: Command = Command {
+    name: "viewer",
+    help: "check, build or try the page that shows stores
+
+usage: cargo xtask viewer check|build
+       cargo xtask viewer verify [--kept] [--flight SECONDS] [--points N] [--only CHECK,..]
+       cargo xtask viewer npm|pictures
+       cargo xtask viewer neuroglancer PYTHON
+
+check         compares the sources of the page with what they were when it was built; no Node is needed
+build         compiles the reader to WebAssembly, checks types, runs unit tests and bundles the page; needs Node with npm
+              and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is not there
+verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
+              serves them, and tries the page in headless Chromium (Debian's, or CHROMIUM): all figures that it must reach
+npm           packs the reader for JavaScript, installs the package elsewhere, and reads the archived stores with it in Node
+pictures      draws the pictures of the book anew
+neuroglancer  opens --precomputed in the stock Neuroglancer client, out of the Python package; also reads it with CloudVolume",
+    run,
+};
+
+fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let what = args.next().and_then(|what| what.into_string().ok()).unwrap_or_default();
+    match what.as_str() {
+        "check" => {
+            args.end()?;
+            freshness::check(house)
+        }
+        "build" => {
+            args.end()?;
+            build::build_page(house)
+        }
+        "verify" => trial::verify(house, args),
+        "npm" => trial::pack_package(house, args),
+        "pictures" => trial::draw_pictures(house, args),
+        "neuroglancer" => trial::try_neuroglancer(house, args),
+        other => bail!("{other:?}: expected check, build, verify, npm, pictures or neuroglancer"),
+    }
+}
+
+/// Whether the page that is kept is that of the sources; for `ci`.
+pub(crate) fn check(house: &House) -> anyhow::Result<()> {
+    freshness::check(house)
+}

@@ -1,0 +1,146 @@
+//! Tries the page: figures in headless Chromium, the package for JavaScript in Node, the stock Neuroglancer client; and the
+//! pictures of the book, which are made the same way.
+//!
+//! All of them run the command `zvf` of this workspace, on stores that it makes in a folder below the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+use super::build::{build_reader, find_tools, install_packages, rebuild_page, tool};
+use crate::args::Args;
+use crate::house::House;
+
+/// The page in headless Chromium, with the figures that it must reach.
+pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
+    find_tools(house)?;
+    install_packages(house)?;
+    if !args.flag("--kept") {
+        rebuild_page(house)?;
+    }
+    let folder = empty_folder(house, "viewer-verify")?;
+    let (zvf, script) = (build_command(house)?, house.path("viewer/acceptance.mjs"));
+    find_browser()?;
+    house.program("node").args(&[script, zvf, folder]).forward(args).run()
+}
+
+/// Packs the package for JavaScript, installs it somewhere else, and lets it read stores.
+pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    find_tools(house)?;
+    install_packages(house)?;
+    let pkg = house.path("viewer/pkg");
+    if !pkg.join("zvf_wasm_bg.wasm").is_file() {
+        build_reader(house, "web", &pkg)?;
+    }
+    let folder = empty_folder(house, "viewer-npm")?;
+    let package = folder.join("package");
+    let script = house.path("viewer/npm/build.mjs");
+    house.program("node").args(&[script, package.clone()]).run()?;
+    let types = house.path("viewer/npm/tsconfig.json");
+    house.program(tool(house, "tsc")).args(&[Path::new("--project"), &types]).run()?;
+    let words = ["pack", "--ignore-scripts", "--pack-destination"];
+    house.program("npm").args(&words).args(&[&folder, &package]).run()?;
+    let packed = list(&folder)?.into_iter().find(|path| has_extension(path, "tgz"));
+    let packed = packed.context("npm pack left no package")?;
+    let user = folder.join("user");
+    fs::create_dir(&user)?;
+    fs::write(user.join("package.json"), "{\"private\": true, \"type\": \"module\"}")?;
+    let words = ["install", "--offline", "--no-audit", "--no-fund", "--prefix"];
+    house.program("npm").args(&words).args(&[&user, &packed]).run()?;
+    fs::copy(house.path("viewer/npm/golden.mjs"), user.join("golden.mjs"))?;
+    let mut words = vec![user.join("golden.mjs"), build_command(house)?];
+    words.extend(unpack_stores(house, &folder.join("stores"))?);
+    house.program("node").args(&words).run()
+}
+
+/// The pictures of the book.
+pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    find_tools(house)?;
+    install_packages(house)?;
+    find_browser()?;
+    let folder = empty_folder(house, "viewer-pictures")?;
+    let script = house.path("viewer/pictures.mjs");
+    let words = [script, build_command(house)?, folder, house.path("docs/src")];
+    house.program("node").args(&words).run()
+}
+
+/// The stock Neuroglancer client, out of the Python package of that name, and `CloudVolume` where it is installed.
+pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let python = args.next().context("name a Python that has the package neuroglancer: PYTHON")?;
+    args.end()?;
+    find_tools(house)?;
+    install_packages(house)?;
+    find_browser()?;
+    let find = "import neuroglancer, os; print(os.path.dirname(neuroglancer.__file__))";
+    let found = house.program(&python).args(&["-c", find]).output();
+    let found =
+        found.context("this Python has no package neuroglancer: pip install neuroglancer")?;
+    let client = Path::new(found.trim()).join("static/client");
+    ensure!(client.join("index.html").is_file(), "{} has no client", client.display());
+    let folder = empty_folder(house, "viewer-neuroglancer")?;
+    let script = house.path("viewer/neuroglancer.mjs");
+    let words = [script, build_command(house)?, folder, client];
+    house.program("node").args(&words).args(&[python]).run()
+}
+
+/// The command, built.
+fn build_command(house: &House) -> anyhow::Result<PathBuf> {
+    house.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
+    Ok(house.target().join("debug/zvf"))
+}
+
+/// Unpacks the archived stores, and returns their folders.
+fn unpack_stores(house: &House, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    house.cargo(&["build", "--quiet", "-p", "archives", "--example", "unpack"]).run()?;
+    let unpack = house.target().join("debug/examples/unpack");
+    let mut stores = Vec::new();
+    for archive in list(&house.path("testdata/zvf"))? {
+        let name = archive.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(id) = name.strip_suffix(".tar.zst") else { continue };
+        let store = folder.join(id);
+        let unpacked = house.program(&unpack).args(&[Path::new(id), &store]).output();
+        unpacked.with_context(|| format!("{name} cannot be unpacked"))?;
+        stores.push(store);
+    }
+    ensure!(!stores.is_empty(), "testdata/zvf has no archives");
+    Ok(stores)
+}
+
+/// A folder below the target folder, without what an earlier run left.
+fn empty_folder(house: &House, name: &str) -> anyhow::Result<PathBuf> {
+    let folder = house.target().join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Fails where the browser is missing.
+fn find_browser() -> anyhow::Result<()> {
+    let program = std::env::var_os("CHROMIUM").map_or_else(|| BROWSER.into(), PathBuf::from);
+    ensure!(
+        program.is_file(),
+        "{} is missing: install Chromium (Debian: `apt-get install chromium`), or name it in CHROMIUM",
+        program.display()
+    );
+    Ok(())
+}
+
+fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()));
+    let paths: Result<Vec<_>, _> = entries?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|own| own == extension)
+}
+
+const BROWSER: &str = "/usr/bin/chromium";
