@@ -61,7 +61,7 @@ async fn two_executors_say_what_one_process_says() {
     let tracts = archives::kept(folder.path(), "sl3_streamlines").display().to_string();
     let mesh = archives::kept(folder.path(), "ms3_tri").display().to_string();
     let groups = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
-    let cluster = Cluster::start(2);
+    let cluster = Cluster::start(2, 1);
     let (here, there) = (local(), remote(&cluster).await);
     let statements = [
         format!("SELECT count(*) FROM zvf('{points}')"),
@@ -95,9 +95,9 @@ async fn two_executors_say_what_one_process_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stores_of_each_kind_say_the_same() {
     let folder = archives::scratch();
-    let cluster = Cluster::start(2);
-    let context = remote(&cluster).await;
-    let (mut passed, mut failed) = (0, Vec::new());
+    let cluster = Cluster::start(2, 4);
+    // Each store is asked in a session of its own, beside the others.
+    let mut asked = Vec::new();
     for id in [
         "pc3_objects",
         "ln3_basic",
@@ -107,8 +107,13 @@ async fn stores_of_each_kind_say_the_same() {
         "sk3_trees",
         "ms3_draco",
     ] {
-        let path = archives::kept(folder.path(), id);
-        match check::check(path.to_str().unwrap(), &context).await {
+        let path = archives::kept(folder.path(), id).display().to_string();
+        let context = remote(&cluster).await;
+        asked.push((id, tokio::spawn(async move { check::check(&path, &context).await })));
+    }
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (id, verdict) in asked {
+        match verdict.await.unwrap() {
             Ok(verdict) => {
                 passed += verdict.passed;
                 failed.extend(verdict.failed.into_iter().map(|line| format!("{id}: {line}")));
@@ -127,7 +132,7 @@ async fn an_executor_that_is_killed_changes_no_answer() {
     // Some chunks pass: what the first executor made of them is lost with it.
     let gate = Gate::new(3);
     let url = format!("{}/points.zarrvectors", serve(folder.path().to_owned(), gate.clone()));
-    let mut cluster = Cluster::start(1);
+    let mut cluster = Cluster::start(1, 1);
     let there = remote(&cluster).await;
     let sql = format!("SELECT count(*), sum(x), sum(y) FROM zvf('{url}')");
     let asked = tokio::spawn({
@@ -151,7 +156,7 @@ async fn an_executor_that_is_killed_changes_no_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_asked_is_an_error() {
-    let cluster = Cluster::start(1);
+    let cluster = Cluster::start(1, 1);
     let there = remote(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();

@@ -15,6 +15,7 @@ pub(crate) struct Cluster {
     scheduler: Child,
     executors: Vec<Executor>,
     port: u16,
+    cores: usize,
     folder: TempDir,
 }
 
@@ -25,8 +26,9 @@ struct Executor {
 }
 
 impl Cluster {
-    /// A scheduler that is ready once `executors` of them are there, and does not wait long for one that is gone.
-    pub(crate) fn start(executors: usize) -> Self {
+    /// A scheduler that is ready once `executors` of them are there, each of which runs so many partitions at once, and does
+    /// not wait long for one that is gone.
+    pub(crate) fn start(executors: usize, cores: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
         let listen = format!("127.0.0.1:{port}");
@@ -41,7 +43,7 @@ impl Cluster {
             &count,
         ];
         let scheduler = spawn(&words, &folder.path().join("scheduler.log"));
-        let mut cluster = Self { scheduler, executors: Vec::new(), port, folder };
+        let mut cluster = Self { scheduler, executors: Vec::new(), port, cores, folder };
         cluster.wait_for("/healthz");
         for _ in 0..executors {
             cluster.add_executor();
@@ -61,6 +63,7 @@ impl Cluster {
         std::fs::create_dir(&work_dir).unwrap();
         let (listen, control) = (format!("127.0.0.1:{}", free_port()), free_port().to_string());
         let (scheduler, folder) = (self.url(), work_dir.display().to_string());
+        let cores = self.cores.to_string();
         let words = [
             "executor",
             "--scheduler",
@@ -70,7 +73,7 @@ impl Cluster {
             "--control-port",
             &control,
             "--cores",
-            "1",
+            &cores,
             "--heartbeat",
             "1",
             "--work-dir",
