@@ -269,10 +269,13 @@ impl DataSink for StoreSink {
                     let expected = format!("at most {MAX_ROWS_OF_A_TRANSACTION} rows");
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
                 }
-                let line = serde_json::json!({
+                let mut line = serde_json::json!({
                     "op": "append", "file": path, "format": "parquet", "kind": kind.to_string(),
-                    "positions": positions, "object": object, "columns": attributes,
+                    "positions": positions, "columns": attributes,
                 });
+                if let Some(object) = object {
+                    line["object"] = object.as_str().into();
+                }
                 add(&self.address, line).await?;
                 if let Some(store) = &self.store {
                     store.reopen().await?;
