@@ -25,7 +25,7 @@ pub(crate) struct Member {
 }
 
 /// Crates that bring an SQL engine with them: no step of CI builds them but those of `conformance --sql`.
-pub(crate) const HEAVY: [&str; 1] = ["zvf-datafusion"];
+pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// One line of a table.
 #[derive(Debug, PartialEq, Eq)]

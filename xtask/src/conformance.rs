@@ -33,8 +33,9 @@ in testdata/, and a sample of the faults; this needs no network and takes second
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]
 
-  --sql                         build what brings an SQL engine (this takes long), run its tests, and ask the demo
-                                stores and those named in SQL and otherwise
+  --sql                         build what brings an SQL engine (this takes long), run its lints and its tests, ask the
+                                demo stores and those named in SQL and otherwise, compare statements with
+                                DuckDB on exported Parquet, and run the pages of the book that ask in SQL
 
 Prints one line per failure, why anything was skipped, and closes with
 `N passed, M failed, K skipped`. All options: cargo xtask conformance -- --help",

@@ -44,7 +44,7 @@ const TOOLS: [&str; 13] = [
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let wheel = args.flag("--wheel");
-    let python = environment(house, "python-env")?;
+    let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         args.end()?;
         return build_wheel(house, &python);
@@ -104,14 +104,14 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The interpreter of an environment below the target folder, made where it is not there.
-fn environment(house: &House, name: &str) -> anyhow::Result<PathBuf> {
+/// The interpreter of an environment below the target folder, made with `tools` where it is not there.
+pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     let python = folder.join("bin/python");
     if !python.exists() {
         house.program("python3").args(&["-m", "venv", &folder.display().to_string()]).run()?;
         let install = ["-m", "pip", "install", "--quiet"];
-        house.program(&python).args(&install).args(&TOOLS).run()?;
+        house.program(&python).args(&install).args(tools).run()?;
     }
     Ok(python)
 }
@@ -143,7 +143,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
         .args(&["-m", "auditwheel", "show", &wheel.display().to_string()])
         .run()?;
     ensure!(newest(&out, "gz")?.exists(), "no source archive in {out}");
-    let fresh = environment(house, "python-fresh")?;
+    let fresh = environment(house, "python-fresh", &TOOLS)?;
     install(house, &fresh, &wheel)?;
     house.program(&fresh).args(&["-m", "zvf", "--version"]).run()
 }

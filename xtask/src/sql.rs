@@ -1,23 +1,67 @@
-//! `conformance --sql`: the crates that bring an SQL engine, which no other step builds.
+//! `conformance --sql`: what brings an SQL engine, which no other step builds.
+//!
+//! ```text
+//! clippy, test      the lints and tests of the heavy crates: among them all archived stores asked in SQL and as `zvf query`
+//!                   has them, by one process, and stores of each kind by two executors
+//! agreement         the demo stores, and those that are named, in SQL and as `zvf query` has them
+//! DuckDB            three statements for each table, on the table and on the Parquet file it was written to
+//! docs              the commands of the pages that ask in SQL
+//! ```
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
 
 use crate::args::Args;
 use crate::cargo_toml::HEAVY;
-use crate::house::House;
+use crate::docs::run_sql_pages;
+use crate::house::{House, say};
+use crate::python::environment;
 
-/// Tests them, and asks the demo stores, and those that are named, in SQL and as `zvf query` has them.
+/// Runs all of it.
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let named: Vec<PathBuf> = args.rest().map(PathBuf::from).collect();
-    let packages: Vec<&str> = HEAVY.iter().flat_map(|name| ["-p", *name]).collect();
+    let packages = packages();
+    let strict = ["--lib", "--bins", "--all-features", "--", "-D", "warnings"];
+    house.cargo(&["clippy"]).args(&packages).args(&strict).run()?;
     house.cargo(&["test", "--all-features"]).args(&packages).run()?;
     let programs = house.build_programs()?;
-    let demo = house.target().join("sql-demo");
-    if demo.exists() {
-        std::fs::remove_dir_all(&demo)?;
+    build(house)?;
+    let folder = house.target().join("sql");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
     }
+    fs::create_dir_all(&folder)?;
+    let demo = folder.join("demo");
     house.program(programs.join("zvf")).args(&["demo", "--quiet"]).args(&[&demo]).run()?;
-    let stores: Vec<PathBuf> = std::iter::once(demo).chain(named).collect();
-    let run = ["run", "--quiet", "--profile", "test", "--all-features", "--example", "agreement"];
-    house.cargo(&run).args(&packages).args(&["--"]).args(&stores).run()
+    let stores = std::iter::once(&demo).chain(&named);
+    house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
+    duckdb(house, &programs, &demo)?;
+    run_sql_pages(house)
+}
+
+/// Builds their programs and examples: all with all features, so that the engine is compiled once.
+pub(crate) fn build(house: &House) -> anyhow::Result<()> {
+    let built = ["--quiet", "--profile", "test", "--all-features", "--bins", "--examples"];
+    house.cargo(&["build"]).args(&packages()).args(&built).run()
+}
+
+fn packages() -> Vec<&'static str> {
+    HEAVY.iter().flat_map(|name| ["-p", *name]).collect()
+}
+
+/// Compares the tables of the demo stores with DuckDB on what they are written to.
+fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
+    let python = environment(house, "sql-env", &["duckdb"])?;
+    let mut stores: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(demo).context("no demo stores")? {
+        stores.push(entry?.path());
+    }
+    stores.sort();
+    ensure!(!stores.is_empty(), "no demo stores in {}", demo.display());
+    say("DuckDB");
+    let script = house.path("crates/zvf-sql/tests/compare_with_duckdb.py");
+    let program = programs.join("zvf-sql");
+    house.program(&python).args(&[&script, &program]).args(&stores).run()
 }

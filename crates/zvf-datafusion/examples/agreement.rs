@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use datafusion::prelude::{SessionConfig, SessionContext};
+
 #[path = "../tests/agreement/check.rs"]
 mod check;
 
@@ -12,10 +14,12 @@ async fn main() -> ExitCode {
     for argument in std::env::args_os().skip(1) {
         find(Path::new(&argument), &mut stores);
     }
+    let config = SessionConfig::new().with_target_partitions(3);
+    let context = SessionContext::new_with_config(config);
     let (mut passed, mut failed) = (0, 0);
     for store in &stores {
         let path = store.to_string_lossy();
-        match check::check(&path).await {
+        match check::check(&path, &context).await {
             Ok(verdict) => {
                 passed += verdict.passed;
                 failed += verdict.failed.len();

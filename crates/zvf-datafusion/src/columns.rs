@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use zvf::model::{LevelReader, RowAttribute};
 use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
 
-use crate::{bad_request, external};
+use crate::provider::TableOptions;
+use crate::{bad_request, external, geometry};
 
 /// A table of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +81,8 @@ pub(crate) enum Origin {
     Chunk(usize),
     /// The row in the chunk, or in the chunk at one end of a link.
     Row(usize),
+    /// The point or line, as GeoArrow has it.
+    Geometry,
     /// What the table itself has by that name.
     Own,
 }
@@ -98,22 +101,30 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The columns of `table` of the geometry of `kind` at level `level`.
-    pub(crate) async fn read(
-        reader: &Reader,
-        table: TableName,
-        level: u32,
-        kind: Option<Kind>,
-    ) -> Result<Self> {
-        if table == TableName::Levels {
+    /// The columns of a table.
+    pub(crate) async fn read(reader: &Reader, options: TableOptions) -> Result<Self> {
+        let TableOptions { table, level, kind, geometry } = options;
+        if table == TableName::Levels && !geometry {
             return Ok(Self::levels());
         }
         let opened = open_level(reader, level, kind).await?;
+        let mut layout = Self::without_geometry(&opened, table, kind).await?;
+        if geometry {
+            layout.push_geometry(&opened, table, kind)?;
+        }
+        Ok(layout)
+    }
+
+    async fn without_geometry(
+        opened: &LevelReader,
+        table: TableName,
+        kind: Option<Kind>,
+    ) -> Result<Self> {
         match table {
-            TableName::Vertices => Self::vertices(&opened).await,
-            TableName::Objects => Self::objects(&opened).await,
-            TableName::Groups => Self::groups(&opened).await,
-            TableName::Links => Self::links(&opened, kind).await,
+            TableName::Vertices => Self::vertices(opened).await,
+            TableName::Objects => Self::objects(opened).await,
+            TableName::Groups => Self::groups(opened).await,
+            TableName::Links => Self::links(opened, kind).await,
             TableName::Members => Ok(Self::members()),
             TableName::Levels => Ok(Self::levels()),
         }
@@ -169,6 +180,32 @@ impl Layout {
         let nullable = nullable || field.is_nullable();
         let origin = Origin::Attribute(name.to_owned());
         self.columns.push(TableColumn { field: field.with_nullable(nullable), origin });
+    }
+
+    /// Adds the geometry of vertices as points, or of objects as lines.
+    fn push_geometry(
+        &mut self,
+        level: &LevelReader,
+        table: TableName,
+        kind: Option<Kind>,
+    ) -> Result<()> {
+        let kind = kind.or_else(|| level.kinds().first().copied());
+        let field = match table {
+            TableName::Vertices => geometry::point_field(level.axes())?,
+            TableName::Objects if kind.is_some_and(Kind::is_chain) => {
+                geometry::line_field(level.axes())?
+            }
+            _ => {
+                let expected = "the vertices of a level, or objects that are lines";
+                return Err(bad_request("a column of geometry", expected, table.word()));
+            }
+        };
+        if self.find(geometry::NAME).is_some() {
+            let expected = "no attribute of that name";
+            return Err(bad_request("a column of geometry", expected, "one"));
+        }
+        self.columns.push(TableColumn { field, origin: Origin::Geometry });
+        Ok(())
     }
 
     async fn vertices(level: &LevelReader) -> Result<Self> {
@@ -317,7 +354,7 @@ fn lacks(level: &LevelReader, what: &str) -> DataFusionError {
 /// No vertices, with all attributes that an answer can have.
 async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     let bad = |error: &dyn fmt::Display| bad_request("a column", "a type", &error.to_string());
-    let axes = u32::try_from(level.axes()).unwrap_or(u32::MAX);
+    let axes = u32::try_from(level.axes()).map_err(|error| bad(&error))?;
     let positions = Column::empty(level.dtype(), axes).map_err(|error| bad(&error))?;
     let mut batch = Batch::new(Kind::PointCloud, positions);
     let mut names = level.attribute_names().await.map_err(external)?.names;

@@ -1,13 +1,15 @@
 //! Conditions of SQL as conditions of a store.
 //!
 //! ```text
-//! axes                      compared with numbers        exact: SQL does not ask again
+//! axes                      compared with numbers        exact: SQL does not ask again; with 0 a superset
 //! whole numbers, text       compared with their like     exact
 //! floats                    <, <=, =, >, >=, between     a superset: NaN is greatest and -0 below 0 in SQL, and neither is here
 //! object                    =, in, short ranges          a superset
 //! chunk                     =, in                        a superset
+//! group, name of a group    =, in; short ranges          a superset
 //! ```
 //!
+//! `-0` and `0` are one number in a store and two in SQL, so that comparisons of floats with 0 are asked again.
 //! A coordinate that is NaN meets no condition, as in `zvf query`; a store that has one breaks the rules of the format.
 
 use arrow_schema::DataType;
@@ -28,6 +30,10 @@ pub(crate) enum Pushed {
     Objects(Vec<i64>),
     /// The chunk is one of these.
     Chunks(Vec<ChunkKey>),
+    /// The group is one of these.
+    Groups(Vec<u64>),
+    /// The group has one of these names.
+    GroupNames(Vec<String>),
 }
 
 /// What the store makes of a condition.
@@ -49,26 +55,39 @@ impl Translated {
 
 /// What a store with these columns makes of `expr`; nothing where it cannot use it.
 pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translated> {
-    if let Some(ids) = listed(expr, layout, &|origin| *origin == Origin::Object(0)) {
-        let ids = ids.iter().map(whole).collect::<Option<Vec<i64>>>()?;
-        return Some(Translated { pushed: Pushed::Objects(ids), exact: false });
-    }
-    if let Some(keys) = listed(expr, layout, &|origin| *origin == Origin::Chunk(0)) {
-        let key = |value: &Value| match value {
-            Value::Text(text) => ChunkKey::parse(text).ok(),
-            _ => None,
-        };
-        // A text that is no key is the name of no chunk.
-        let keys = keys.iter().filter_map(key).collect();
-        return Some(Translated { pushed: Pushed::Chunks(keys), exact: false });
+    if let Some(pushed) = lists(expr, layout) {
+        return Some(Translated { pushed, exact: false });
     }
     let (predicate, exact) = rows(expr, layout)?;
     Some(Translated { pushed: Pushed::Rows(predicate), exact })
 }
 
-/// The values that a column of that origin must have one of.
-fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&Origin) -> bool) -> Option<Vec<Value>> {
-    let is_meant = |expr: &Expr| column(expr, layout).is_some_and(|column| test(&column.origin));
+/// A condition that lists what is wanted: objects, chunks or groups.
+fn lists(expr: &Expr, layout: &Layout) -> Option<Pushed> {
+    let own = |name: &'static str| {
+        move |column: &TableColumn| column.origin == Origin::Own && column.field.name() == name
+    };
+    if let Some(ids) = listed(expr, layout, &|column| column.origin == Origin::Object(0)) {
+        return Some(Pushed::Objects(ids.iter().map(as_i64).collect::<Option<_>>()?));
+    }
+    // What is no key is the name of no chunk, and what is below 0 the number of no group.
+    if let Some(keys) = listed(expr, layout, &|column| column.origin == Origin::Chunk(0)) {
+        let key = |value: &Value| as_text(value).and_then(|text| ChunkKey::parse(text).ok());
+        return Some(Pushed::Chunks(keys.iter().filter_map(key).collect()));
+    }
+    if let Some(numbers) = listed(expr, layout, &own("group")) {
+        let numbers = numbers.iter().map(as_i64).collect::<Option<Vec<i64>>>()?;
+        let numbers = numbers.into_iter().filter_map(|number| u64::try_from(number).ok());
+        return Some(Pushed::Groups(numbers.collect()));
+    }
+    let names = listed(expr, layout, &own("name"))?;
+    let names = names.iter().filter_map(as_text).map(str::to_owned).collect();
+    Some(Pushed::GroupNames(names))
+}
+
+/// The values that a column must have one of.
+fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&TableColumn) -> bool) -> Option<Vec<Value>> {
+    let is_meant = |expr: &Expr| column(expr, layout).is_some_and(test);
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
             match (is_meant(left), is_meant(right)) {
@@ -87,7 +106,7 @@ fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&Origin) -> bool) -> Optio
             list.list.iter().map(literal).collect()
         }
         Expr::Between(between) if !between.negated && is_meant(&between.expr) => {
-            let (low, high) = (whole(&literal(&between.low)?)?, whole(&literal(&between.high)?)?);
+            let (low, high) = (as_i64(&literal(&between.low)?)?, as_i64(&literal(&between.high)?)?);
             let few = high.checked_sub(low)? < i64::try_from(MAX_LISTED).ok()?;
             few.then(|| (low..=high).map(Value::Int).collect())
         }
@@ -95,7 +114,14 @@ fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&Origin) -> bool) -> Optio
     }
 }
 
-fn whole(value: &Value) -> Option<i64> {
+fn as_text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn as_i64(value: &Value) -> Option<i64> {
     match value {
         Value::Int(n) => Some(*n),
         Value::UInt(n) => i64::try_from(*n).ok(),
@@ -148,7 +174,11 @@ fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predic
     let column = ColumnRef { scope: Scope::Vertex, name: name.clone(), index: 0 };
     let one = |op, value| Predicate::Compare(column.clone(), op, value);
     if let Origin::Axis { .. } = known.origin {
-        return is_number(&value).then(|| (one(op, value), true));
+        return match is_number(&value) {
+            true if is_zero(&value) => with_both_zeros(op).map(|op| (one(op, value), false)),
+            true => Some((one(op, value), true)),
+            false => None,
+        };
     }
     match value_type(known.field.data_type()) {
         DataType::Utf8 => match (&value, op) {
@@ -161,24 +191,39 @@ fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predic
             matches!(value, Value::Int(_) | Value::UInt(_)).then(|| (one(op, value), true))
         }
         data_type if data_type.is_floating() && is_number(&value) => {
-            // NaN is above all numbers in SQL, and -0 below 0.
+            // NaN is above all numbers in SQL.
             let nan = |value: Value| {
                 let number =
                     [Comparison::Less, Comparison::AtLeast].map(|op| one(op, value.clone()));
                 Predicate::Not(Box::new(Predicate::Any(number.to_vec())))
             };
+            let op = with_both_zeros(op)?;
             let superset = match op {
-                Comparison::Less | Comparison::AtMost => one(Comparison::AtMost, value),
-                Comparison::Equal => one(Comparison::Equal, value),
-                Comparison::Greater | Comparison::AtLeast => {
-                    let above = one(Comparison::AtLeast, value.clone());
-                    Predicate::Any(vec![above, nan(value)])
-                }
-                Comparison::Unequal => return None,
+                Comparison::AtLeast => Predicate::Any(vec![one(op, value.clone()), nan(value)]),
+                _ => one(op, value),
             };
             Some((superset, false))
         }
         _ => None,
+    }
+}
+
+/// The comparison of a store that leaves out nothing that `op` leaves in SQL, where -0 lies below 0; none where that is all.
+const fn with_both_zeros(op: Comparison) -> Option<Comparison> {
+    match op {
+        Comparison::Less | Comparison::AtMost => Some(Comparison::AtMost),
+        Comparison::Equal => Some(Comparison::Equal),
+        Comparison::Greater | Comparison::AtLeast => Some(Comparison::AtLeast),
+        Comparison::Unequal => None,
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Int(n) => *n == 0,
+        Value::UInt(n) => *n == 0,
+        Value::Float(x) => *x == 0.0,
+        Value::Null | Value::Bool(_) | Value::Text(_) => false,
     }
 }
 

@@ -9,13 +9,14 @@ use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
 
 use crate::bad_request;
+use crate::geometry::NAME;
 use crate::handle::{StoreHandle, wait};
 use crate::provider::{TableOptions, ZvfTable};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///
-/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level; names before `=>`
-/// are for readers.
+/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry` asks
+/// for the column of that name.
 #[derive(Clone, Debug, Default)]
 pub struct ZvfFunction {
     options: OpenOptions,
@@ -49,6 +50,7 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     for arg in rest {
         match argument(arg)? {
             Argument::Level(level) => table.level = level,
+            Argument::Word(word) if word.eq_ignore_ascii_case(NAME) => table.geometry = true,
             Argument::Word(word) => match word.parse::<Kind>() {
                 Ok(kind) => table.kind = Some(kind),
                 Err(_) => table.table = word.parse()?,

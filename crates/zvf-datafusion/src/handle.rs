@@ -1,18 +1,68 @@
 //! An opened store, and the counting of what is read from it.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use datafusion::error::{DataFusionError, Result};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use zvf::{IoStats, OpenOptions, Reader};
 
 use crate::external;
 
+/// Where a store is: what another process needs to open it.
+///
+/// Options of a backend may be secrets: they are sent with it, and not shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreAddress {
+    path: String,
+    storage_options: Vec<(String, String)>,
+}
+
+impl StoreAddress {
+    /// The store at `path`, a path or a URL, with options of the backend by the names that `object_store` has.
+    #[must_use]
+    pub fn new(path: &str, storage_options: Vec<(String, String)>) -> Self {
+        Self { path: path.to_owned(), storage_options }
+    }
+
+    /// The path or URL.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The options of the backend.
+    #[must_use]
+    pub fn storage_options(&self) -> &[(String, String)] {
+        &self.storage_options
+    }
+
+    /// Opens the store with the options of this address and those of `others` that are not about the backend.
+    async fn open(&self, others: &OpenOptions) -> Result<Reader> {
+        let storage_options = self.storage_options.clone();
+        let options = OpenOptions { storage_options, ..others.clone() };
+        zvf::open(&self.path, options).await.map_err(external)
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreAddress").field(&self.path).finish()
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.path)
+    }
+}
+
 /// A store that tables share: its address, how it was opened, and the reader.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
-    address: Arc<str>,
-    storage_options: Arc<[(String, String)]>,
+    address: StoreAddress,
+    options: Arc<OpenOptions>,
     /// Another one once rows were added.
     reader: Arc<RwLock<Reader>>,
     /// What the backend had been asked for when somebody last looked.
@@ -20,28 +70,26 @@ pub struct StoreHandle {
 }
 
 impl StoreHandle {
-    /// Opens the store at `address`, a path or a URL.
+    /// Opens the store at `path`, a path or a URL.
     ///
     /// # Errors
     ///
     /// As [`zvf::open`].
-    pub async fn open(address: &str, options: OpenOptions) -> Result<Self> {
-        let storage_options = options.storage_options.clone().into();
-        let reader = zvf::open(address, options).await.map_err(external)?;
-        let reader = Arc::new(RwLock::new(reader));
-        Ok(Self { address: address.into(), storage_options, reader, seen: Arc::default() })
+    pub async fn open(path: &str, options: OpenOptions) -> Result<Self> {
+        let address = StoreAddress::new(path, options.storage_options.clone());
+        Self::open_at(address, options).await
     }
 
-    /// The path or URL that it was opened by.
+    /// Opens the store at `address`, with what `options` say of memory and patience.
+    pub(crate) async fn open_at(address: StoreAddress, options: OpenOptions) -> Result<Self> {
+        let reader = Arc::new(RwLock::new(address.open(&options).await?));
+        Ok(Self { address, options: Arc::new(options), reader, seen: Arc::default() })
+    }
+
+    /// Where the store is.
     #[must_use]
-    pub fn address(&self) -> &str {
+    pub const fn address(&self) -> &StoreAddress {
         &self.address
-    }
-
-    /// The options of the backend, by the names that `object_store` has.
-    #[must_use]
-    pub fn storage_options(&self) -> &[(String, String)] {
-        &self.storage_options
     }
 
     /// The reader, of the store as it was when it was opened or rows were last added to it by a table of it.
@@ -52,9 +100,7 @@ impl StoreHandle {
 
     /// Opens the store again, for all who share it: it was changed.
     pub(crate) async fn reopen(&self) -> Result<()> {
-        let storage_options = self.storage_options.to_vec();
-        let options = OpenOptions { storage_options, ..OpenOptions::default() };
-        let reader = zvf::open(&self.address, options).await.map_err(external)?;
+        let reader = self.address.open(&self.options).await?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
         *self.reader.write().unwrap_or_else(PoisonError::into_inner) = reader;
         Ok(())

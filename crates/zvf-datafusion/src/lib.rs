@@ -9,6 +9,8 @@
 //! levels     level, kinds, counts, shapes                     a row for each level
 //! ```
 //!
+//! Vertices and objects have their geometry as a column of GeoArrow where that is asked for ([`TableOptions`]).
+//!
 //! A [`ZvfTable`] is one of them at one level. Conditions become a [`zvf::Query`]: those on axes, on attributes, on objects
 //! and on chunks decide what is read. A scan is a `DataSourceExec` over a `FileScanConfig` with a source of our own,
 //! and not a plan node of our own: engines that send plans to other machines divide the former rightly.
@@ -35,6 +37,7 @@
 mod columns;
 mod filter;
 mod function;
+mod geometry;
 mod handle;
 mod provider;
 mod read;
@@ -42,14 +45,17 @@ mod scan;
 mod session;
 mod sink;
 mod source;
+mod spatial;
 
 pub use columns::TableName;
 pub use function::ZvfFunction;
-pub use handle::StoreHandle;
+pub use handle::{StoreAddress, StoreHandle};
 pub use provider::{TableOptions, ZvfTable};
 pub use scan::{Scan, Task};
 pub use session::{StoreSchema, ZvfTableFactory, is_store_name, register, with_paths_as_tables};
 pub use source::{ZvfSource, data_source};
+/// How stores are opened.
+pub use zvf::OpenOptions;
 
 use datafusion::error::DataFusionError;
 

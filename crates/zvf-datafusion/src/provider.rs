@@ -14,14 +14,15 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use zvf::Kind;
 use zvf::format::key::{ChunkKey, Delta};
+use zvf::format::num::to_u64;
 use zvf::model::LevelReader;
 use zvf::predicate::Predicate;
+use zvf::{Kind, OpenOptions};
 
 use crate::columns::{Layout, TableName, open_level};
 use crate::filter::{Pushed, Translated, translate};
-use crate::handle::StoreHandle;
+use crate::handle::{StoreAddress, StoreHandle, wait};
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
@@ -36,6 +37,8 @@ pub struct TableOptions {
     pub level: u32,
     /// The kind of geometry, where a level holds several.
     pub kind: Option<Kind>,
+    /// Whether there is a column `geometry`: the point of a vertex, or the line of an object.
+    pub geometry: bool,
 }
 
 /// A table of a store.
@@ -71,7 +74,7 @@ pub struct ZvfTable {
 impl fmt::Debug for ZvfTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZvfTable")
-            .field("store", &self.store.address())
+            .field("store", self.store.address())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -84,8 +87,8 @@ impl ZvfTable {
     ///
     /// When the store has no such level, kind or table, or cannot be read.
     pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
-        let TableOptions { table, level, kind } = options;
-        let layout = Layout::read(&store.reader(), table, level, kind).await?;
+        let TableOptions { table, level, kind, .. } = options;
+        let layout = Layout::read(&store.reader(), options).await?;
         let schema = layout.schema();
         let (mut rows, mut has_one_object) = (Precision::Absent, true);
         if table != TableName::Levels {
@@ -94,6 +97,18 @@ impl ZvfTable {
             has_one_object = !level.node().meta().shared_fragments;
         }
         Ok(Self { store, options, layout, schema, rows, has_one_object })
+    }
+
+    /// The same of the store at `address`, from code that cannot await: plans of other processes are decoded so.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZvfTable::open`], and when the store cannot be opened.
+    pub fn open_blocking(address: StoreAddress, options: TableOptions) -> Result<Self> {
+        wait(async move {
+            let store = StoreHandle::open_at(address, OpenOptions::default()).await?;
+            Self::open(store, options).await
+        })
     }
 
     /// The store.
@@ -114,6 +129,8 @@ impl ZvfTable {
             (TableName::Vertices, Pushed::Objects(_)) => self.has_one_object,
             (TableName::Vertices, Pushed::Rows(_) | Pushed::Chunks(_)) => true,
             (TableName::Objects, Pushed::Objects(_)) => true,
+            (TableName::Groups, Pushed::Groups(_) | Pushed::GroupNames(_)) => true,
+            (TableName::Members, Pushed::Groups(_)) => true,
             _ => false,
         };
         usable.then_some(found)
@@ -125,8 +142,9 @@ impl ZvfTable {
         columns: Vec<String>,
         filters: &[Expr],
     ) -> (Scan, Option<Vec<ChunkKey>>, bool) {
-        let TableOptions { table, level, kind } = self.options;
+        let TableOptions { table, level, kind, geometry } = self.options;
         let mut scan = Scan::new(table, level);
+        scan.geometry = geometry;
         scan.kind = kind.map(|kind| kind.to_string());
         scan.columns = columns;
         let (mut predicates, mut chunks, mut exact) = (Vec::new(), None, true);
@@ -141,6 +159,8 @@ impl ZvfTable {
                 // Of several lists one is enough: SQL asks for the others.
                 Pushed::Objects(ids) => scan.objects = scan.objects.or(Some(ids)),
                 Pushed::Chunks(keys) => chunks = chunks.or(Some(keys)),
+                Pushed::Groups(numbers) => scan.groups = scan.groups.or(Some(numbers)),
+                Pushed::GroupNames(names) => scan.group_names = scan.group_names.or(Some(names)),
             }
         }
         scan.predicate = match predicates.len() {
@@ -161,8 +181,10 @@ impl ZvfTable {
         match scan.table {
             TableName::Vertices => self.chunk_tasks(scan, named, most).await,
             TableName::Objects if scan.objects.is_none() => {
-                let rows = self.rows.get_value().copied().unwrap_or(0);
-                Ok((row_tasks(rows, most), 0))
+                // Counted now: rows may have been added since the table was made.
+                let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
+                let index = level.objects().await.map_err(external)?;
+                Ok((row_tasks(index.map_or(0, |index| index.slots()), most), 0))
             }
             _ => Ok((vec![Task::All], 0)),
         }
@@ -191,7 +213,7 @@ impl ZvfTable {
             }
         };
         let pruned = total.saturating_sub(keys.len());
-        Ok((tasks, u64::try_from(pruned).unwrap_or(u64::MAX)))
+        Ok((tasks, to_u64(pruned)))
     }
 }
 
@@ -262,7 +284,7 @@ impl TableProvider for ZvfTable {
             let found = operation.to_string();
             return Err(bad_request("INSERT", "rows that are added", &found));
         }
-        let TableOptions { table, level, kind } = self.options;
+        let TableOptions { table, level, kind, .. } = self.options;
         let opened = open_level(&self.store.reader(), level, kind).await?;
         let kind = kind.or_else(|| opened.kinds().first().copied());
         let is_plain = table == TableName::Vertices && level == 0 && kind == Some(Kind::PointCloud);
@@ -312,7 +334,7 @@ fn ranges(keys: &[ChunkKey], most: usize) -> Vec<Task> {
         Task::Chunks {
             first: keys.get(first).filter(|_| part > 0).map(ToString::to_string),
             end: keys.get(end).map(ToString::to_string),
-            cells: u64::try_from(end - first).unwrap_or(u64::MAX),
+            cells: to_u64(end - first),
         }
     };
     (0..parts).map(task).collect()
@@ -328,9 +350,9 @@ fn alone(key: &ChunkKey) -> Result<Task> {
     Ok(Task::Chunks { first: Some(key.to_string()), end: Some(next.to_string()), cells: 1 })
 }
 
-fn row_tasks(rows: usize, most: usize) -> Vec<Task> {
-    let parts = most.min(rows / OBJECTS_OF_A_TASK + 1).min(rows);
-    let at = |part: usize| u64::try_from(rows * part / parts.max(1)).unwrap_or(u64::MAX);
+fn row_tasks(rows: u64, most: usize) -> Vec<Task> {
+    let parts = to_u64(most).min(rows / OBJECTS_OF_A_TASK + 1).min(rows);
+    let at = |part: u64| rows / parts * part + rows % parts * part / parts;
     (0..parts).map(|part| Task::Rows { start: at(part), end: at(part + 1) }).collect()
 }
 
@@ -345,4 +367,4 @@ const TASKS_OF_A_PARTITION: usize = 4;
 /// Rows that are worth a task.
 const ROWS_OF_A_TASK: usize = 1 << 15;
 /// Objects that are worth a task.
-const OBJECTS_OF_A_TASK: usize = 1 << 12;
+const OBJECTS_OF_A_TASK: u64 = 1 << 12;

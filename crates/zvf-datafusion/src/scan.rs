@@ -7,6 +7,7 @@ use zvf::{Columns, Kind, LevelId, ObjectId, Query, UnknownIds};
 use datafusion::error::Result;
 
 use crate::columns::TableName;
+use crate::provider::TableOptions;
 use crate::{bad_request, external};
 
 /// A scan of one table: which columns, and the conditions that the store answers.
@@ -28,12 +29,21 @@ pub struct Scan {
     pub level: u32,
     /// The kind of geometry; the first one of the level without it.
     pub kind: Option<String>,
+    /// Whether a column may be the geometry.
+    #[serde(default)]
+    pub geometry: bool,
     /// The columns, by name, in the order of the answer.
     pub columns: Vec<String>,
     /// The condition on rows, as `zvf query --where` takes it.
     pub predicate: Option<String>,
     /// The objects, where only some are asked for.
     pub objects: Option<Vec<i64>>,
+    /// The groups by number, where only some are asked for.
+    #[serde(default)]
+    pub groups: Option<Vec<u64>>,
+    /// The names of groups, where only some are asked for.
+    #[serde(default)]
+    pub group_names: Option<Vec<String>>,
     /// The most rows that are wanted of each task.
     pub limit: Option<u64>,
 }
@@ -69,9 +79,12 @@ impl Scan {
             table,
             level,
             kind: None,
+            geometry: false,
             columns: Vec::new(),
             predicate: None,
             objects: None,
+            groups: None,
+            group_names: None,
             limit: None,
         }
     }
@@ -83,6 +96,12 @@ impl Scan {
             })
         };
         self.kind.as_ref().map(parse).transpose()
+    }
+
+    /// The table that is read.
+    pub(crate) fn options(&self) -> Result<TableOptions> {
+        let Self { table, level, geometry, .. } = *self;
+        Ok(TableOptions { table, level, kind: self.kind()?, geometry })
     }
 
     /// The question for the vertices of the scan, without columns.

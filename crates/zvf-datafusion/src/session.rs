@@ -20,8 +20,10 @@ use crate::function::ZvfFunction;
 use crate::handle::StoreHandle;
 use crate::provider::{TableOptions, ZvfTable};
 use crate::sink::StoreFormatFactory;
+use crate::spatial;
 
-/// Adds the table function `zvf`, `STORED AS ZVF` and stores as what `COPY` writes to a session; stores are opened with `options`.
+/// Adds the table function `zvf`, functions of geometry, `STORED AS ZVF` and stores as what `COPY` writes to a session; stores
+/// are opened with `options`.
 ///
 /// ```
 /// let context = datafusion::prelude::SessionContext::new();
@@ -31,6 +33,11 @@ use crate::sink::StoreFormatFactory;
 pub fn register(context: &SessionContext, options: OpenOptions) {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(ZvfFunction::new(options.clone()));
     context.register_udtf("zvf", function);
+    for function in spatial::functions() {
+        context.register_udf(function);
+    }
+    #[cfg(feature = "geo")]
+    geodatafusion::register(context);
     let factory: Arc<dyn TableProviderFactory> = Arc::new(ZvfTableFactory { options });
     let state = context.state_ref();
     let mut state = state.write();
@@ -154,7 +161,13 @@ impl TableProviderFactory for ZvfTableFactory {
                     let kind = value.parse().map_err(|_error| bad("a kind of geometry"))?;
                     table.kind = Some(kind);
                 }
-                other => return Err(bad_request("an option", "table, level or kind", other)),
+                "geometry" => {
+                    table.geometry = value.parse().map_err(|_error| bad("true or false"))?;
+                }
+                other => {
+                    let known = "table, level, kind or geometry";
+                    return Err(bad_request("an option", known, other));
+                }
             }
         }
         let store = StoreHandle::open(address, self.options.clone()).await?;

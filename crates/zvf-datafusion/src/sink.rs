@@ -34,9 +34,10 @@ use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures_util::StreamExt as _;
 use zvf::create::{Recipe, create};
+use zvf::format::num::to_u64;
 
 use crate::columns::{Layout, Origin};
-use crate::handle::StoreHandle;
+use crate::handle::{StoreAddress, StoreHandle};
 use crate::{bad_request, external};
 
 /// Stores as what `COPY` writes, under one ending or word.
@@ -180,7 +181,8 @@ impl FileFormat for StoreFormat {
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
         let scan = crate::scan::Scan::new(crate::TableName::Vertices, 0);
         let schema = Arc::clone(schema.table_schema());
-        Arc::new(crate::source::ZvfSource::at("", Vec::new(), scan, schema))
+        let address = StoreAddress::new("", Vec::new());
+        Arc::new(crate::source::ZvfSource::at(address, scan, schema))
     }
 }
 
@@ -226,7 +228,7 @@ impl StoreSink {
         };
         let purpose = Purpose::Append(appended);
         Self {
-            address: store.address().to_owned(),
+            address: store.address().path().to_owned(),
             store: Some(store.clone()),
             schema: layout.schema(),
             purpose,
@@ -267,10 +269,13 @@ impl DataSink for StoreSink {
                     let expected = format!("at most {MAX_ROWS_OF_A_TRANSACTION} rows");
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
                 }
-                let line = serde_json::json!({
+                let mut line = serde_json::json!({
                     "op": "append", "file": path, "format": "parquet", "kind": kind.to_string(),
-                    "positions": positions, "object": object, "columns": attributes,
+                    "positions": positions, "columns": attributes,
                 });
+                if let Some(object) = object {
+                    line["object"] = object.as_str().into();
+                }
                 add(&self.address, line).await?;
                 if let Some(store) = &self.store {
                     store.reopen().await?;
@@ -288,7 +293,7 @@ async fn spool(mut rows: SendableRecordBatchStream, path: &Path) -> Result<u64> 
     let mut count = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
-        count += u64::try_from(batch.num_rows()).unwrap_or(0);
+        count += to_u64(batch.num_rows());
         writer.write(&plain_batch(&batch, &schema)?)?;
     }
     writer.close()?;

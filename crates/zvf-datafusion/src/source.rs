@@ -25,16 +25,16 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, PhysicalExpr};
 use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::OnceCell;
 use zvf::OpenOptions;
+use zvf::format::num::saturating_usize;
 
-use crate::handle::StoreHandle;
+use crate::handle::{StoreAddress, StoreHandle};
 use crate::read::{Reading, Rows};
 use crate::scan::{Scan, Task};
 
 /// What reads the tasks of a [`Scan`].
 #[derive(Clone)]
 pub struct ZvfSource {
-    address: Arc<str>,
-    storage_options: Arc<[(String, String)]>,
+    address: StoreAddress,
     /// Ready with the first task: another process opens the store only then.
     reading: Arc<OnceCell<Reading>>,
     opened: Option<StoreHandle>,
@@ -49,21 +49,15 @@ impl ZvfSource {
     /// A source of `scan`, whose columns are those of `schema`, from a store that is open.
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
-        let (address, options) = (store.address().to_owned(), store.storage_options().to_vec());
-        Self { opened: Some(store), ..Self::at(&address, options, scan, schema) }
+        let address = store.address().clone();
+        Self { opened: Some(store), ..Self::at(address, scan, schema) }
     }
 
     /// The same of the store at `address`, opened with the first task.
     #[must_use]
-    pub fn at(
-        address: &str,
-        storage_options: Vec<(String, String)>,
-        scan: Scan,
-        schema: SchemaRef,
-    ) -> Self {
+    pub fn at(address: StoreAddress, scan: Scan, schema: SchemaRef) -> Self {
         Self {
-            address: address.into(),
-            storage_options: storage_options.into(),
+            address,
             reading: Arc::default(),
             opened: None,
             scan: Arc::new(scan),
@@ -80,16 +74,16 @@ impl ZvfSource {
         Self { pool: Some(pool), ..self }
     }
 
-    /// The path or URL of the store.
+    /// Where the store is.
     #[must_use]
-    pub fn address(&self) -> &str {
+    pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
-    /// The options of the backend, by the names that `object_store` has.
+    /// The columns of the answer.
     #[must_use]
-    pub fn storage_options(&self) -> &[(String, String)] {
-        &self.storage_options
+    pub fn schema(&self) -> &SchemaRef {
+        self.schema.table_schema()
     }
 
     /// What is read.
@@ -101,7 +95,7 @@ impl ZvfSource {
     /// Counts what planning left out.
     pub(crate) fn count_pruned(&self, cells: u64) {
         let counter = MetricBuilder::new(&self.metrics).global_counter("cells_pruned");
-        counter.add(usize::try_from(cells).unwrap_or(usize::MAX));
+        counter.add(saturating_usize(cells));
     }
 
     async fn reading(&self) -> Result<Reading> {
@@ -109,9 +103,8 @@ impl ZvfSource {
             let store = match &self.opened {
                 Some(store) => store.clone(),
                 None => {
-                    let storage_options = self.storage_options.to_vec();
-                    let options = OpenOptions { storage_options, ..OpenOptions::default() };
-                    StoreHandle::open(&self.address, options).await?
+                    let options = OpenOptions::default();
+                    StoreHandle::open_at(self.address.clone(), options).await?
                 }
             };
             let schema = Arc::clone(self.schema.table_schema());
@@ -212,6 +205,12 @@ impl FileSource for ZvfSource {
         if let Some(objects) = &self.scan.objects {
             write!(f, ", objects={}", objects.len())?;
         }
+        if let Some(groups) = &self.scan.groups {
+            write!(f, ", groups={}", groups.len())?;
+        }
+        if let Some(names) = &self.scan.group_names {
+            write!(f, ", group_names={}", names.len())?;
+        }
         Ok(())
     }
 
@@ -249,7 +248,7 @@ impl FileOpener for ZvfOpener {
         let (source, counters) = (self.source.clone(), self.counters.clone());
         Ok(Box::pin(async move {
             let reading = source.reading().await?;
-            counters.cells.add(usize::try_from(task.cells()).unwrap_or(usize::MAX));
+            counters.cells.add(saturating_usize(task.cells()));
             let store = reading.store.clone();
             let rows = reading.rows(&task).await?;
             let held = source.pool.as_ref().map(|pool| MemoryConsumer::new("zvf").register(pool));
@@ -273,8 +272,8 @@ impl Passing {
     async fn next(mut self) -> Option<(Vec<Result<RecordBatch>>, Self)> {
         let next = self.rows.next().await;
         let (requests, bytes) = self.store.take_io();
-        self.counters.requests.add(usize::try_from(requests).unwrap_or(usize::MAX));
-        self.counters.bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.counters.requests.add(saturating_usize(requests));
+        self.counters.bytes.add(saturating_usize(bytes));
         let slices = match next? {
             Ok(batch) => match self.hold(&batch) {
                 Ok(()) => slices(&batch, self.batch_size),

@@ -19,20 +19,22 @@ pub(crate) const COMMAND: Command = Command {
     name: "docs",
     help: "write the generated pages, check links, build book and API pages
 
-usage: cargo xtask docs [--check | --run]
+usage: cargo xtask docs [--check | --run [--sql]]
 
 --check fails when a generated page is out of date. The book is built when mdbook is installed;
 its links are checked either way. Warnings of rustdoc are errors.
 
 --run builds the command and runs every command that the book, the README and --help show, each page
-on stores of its own, and fails when one ends with another exit code than shown.",
+on stores of its own, and fails when one ends with another exit code than shown. Pages that ask in SQL
+need a program that takes long to build: they are left out and named, and are all that --run --sql runs.",
     run,
 };
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--run") {
+        let pages = if args.flag("--sql") { run::Pages::Sql } else { run::Pages::Others };
         args.end()?;
-        return run::run(house);
+        return run::run(house, pages);
     }
     let mode = Mode::from_args(&mut args);
     args.end()?;
@@ -50,6 +52,11 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     let doc = ["doc", "--no-deps", "--all-features"];
     house.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+/// Runs the commands of the pages that ask in SQL.
+pub(crate) fn run_sql_pages(house: &House) -> anyhow::Result<()> {
+    run::run(house, run::Pages::Sql)
 }
 
 #[cfg(test)]

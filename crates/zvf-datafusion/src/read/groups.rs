@@ -6,19 +6,19 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
-use zvf::model::{LevelReader, Members};
+use zvf::model::{Groups, LevelReader, Members};
 
 use super::{Reading, Rows, attribute_values, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::{bad_request, external};
 
-/// All groups, in one batch.
+/// The groups, in one batch.
 pub(super) async fn rows(reading: Reading) -> Result<Rows> {
     let level = level(&reading).await?;
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all: Vec<u64> = (0..groups.len()).collect();
+    let all = wanted(&reading, &groups);
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
     for column in &reading.layout.columns {
         let name = column.field.name().as_str();
@@ -44,13 +44,25 @@ pub(super) async fn rows(reading: Reading) -> Result<Rows> {
     Ok(stream::iter([batch]).boxed())
 }
 
+/// The groups that are asked for.
+fn wanted(reading: &Reading, groups: &Groups) -> Vec<u64> {
+    let scan = &reading.scan;
+    let is_wanted = |group: &u64| {
+        let named =
+            |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
+        scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
+            && scan.group_names.as_ref().is_none_or(named)
+    };
+    (0..groups.len()).filter(is_wanted).collect()
+}
+
 /// The members of all groups, group by group. Where members are a range of ids, those that the level has.
 pub(super) async fn members(reading: Reading) -> Result<Rows> {
     let level = level(&reading).await?;
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all: Vec<u64> = (0..groups.len()).collect();
+    let all = wanted(&reading, &groups);
     let members = groups.members(&all).await.map_err(external)?;
     let is_range = |members: &Members| matches!(members, Members::Range { .. });
     let ids = match (members.iter().any(is_range), level.objects().await.map_err(external)?) {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use datafusion::error::Result;
 use futures_util::stream::StreamExt as _;
-use zvf::query::LOCATION_FIELD;
 use zvf::store::KeyTable;
 use zvf::{Batch, Columns, Elements};
 
-use super::vertices::{chunk_names, place_of};
+use super::vertices::{chunk_names, places};
 use super::{Reading, Rows, nulls};
 use crate::columns::{Origin, object_number, open_level};
 use crate::{bad_request, external};
@@ -53,8 +52,11 @@ fn record_batch(
     elements: &Elements,
     chunks: &KeyTable,
 ) -> Result<RecordBatch> {
-    let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
-    let places = places.ok_or_else(|| bad_request("an answer", "places", "none"))?;
+    let places = places(batch)?;
+    let place = |row: usize| {
+        let place = places.get(row).copied();
+        place.ok_or_else(|| bad_request("the end of a link", "a vertex of the answer", "another"))
+    };
     let owners = batch.vertex_objects();
     let values = zvf::convert::element_record_batch(batch, 0).map_err(external)?;
     let ends = |end: usize| elements.iter().filter_map(move |element| element.get(end).copied());
@@ -62,11 +64,14 @@ fn record_batch(
     for column in &reading.layout.columns {
         columns.push(match &column.origin {
             Origin::Chunk(end) => {
-                Arc::new(chunk_names(Some(chunks), ends(*end).map(|row| place_of(places, row).0))?)
+                let numbers = ends(*end).map(|row| place(row).map(|place| place.chunk));
+                let numbers = numbers.collect::<Result<Vec<_>>>()?;
+                Arc::new(chunk_names(Some(chunks), numbers.into_iter())?)
             }
-            Origin::Row(end) => Arc::new(UInt32Array::from_iter_values(
-                ends(*end).map(|row| place_of(places, row).1),
-            )),
+            Origin::Row(end) => {
+                let rows = ends(*end).map(|row| place(row).map(|place| place.row));
+                Arc::new(UInt32Array::from(rows.collect::<Result<Vec<_>>>()?))
+            }
             Origin::Object(end) => Arc::new(Int64Array::from_iter(ends(*end).map(|row| {
                 owners.and_then(|owners| owners.get(row).copied().flatten()).map(object_number)
             }))),
@@ -78,7 +83,7 @@ fn record_batch(
                     at.zip(values.as_ref()).map(|(at, rows)| Arc::clone(rows.column(at + 1)));
                 found.ok_or_else(|| bad_request("an answer", "its columns", name))?
             }
-            Origin::Axis { .. } | Origin::Own => {
+            Origin::Axis { .. } | Origin::Geometry | Origin::Own => {
                 return Err(bad_request("a column of links", "another", column.field.name()));
             }
         });

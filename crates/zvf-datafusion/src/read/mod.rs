@@ -12,11 +12,12 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array,
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::error::Result;
 use futures_util::stream::BoxStream;
+use zvf::format::num::{saturating_usize, to_u64};
 
 use crate::columns::{Layout, TableName};
-use crate::external;
 use crate::handle::StoreHandle;
 use crate::scan::{Scan, Task};
+use crate::{bad_request, external};
 
 /// The rows of one task.
 pub(crate) type Rows = BoxStream<'static, Result<RecordBatch>>;
@@ -34,7 +35,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// Makes a reader ready: the columns are looked up.
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
-        let all = Layout::read(&store.reader(), scan.table, scan.level, scan.kind()?).await?;
+        let all = Layout::read(&store.reader(), scan.options()?).await?;
         let layout = all.named(&scan.columns)?;
         Ok(Self { store, scan, layout, schema })
     }
@@ -63,7 +64,7 @@ impl Reading {
         let mut batches = Vec::new();
         while left > 0 {
             let now = left.min(MAX_BARE_ROWS);
-            batches.push(self.batch(Vec::new(), usize::try_from(now).unwrap_or(usize::MAX))?);
+            batches.push(self.batch(Vec::new(), saturating_usize(now))?);
             left -= now;
         }
         Ok(batches)
@@ -99,11 +100,11 @@ pub(crate) fn numbers(values: Vec<u64>) -> ArrayRef {
 
 /// Every `width`-th value of `values`, from `first` on.
 pub(crate) fn strided(values: &dyn Array, first: usize, width: usize) -> Result<ArrayRef> {
-    let rows = values.len().checked_div(width).unwrap_or(0);
-    let places =
-        (0..rows).map(|row| u64::try_from(row.saturating_mul(width).saturating_add(first)));
-    let places: Vec<u64> = places.map(|place| place.unwrap_or(u64::MAX)).collect();
-    let taken = datafusion::arrow::compute::take(values, &UInt64Array::from(places), None)?;
+    let rows = values.len().checked_div(width);
+    let rows = rows.ok_or_else(|| bad_request("the positions", "an axis", "none"))?;
+    let places = (0..rows).map(|row| to_u64(row * width + first));
+    let places = UInt64Array::from_iter_values(places);
+    let taken = datafusion::arrow::compute::take(values, &places, None)?;
     Ok(make_array(taken.to_data()))
 }
 

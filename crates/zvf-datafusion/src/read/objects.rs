@@ -4,13 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
+use arrow_schema::DataType;
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
+use zvf::format::num::to_u64;
 use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
-use zvf::{ObjectId, format};
+use zvf::{ObjectId, UnknownIds, format};
 
 use super::{Reading, Rows, attribute_values, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
+use crate::geometry::line_column;
 use crate::scan::Task;
 use crate::{bad_request, external};
 
@@ -21,6 +24,8 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
     let Some(index) = level.objects().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
+    let has_lines = reading.layout.has(|origin| *origin == Origin::Geometry);
+    let at_once = if has_lines { LINES_AT_ONCE } else { ROWS_AT_ONCE };
     let parts: Vec<Vec<u64>> = match (&reading.scan.objects, task) {
         (Some(ids), _) => {
             let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
@@ -28,10 +33,10 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
                 index.find(&ids).await.map_err(external)?.into_iter().flatten().collect();
             rows.sort_unstable();
             rows.dedup();
-            rows.chunks(ROWS_AT_ONCE).map(<[u64]>::to_vec).collect()
+            rows.chunks(at_once).map(<[u64]>::to_vec).collect()
         }
-        (None, Task::Rows { start, end }) => parts(*start, *end),
-        (None, Task::Chunks { .. } | Task::All) => parts(0, index.slots()),
+        (None, Task::Rows { start, end }) => parts(*start, *end, at_once),
+        (None, Task::Chunks { .. } | Task::All) => parts(0, index.slots(), at_once),
     };
     let rows = stream::iter(parts).then(move |rows| {
         let (reading, level, index) = (reading.clone(), level.clone(), index.clone());
@@ -40,8 +45,8 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
     Ok(rows.boxed())
 }
 
-fn parts(start: u64, end: u64) -> Vec<Vec<u64>> {
-    let step = u64::try_from(ROWS_AT_ONCE).unwrap_or(1);
+fn parts(start: u64, end: u64, at_once: usize) -> Vec<Vec<u64>> {
+    let step = to_u64(at_once);
     let mut parts = Vec::new();
     let mut first = start;
     while first < end {
@@ -82,6 +87,10 @@ async fn batch(
                 let ids = index.ids_of(rows).await.map_err(external)?;
                 Arc::new(Int64Array::from_iter_values(ids.into_iter().map(object_number)))
             }
+            (Origin::Geometry, _) => {
+                let ids = index.ids_of(rows).await.map_err(external)?;
+                lines(reading, column.field.data_type(), &ids).await?
+            }
             (Origin::Own, "row") => numbers(rows.to_vec()),
             (Origin::Own, "fragments") => counted(&manifests, fragments)?,
             (Origin::Own, "chunks") => counted(&manifests, chunks)?,
@@ -89,6 +98,17 @@ async fn batch(
         });
     }
     reading.batch(columns, rows.len())
+}
+
+/// The lines of objects, read whole.
+async fn lines(reading: &Reading, data_type: &DataType, ids: &[ObjectId]) -> Result<ArrayRef> {
+    // An id that is there twice is asked for once.
+    let mut once = ids.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    let query = reading.scan.base_query()?.of_objects(once).unknown_ids(UnknownIds::Skip);
+    let answer = reading.store.reader().run(&query).await.map_err(external)?;
+    line_column(data_type, ids, &answer.batch)
 }
 
 fn counted(
@@ -109,8 +129,10 @@ fn chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
         let (key, _): (format::key::ChunkKey, u64) = reference;
         keys.insert(key);
     }
-    Ok(u64::try_from(keys.len()).ok())
+    Ok(Some(to_u64(keys.len())))
 }
 
 /// Objects that are read at once.
 const ROWS_AT_ONCE: usize = 4096;
+/// Objects that are read at once with all their vertices.
+const LINES_AT_ONCE: usize = 256;

@@ -6,12 +6,14 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
+use zvf::format::num::usize_from_u32;
 use zvf::query::LOCATION_FIELD;
 use zvf::store::KeyTable;
 use zvf::{Batch, Columns};
 
 use super::{Reading, Rows, strided};
 use crate::columns::{Origin, open_level};
+use crate::geometry::point_column;
 use crate::scan::Task;
 use crate::{bad_request, external};
 
@@ -55,9 +57,12 @@ fn record_batch(
 ) -> Result<RecordBatch> {
     let rows = zvf::convert::record_batch(batch).map_err(external)?;
     let positions = rows.column(0).as_fixed_size_list();
-    let axes = usize::try_from(positions.value_length()).unwrap_or(0);
-    let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
-    let place = |row: usize| places.map_or((0, 0), |places| place_of(places, row));
+    let axes = positions.value_length().try_into();
+    let axes = axes.map_err(|_negative| bad_request("the positions", "axes", "less than none"))?;
+    let places = match chunks {
+        Some(_) => places(batch)?,
+        None => Vec::new(),
+    };
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
     for column in &reading.layout.columns {
         columns.push(match &column.origin {
@@ -74,11 +79,12 @@ fn record_batch(
                 None => super::nulls(column.field.data_type(), batch.len()),
             },
             Origin::Chunk(_) => {
-                Arc::new(chunk_names(chunks, (0..batch.len()).map(|row| place(row).0))?)
+                Arc::new(chunk_names(chunks, places.iter().map(|place| place.chunk))?)
             }
             Origin::Row(_) => {
-                Arc::new(UInt32Array::from_iter_values((0..batch.len()).map(|row| place(row).1)))
+                Arc::new(UInt32Array::from_iter_values(places.iter().map(|place| place.row)))
             }
+            Origin::Geometry => point_column(column.field.data_type(), positions)?,
             Origin::Own => {
                 return Err(bad_request("a column of vertices", "another", column.field.name()));
             }
@@ -87,12 +93,27 @@ fn record_batch(
     reading.batch(columns, batch.len())
 }
 
-/// The chunk, by its number, and the row of a vertex.
-pub(super) fn place_of(places: &zvf::Column, row: usize) -> (u32, u32) {
-    let bytes: [u8; 8] = places.row(row).try_into().unwrap_or([u8::MAX; 8]);
-    let place = u64::from_le_bytes(bytes);
-    let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-    (half(place >> 32), half(place))
+/// Where a vertex is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The number of its chunk.
+    pub(super) chunk: u32,
+    /// Its row there.
+    pub(super) row: u32,
+}
+
+/// The places of all vertices of an answer that was asked for them.
+pub(super) fn places(batch: &Batch) -> Result<Vec<Place>> {
+    let field = batch.field(LOCATION_FIELD);
+    let field = field.ok_or_else(|| bad_request("an answer", "places", "none"))?;
+    let place = |row: usize| {
+        let bytes: Result<[u8; 8], _> = field.column.row(row).try_into();
+        let bytes = bytes.map_err(|_other| bad_request("a place", "8 bytes", "another number"))?;
+        let [a, b, c, d, e, f, g, h] = bytes;
+        let (row, chunk) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        Ok(Place { chunk, row })
+    };
+    (0..batch.len()).map(place).collect()
 }
 
 /// The keys of chunks, by their numbers.
@@ -104,8 +125,7 @@ pub(super) fn chunk_names(
     let mut names = arrow_array::builder::StringBuilder::new();
     for number in numbers {
         if last.as_ref().is_none_or(|(known, _)| *known != number) {
-            let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let key = chunks.and_then(|chunks| chunks.get(at));
+            let key = chunks.and_then(|chunks| chunks.get(usize_from_u32(number)));
             let key =
                 key.ok_or_else(|| bad_request("a vertex", "a chunk of the level", "another"))?;
             last = Some((number, key.to_string()));

@@ -31,9 +31,28 @@ use anyhow::{Context, ensure};
 use self::commands::Shown;
 use crate::house::{House, say};
 
-/// Runs the commands of all pages and of all help texts, and fails when one ends otherwise than it should.
-pub(super) fn run(house: &House) -> anyhow::Result<()> {
+/// Which pages are run: those with a question in SQL need a program of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// Those that ask in SQL.
+    Sql,
+    /// All others.
+    Others,
+}
+
+impl Pages {
+    fn include(self, commands: &[Shown]) -> bool {
+        let asks = commands.iter().any(|shown| shown.command.contains("zvf sql"));
+        asks == (self == Self::Sql)
+    }
+}
+
+/// Runs the commands of pages and help texts, and fails when one ends otherwise than it should.
+pub(crate) fn run(house: &House, wanted: Pages) -> anyhow::Result<()> {
     let bin = house.build_programs()?;
+    if wanted == Pages::Sql {
+        crate::sql::build(house)?;
+    }
     let folder = house.target().join("docs-run");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -55,6 +74,12 @@ pub(super) fn run(house: &House) -> anyhow::Result<()> {
     let (mut ran, mut wrong) = (0, Vec::new());
     for (name, commands) in &pages {
         if commands.is_empty() {
+            continue;
+        }
+        if !wanted.include(commands) {
+            if wanted == Pages::Others {
+                say(&format!("left to `cargo xtask docs --run --sql`: {name}"));
+            }
             continue;
         }
         shell.fresh_page(commands)?;

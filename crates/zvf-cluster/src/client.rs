@@ -1,0 +1,46 @@
+//! A session whose statements a cluster answers.
+
+use std::sync::Arc;
+
+use ballista::prelude::{SessionConfigExt as _, SessionContextExt as _};
+use datafusion::error::Result;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::codec::{LogicalCodec, PhysicalCodec};
+
+/// A session whose statements are answered by the cluster with its scheduler at `url`: `HOST:PORT`, or with a scheme
+/// before it. Tables are those that are added to the session, as ever; nothing is sent before the first statement.
+///
+/// # Errors
+///
+/// When `url` is none.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = zvf_cluster::connect("127.0.0.1:50050").await?;
+/// zvf_datafusion::register(&context, zvf_datafusion::OpenOptions::default());
+/// assert!(zvf_cluster::connect("http://").await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn connect(url: &str) -> Result<SessionContext> {
+    let with_scheme = if url.contains("://") { url.to_owned() } else { format!("df://{url}") };
+    SessionContext::remote_with_state(&with_scheme, state(config())?).await
+}
+
+/// The configuration that all processes of a cluster share.
+pub(crate) fn config() -> SessionConfig {
+    SessionConfig::new_with_ballista()
+        .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
+        .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()))
+}
+
+/// A session with all functions of ours.
+pub(crate) fn state(config: SessionConfig) -> Result<SessionState> {
+    let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+    let context = SessionContext::new_with_state(state);
+    zvf_datafusion::register(&context, zvf_datafusion::OpenOptions::default());
+    Ok(context.state())
+}

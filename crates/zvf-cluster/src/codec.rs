@@ -1,0 +1,247 @@
+//! Our tables and scans as messages.
+//!
+//! ```text
+//! table   ZVF-TABLE-1  JSON of the address, table, level and kind
+//! scan    ZVF-SCAN-1   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
+//! ```
+//!
+//! What does not begin so is Ballista's own.
+
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::datasource::file_format::FileFormatFactory;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::logical_plan::LogicalExtensionCodec;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::protobuf;
+use prost::Message as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use zvf_datafusion::{
+    Scan, StoreAddress, TableName, TableOptions, Task, ZvfSource, ZvfTable, data_source,
+};
+
+/// Ballista's codec of logical plans, which knows our tables too.
+///
+/// ```
+/// use datafusion_proto::logical_plan::LogicalExtensionCodec;
+///
+/// fn is_codec(_codec: &dyn LogicalExtensionCodec) {}
+/// is_codec(&zvf_cluster::LogicalCodec::default());
+/// ```
+#[derive(Debug, Default)]
+pub struct LogicalCodec {
+    others: BallistaLogicalExtensionCodec,
+}
+
+/// Ballista's codec of physical plans, which knows our scans too.
+///
+/// ```
+/// use datafusion_proto::physical_plan::PhysicalExtensionCodec;
+///
+/// fn is_codec(_codec: &dyn PhysicalExtensionCodec) {}
+/// is_codec(&zvf_cluster::PhysicalCodec::default());
+/// ```
+#[derive(Debug, Default)]
+pub struct PhysicalCodec {
+    others: BallistaPhysicalExtensionCodec,
+}
+
+/// A table, for whoever opens it again.
+#[derive(Debug, Serialize, Deserialize)]
+struct TableMessage {
+    store: StoreAddress,
+    table: TableName,
+    level: u32,
+    kind: Option<String>,
+    geometry: bool,
+}
+
+/// A scan and its tasks, partition by partition.
+#[derive(Debug, Serialize, Deserialize)]
+struct ScanMessage {
+    store: StoreAddress,
+    scan: Scan,
+    groups: Vec<Vec<Task>>,
+    limit: Option<usize>,
+}
+
+fn malformed(what: &str, expected: &str, found: &str) -> DataFusionError {
+    DataFusionError::Plan(format!(
+        "a plan from another process: {what}: expected {expected}, found {found}"
+    ))
+}
+
+fn to_json<T: Serialize>(message: &T, buf: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(buf, message).map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
+fn from_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| malformed(what, "the JSON of this version of zvf", &error.to_string()))
+}
+
+/// The address with a path that does not depend on the folder of a process.
+fn for_others(address: &StoreAddress) -> Result<StoreAddress> {
+    if address.path().contains("://") {
+        return Ok(address.clone());
+    }
+    let path = std::path::absolute(Path::new(address.path()))?;
+    let path = path.to_str().ok_or_else(|| malformed("a path", "text", "other bytes"))?;
+    Ok(StoreAddress::new(path, address.storage_options().to_vec()))
+}
+
+impl LogicalExtensionCodec for LogicalCodec {
+    fn try_decode(
+        &self,
+        buf: &[u8],
+        inputs: &[LogicalPlan],
+        context: &TaskContext,
+    ) -> Result<Extension> {
+        self.others.try_decode(buf, inputs, context)
+    }
+
+    fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Result<()> {
+        self.others.try_encode(node, buf)
+    }
+
+    fn try_decode_table_provider(
+        &self,
+        buf: &[u8],
+        table: &TableReference,
+        schema: SchemaRef,
+        context: &TaskContext,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let Some(json) = buf.strip_prefix(TABLE) else {
+            return self.others.try_decode_table_provider(buf, table, schema, context);
+        };
+        let TableMessage { store, table: name, level, kind, geometry } =
+            from_json("a table", json)?;
+        let parse = |word: String| {
+            word.parse().map_err(|_error| malformed("a table", "a kind of geometry", &word))
+        };
+        let kind = kind.map(parse).transpose()?;
+        let options = TableOptions { table: name, level, kind, geometry };
+        let opened = ZvfTable::open_blocking(store, options)?;
+        if opened.schema() != schema {
+            let found = "a store that was changed meanwhile: ask again";
+            return Err(malformed(&table.to_string(), "the columns of the statement", found));
+        }
+        Ok(Arc::new(opened))
+    }
+
+    fn try_encode_table_provider(
+        &self,
+        table: &TableReference,
+        provider: Arc<dyn TableProvider>,
+        buf: &mut Vec<u8>,
+    ) -> Result<()> {
+        let any: &dyn Any = provider.as_ref();
+        let Some(ours) = any.downcast_ref::<ZvfTable>() else {
+            return self.others.try_encode_table_provider(table, provider, buf);
+        };
+        let TableOptions { table, level, kind, geometry } = *ours.options();
+        let store = for_others(ours.store().address())?;
+        buf.extend_from_slice(TABLE);
+        let kind = kind.map(|kind| kind.to_string());
+        to_json(&TableMessage { store, table, level, kind, geometry }, buf)
+    }
+
+    fn try_decode_file_format(
+        &self,
+        buf: &[u8],
+        context: &TaskContext,
+    ) -> Result<Arc<dyn FileFormatFactory>> {
+        self.others.try_decode_file_format(buf, context)
+    }
+
+    fn try_encode_file_format(
+        &self,
+        buf: &mut Vec<u8>,
+        format: Arc<dyn FileFormatFactory>,
+    ) -> Result<()> {
+        self.others.try_encode_file_format(buf, format)
+    }
+}
+
+impl PhysicalExtensionCodec for PhysicalCodec {
+    fn try_decode(
+        &self,
+        buf: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match buf.strip_prefix(SCAN) {
+            Some(message) => decode_scan(message, context),
+            None => self.others.try_decode(buf, inputs, context, converter),
+        }
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buf: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        match our_scan(&node) {
+            Some((config, source)) => encode_scan(config, source, buf),
+            None => self.others.try_encode(node, buf, converter),
+        }
+    }
+}
+
+/// The scan that a leaf is, where it is one of ours.
+fn our_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ZvfSource)> {
+    let node: &dyn Any = node.as_ref();
+    let config: &dyn Any = node.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
+    let config = config.downcast_ref::<FileScanConfig>()?;
+    let source: &dyn Any = config.file_source().as_ref();
+    Some((config, source.downcast_ref::<ZvfSource>()?))
+}
+
+fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -> Result<()> {
+    let mut groups = Vec::with_capacity(config.file_groups.len());
+    for group in &config.file_groups {
+        let tasks = group.files().iter().map(|file| file.extensions.get::<Task>().cloned());
+        let tasks = tasks.collect::<Option<Vec<Task>>>();
+        groups.push(tasks.ok_or_else(|| malformed("a part of a scan", "a task", "a file"))?);
+    }
+    let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
+    let length = u32::try_from(schema.len())
+        .map_err(|error| malformed("a schema", "less than 4 GiB", &error.to_string()))?;
+    buf.extend_from_slice(SCAN);
+    buf.extend_from_slice(&length.to_le_bytes());
+    buf.extend_from_slice(&schema);
+    let (store, scan) = (for_others(source.address())?, source.scan().clone());
+    to_json(&ScanMessage { store, scan, groups, limit: config.limit }, buf)
+}
+
+fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    let cut = || malformed("a scan", "a schema and what is asked", "less");
+    let (length, rest) = message.split_first_chunk().ok_or_else(cut)?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| cut())?;
+    let (schema, json) = rest.split_at_checked(length).ok_or_else(cut)?;
+    let schema = protobuf::Schema::decode(schema)
+        .map_err(|error| malformed("a scan", "a schema", &error.to_string()))?;
+    let schema = Schema::try_from(&schema)?;
+    let ScanMessage { store, scan, groups, limit } = from_json("a scan", json)?;
+    let source = ZvfSource::at(store, scan, Arc::new(schema));
+    let source = source.with_pool(Arc::clone(context.memory_pool()));
+    // Partitions of one plan may run in several processes: none may take the tasks of another one.
+    Ok(data_source(source, groups, None, limit, true))
+}
+
+const TABLE: &[u8] = b"ZVF-TABLE-1";
+const SCAN: &[u8] = b"ZVF-SCAN-1";

@@ -1,0 +1,163 @@
+//! `zvf-cluster`: the scheduler and the executor of a cluster that answers SQL over stores.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use datafusion::error::Result;
+use tokio::runtime::Builder;
+use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
+
+/// Answer SQL over Zarr Vectors stores with many processes: one scheduler, and an executor on each machine.
+///
+/// Statements are asked with zvf sql --cluster HOST:PORT. Whoever reaches a port may run statements with the rights of these
+/// programs: use it in a network of your own.
+#[derive(Debug, Parser)]
+#[command(name = "zvf-cluster", version, max_term_width = 100)]
+struct Arguments {
+    /// Say what is done, and not only what goes wrong.
+    #[arg(long, short, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    role: Role,
+}
+
+/// Lines on standard error.
+struct Lines;
+
+impl log::Log for Lines {
+    fn enabled(&self, _metadata: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        // There is nowhere to report that standard error is closed.
+        drop(writeln!(io::stderr().lock(), "zvf-cluster: {}: {}", record.level(), record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Plan statements and divide them between executors.
+    Scheduler {
+        /// Where to listen.
+        #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50050")]
+        listen: SocketAddr,
+        /// The name under which others reach it [default: the address].
+        #[arg(long, value_name = "HOST")]
+        external_host: Option<String>,
+        /// Seconds after which the work of an executor that says nothing is given to others.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        executor_timeout: u64,
+        /// So many executors make GET /readyz say 200.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        min_executors: usize,
+    },
+    /// Read partitions of stores for a scheduler.
+    Executor {
+        /// The scheduler.
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = host_and_port)]
+        scheduler: (String, u16),
+        /// Where to give out results.
+        #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50051")]
+        listen: SocketAddr,
+        /// The port for the scheduler [default: the one after that of --listen].
+        #[arg(long, value_name = "PORT")]
+        control_port: Option<u16>,
+        /// The name under which others reach it [default: the address].
+        #[arg(long, value_name = "HOST")]
+        external_host: Option<String>,
+        /// Partitions that run at once [default: one for each core].
+        #[arg(long, value_name = "N")]
+        cores: Option<usize>,
+        /// Memory in MiB for sorting, joining and grouping, of all partitions together.
+        #[arg(long, value_name = "MIB", default_value_t = 1024)]
+        memory: u64,
+        /// The folder for results of stages [default: one that is removed at the end].
+        #[arg(long, value_name = "FOLDER")]
+        work_dir: Option<PathBuf>,
+        /// Seconds between two signs of life.
+        #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+        heartbeat: u64,
+    },
+}
+
+fn host_and_port(text: &str) -> Result<(String, u16), String> {
+    let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT")?;
+    let port = port.parse().map_err(|error| format!("expected a port, found {port:?}: {error}"))?;
+    Ok((host.to_owned(), port))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // It fails only where there is a logger already.
+    drop(log::set_logger(&Lines));
+    log::set_max_level(match arguments.verbose {
+        true => log::LevelFilter::Info,
+        false => log::LevelFilter::Warn,
+    });
+    match run(arguments.role) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let line = error.to_string().replace('\n', " ");
+            // There is nowhere to report that standard error is closed.
+            drop(writeln!(io::stderr().lock(), "zvf-cluster: {line}"));
+            ExitCode::from(5)
+        }
+    }
+}
+
+fn run(role: Role) -> Result<()> {
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(serve(role));
+    runtime.shutdown_background();
+    done
+}
+
+async fn serve(role: Role) -> Result<()> {
+    match role {
+        Role::Scheduler { listen, external_host, executor_timeout, min_executors } => {
+            let executor_timeout = Duration::from_secs(executor_timeout);
+            let options =
+                SchedulerOptions { listen, external_host, executor_timeout, min_executors };
+            tokio::select! {
+                done = run_scheduler(&options) => done,
+                _ = tokio::signal::ctrl_c() => Ok(()),
+            }
+        }
+        Role::Executor {
+            scheduler: (scheduler_host, scheduler_port),
+            listen,
+            control_port,
+            external_host,
+            cores,
+            memory,
+            work_dir,
+            heartbeat,
+        } => {
+            let cores = match cores {
+                Some(cores) => cores.max(1),
+                None => std::thread::available_parallelism()?.get(),
+            };
+            let options = ExecutorOptions {
+                scheduler_host,
+                scheduler_port,
+                listen,
+                control_port: control_port.unwrap_or_else(|| listen.port().wrapping_add(1)),
+                external_host,
+                cores,
+                memory_limit: memory.saturating_mul(1 << 20),
+                work_dir,
+                heartbeat: Duration::from_secs(heartbeat),
+            };
+            run_executor(&options).await
+        }
+    }
+}

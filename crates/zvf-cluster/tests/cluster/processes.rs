@@ -1,0 +1,161 @@
+//! A scheduler and executors as processes of their own, which end with the test.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A cluster on loopback.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    scheduler: Child,
+    executors: Vec<Executor>,
+    port: u16,
+    cores: usize,
+    folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Executor {
+    process: Child,
+    work_dir: PathBuf,
+}
+
+impl Cluster {
+    /// A scheduler that is ready once `executors` of them are there, each of which runs so many partitions at once, and does
+    /// not wait long for one that is gone.
+    pub(crate) fn start(executors: usize, cores: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let listen = format!("127.0.0.1:{port}");
+        let count = executors.to_string();
+        let words = [
+            "scheduler",
+            "--listen",
+            &listen,
+            "--executor-timeout",
+            "5",
+            "--min-executors",
+            &count,
+        ];
+        let scheduler = spawn(&words, &folder.path().join("scheduler.log"));
+        let mut cluster = Self { scheduler, executors: Vec::new(), port, cores, folder };
+        cluster.wait_for("/healthz");
+        for _ in 0..executors {
+            cluster.add_executor();
+        }
+        cluster.wait_for("/readyz");
+        cluster
+    }
+
+    /// Where the scheduler is.
+    pub(crate) fn url(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn add_executor(&mut self) {
+        let name = format!("executor{}", self.executors.len());
+        let work_dir = self.folder.path().join(&name);
+        std::fs::create_dir(&work_dir).unwrap();
+        let (listen, control) = (format!("127.0.0.1:{}", free_port()), free_port().to_string());
+        let (scheduler, folder) = (self.url(), work_dir.display().to_string());
+        let cores = self.cores.to_string();
+        let words = [
+            "executor",
+            "--scheduler",
+            &scheduler,
+            "--listen",
+            &listen,
+            "--control-port",
+            &control,
+            "--cores",
+            &cores,
+            "--heartbeat",
+            "1",
+            "--work-dir",
+            &folder,
+        ];
+        let process = spawn(&words, &self.folder.path().join(format!("{name}.log")));
+        self.executors.push(Executor { process, work_dir });
+    }
+
+    /// Ends an executor as `kill -9` does.
+    pub(crate) fn kill_executor(&mut self, number: usize) {
+        let process = &mut self.executors[number].process;
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Whether an executor has written results of a stage.
+    pub(crate) fn has_worked(&self, number: usize) -> bool {
+        has_files(&self.executors[number].work_dir)
+    }
+
+    /// Waits until a page of the scheduler says 200.
+    fn wait_for(&mut self, page: &str) {
+        let start = Instant::now();
+        while !self.says_ok(page) {
+            let ended = self.scheduler.try_wait().unwrap();
+            assert!(ended.is_none() && start.elapsed() < PATIENCE, "{page}: {}", self.logs());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn says_ok(&self, page: &str) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+        let mut text = String::new();
+        let done =
+            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
+        done.is_ok() && text.starts_with("HTTP/1.1 200")
+    }
+
+    /// What the processes said.
+    pub(crate) fn logs(&self) -> String {
+        let mut text = String::new();
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                text +=
+                    &format!("{}:\n{}", path.display(), std::fs::read_to_string(&path).unwrap());
+            }
+        }
+        text
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let processes = self.executors.iter_mut().map(|executor| &mut executor.process);
+        for process in processes.chain([&mut self.scheduler]) {
+            // One that is gone already cannot be ended.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+fn has_files(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() { has_files(&path) } else { true }
+    })
+}
+
+fn spawn(words: &[&str], log: &Path) -> Child {
+    let log = std::fs::File::create(log).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf-cluster"));
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+/// A port that nobody had a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// After this nothing is going to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,205 @@
+//! Functions of space that those of the ecosystem lack: theirs look at two axes, these at all.
+//!
+//! ```text
+//! st_3ddistance(point, point)    between two points
+//! st_3dlength(line)              of a line; 0 for a point
+//! ```
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float64Array, StructArray};
+use arrow_schema::DataType;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::bad_request;
+
+/// All of them.
+pub(crate) fn functions() -> [ScalarUDF; 2] {
+    let new = |measure: Measure| {
+        let arguments = if measure == Measure::Distance { 2 } else { 1 };
+        let signature = Signature::any(arguments, Volatility::Immutable);
+        ScalarUDF::new_from_impl(InSpace { measure, signature })
+    };
+    [new(Measure::Distance), new(Measure::Length)]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Measure {
+    Distance,
+    Length,
+}
+
+/// A function over coordinates of all axes.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct InSpace {
+    measure: Measure,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for InSpace {
+    fn name(&self) -> &str {
+        match self.measure {
+            Measure::Distance => "st_3ddistance",
+            Measure::Length => "st_3dlength",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let axes = |data_type: &DataType| {
+            let point = match (self.measure, data_type) {
+                (Measure::Length, DataType::List(item)) => item.data_type(),
+                _ => data_type,
+            };
+            let found = data_type.to_string();
+            axes_of(point)
+                .ok_or_else(|| bad_request(self.name(), "a GeoArrow point or line", &found))
+        };
+        let axes = types.iter().map(axes).collect::<Result<Vec<_>>>()?;
+        match axes.as_slice() {
+            [a, b] if a != b => Err(bad_request(
+                self.name(),
+                &format!("a point of {a} axes"),
+                &format!("one of {b}"),
+            )),
+            _ => Ok(DataType::Float64),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let values = match (self.measure, arrays.as_slice()) {
+            (Measure::Distance, [a, b]) => distances(a.as_ref(), b.as_ref()),
+            (Measure::Length, [line]) => lengths(line.as_ref()),
+            _ => None,
+        };
+        let values =
+            values.ok_or_else(|| bad_request(self.name(), "points or lines", "something else"))?;
+        let values: ArrayRef = Arc::new(values);
+        Ok(ColumnarValue::Array(values))
+    }
+}
+
+/// How many axes points of a type have.
+fn axes_of(point: &DataType) -> Option<usize> {
+    match point {
+        DataType::FixedSizeList(item, axes) if item.data_type() == &DataType::Float64 => {
+            usize::try_from(*axes).ok()
+        }
+        DataType::Struct(axes) => {
+            let is_known = axes.iter().all(|axis| axis.data_type() == &DataType::Float64);
+            is_known.then_some(axes.len())
+        }
+        _ => None,
+    }
+}
+
+/// Points whose coordinates lie together or apart.
+enum Points<'a> {
+    Together(&'a FixedSizeListArray, &'a Float64Array, usize),
+    Apart(&'a StructArray, Vec<&'a Float64Array>),
+}
+
+impl<'a> Points<'a> {
+    fn new(points: &'a dyn Array) -> Option<Self> {
+        let axes = axes_of(points.data_type())?;
+        Some(match points.as_struct_opt() {
+            Some(columns) => {
+                let axes = columns.columns().iter().map(|axis| axis.as_primitive::<Float64Type>());
+                Self::Apart(columns, axes.collect())
+            }
+            None => {
+                let lists = points.as_fixed_size_list_opt()?;
+                Self::Together(lists, lists.values().as_primitive_opt::<Float64Type>()?, axes)
+            }
+        })
+    }
+
+    fn is_valid(&self, row: usize) -> bool {
+        match self {
+            Self::Together(lists, ..) => lists.is_valid(row),
+            Self::Apart(columns, _) => columns.is_valid(row),
+        }
+    }
+
+    const fn axes(&self) -> usize {
+        match self {
+            Self::Together(_, _, axes) => *axes,
+            Self::Apart(_, axes) => axes.len(),
+        }
+    }
+
+    fn coordinate(&self, row: usize, axis: usize) -> Option<f64> {
+        match self {
+            Self::Together(_, numbers, axes) => numbers.values().get(row * axes + axis).copied(),
+            Self::Apart(_, axes) => axes.get(axis)?.values().get(row).copied(),
+        }
+    }
+}
+
+fn distance(a: &Points<'_>, a_row: usize, b: &Points<'_>, b_row: usize) -> Option<f64> {
+    let mut squares = 0.0;
+    for axis in 0..a.axes() {
+        let step = a.coordinate(a_row, axis)? - b.coordinate(b_row, axis)?;
+        squares += step * step;
+    }
+    Some(squares.sqrt())
+}
+
+fn distances(a: &dyn Array, b: &dyn Array) -> Option<Float64Array> {
+    let rows = a.len();
+    let (a, b) = (Points::new(a)?, Points::new(b)?);
+    let pair = |row: usize| match a.is_valid(row) && b.is_valid(row) {
+        true => distance(&a, row, &b, row),
+        false => None,
+    };
+    Some((0..rows).map(pair).collect())
+}
+
+fn lengths(lines: &dyn Array) -> Option<Float64Array> {
+    let Some(lists) = lines.as_list_opt::<i32>() else {
+        Points::new(lines)?;
+        return Some((0..lines.len()).map(|row| lines.is_valid(row).then_some(0.0)).collect());
+    };
+    let length = |row: usize| {
+        let line = lists.is_valid(row).then(|| lists.value(row))?;
+        let points = Points::new(&line)?;
+        (1..line.len()).map(|row| distance(&points, row - 1, &points, row)).sum::<Option<f64>>()
+    };
+    Some((0..lists.len()).map(length).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    #[tokio::test]
+    async fn points_of_other_axes_are_refused() {
+        let context = SessionContext::new();
+        super::functions().into_iter().for_each(|function| context.register_udf(function));
+        let point = |axes: &str| format!("named_struct({axes})");
+        let space = point("'x', 1.0, 'y', 2.0, 'z', 3.0");
+        let other = point("'x', 4.0, 'y', 6.0, 'z', 3.0");
+        let plane = point("'x', 1.0, 'y', 2.0");
+        let sql =
+            format!("SELECT st_3ddistance({space}, {other}) = 5.0, st_3dlength({space}) = 0.0");
+        let rows = context.sql(&sql).await.unwrap().collect().await.unwrap();
+        let rows = datafusion::arrow::util::pretty::pretty_format_batches(&rows).unwrap();
+        assert_eq!(rows.to_string().matches("true").count(), 2, "{rows}");
+        for sql in [
+            format!("SELECT st_3ddistance({space}, {plane})"),
+            "SELECT st_3dlength('a')".to_owned(),
+            format!("SELECT st_3dlength({space}, {space})"),
+        ] {
+            assert!(context.sql(&sql).await.is_err(), "{sql}");
+        }
+    }
+}

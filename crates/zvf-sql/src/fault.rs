@@ -1,0 +1,160 @@
+//! What went wrong: one line on standard error, and the exit code that `zvf` has for it.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use datafusion::error::DataFusionError;
+use serde_json::json;
+use zvf::format::Class;
+
+/// A fault, with its class.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    class: Class,
+    text: String,
+}
+
+impl Fault {
+    pub(crate) fn new(class: Class, text: impl Into<String>) -> Self {
+        Self { class, text: format!("{class}, {}", text.into()) }
+    }
+
+    /// A request that cannot be meant.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(Class::InvalidArgument, text)
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Class::Cancelled, "interrupted")
+    }
+
+    /// Prints it, and says with which code the program ends.
+    pub(crate) fn report(&self, json: bool) -> ExitCode {
+        if self.class == Class::Io && self.text.contains(CLOSED_PIPE) {
+            return ExitCode::SUCCESS;
+        }
+        self.print(json);
+        ExitCode::from(self.class.exit_code())
+    }
+
+    /// Prints it.
+    pub(crate) fn print(&self, json: bool) {
+        let (class, code) = (self.class, self.class.exit_code());
+        let line = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = if json {
+            let line = json!({"type": "error", "class": class.to_string(), "exit_code": code, "message": line});
+            line.to_string()
+        } else {
+            format!("zvf-sql: {line}")
+        };
+        // There is nowhere to report that standard error is closed.
+        drop(writeln!(io::stderr().lock(), "{text}"));
+    }
+}
+
+impl From<DataFusionError> for Fault {
+    fn from(error: DataFusionError) -> Self {
+        if let Some(found) = find::<zvf::Error>(&error) {
+            return Self { class: found.class(), text: found.to_string() };
+        }
+        if let Some(found) = find::<zvf::edit::EditError>(&error) {
+            return Self { class: found.class, text: found.to_string() };
+        }
+        if let Some(found) = find::<io::Error>(&error) {
+            return Self::new(io_class(found.kind()), found.to_string());
+        }
+        let class = match error.find_root() {
+            DataFusionError::ResourcesExhausted(_) => Class::LimitExceeded,
+            DataFusionError::ObjectStore(source) => object_class(source),
+            DataFusionError::Internal(_) | DataFusionError::External(_) => Class::Io,
+            DataFusionError::Execution(_)
+            | DataFusionError::ArrowError(..)
+            | DataFusionError::ParquetError(_) => Class::InvalidArgument,
+            _ => Class::InvalidArgument,
+        };
+        let mut text = error.strip_backtrace();
+        if class == Class::LimitExceeded {
+            text.push_str("; see --memory-limit");
+        }
+        Self::new(class, text)
+    }
+}
+
+impl From<zvf::Error> for Fault {
+    fn from(error: zvf::Error) -> Self {
+        Self { class: error.class(), text: error.to_string() }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Class::Io, CLOSED_PIPE);
+        }
+        Self::new(io_class(error.kind()), error.to_string())
+    }
+}
+
+impl From<zvf::publish::PublishError> for Fault {
+    fn from(error: zvf::publish::PublishError) -> Self {
+        match error {
+            zvf::publish::PublishError::Io(error) => error.into(),
+            other => zvf::Error::from(zvf::StoreError::from(other)).into(),
+        }
+    }
+}
+
+/// The first cause of that type.
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(found) = cause.downcast_ref::<T>() {
+            return Some(found);
+        }
+        // What several share is behind one more pointer.
+        if let Some(DataFusionError::Shared(shared)) = cause.downcast_ref::<DataFusionError>() {
+            next = Some(shared.as_ref());
+            continue;
+        }
+        next = cause.source();
+    }
+    None
+}
+
+fn io_class(kind: io::ErrorKind) -> Class {
+    match kind {
+        io::ErrorKind::NotFound => Class::NotFound,
+        io::ErrorKind::AlreadyExists => Class::AlreadyExists,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Class::PermissionDenied
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::NoSpace,
+        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => Class::InvalidArgument,
+        _ => Class::Io,
+    }
+}
+
+fn object_class(error: &datafusion::object_store::Error) -> Class {
+    match error {
+        datafusion::object_store::Error::NotFound { .. } => Class::NotFound,
+        datafusion::object_store::Error::PermissionDenied { .. } => Class::PermissionDenied,
+        datafusion::object_store::Error::Unauthenticated { .. } => Class::Unauthenticated,
+        _ => Class::Io,
+    }
+}
+
+/// Prints what is wrong with the arguments as one line, or the help that they ask for.
+pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody reads it when that cannot be written.
+        drop(error.print());
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let words = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let line = words.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    Fault::usage(line.trim_start_matches("error: ")).report(false)
+}
+
+const CLOSED_PIPE: &str = "the reader of the output closed it";

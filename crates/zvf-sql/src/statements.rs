@@ -1,0 +1,128 @@
+//! A text as statements, one after the other, and their answers.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+
+use crate::arguments::Arguments;
+use crate::fault::Fault;
+use crate::{output, prompt, session};
+
+/// Does what the arguments ask.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Fault> {
+    let arguments = &arguments;
+    output::check(arguments)?;
+    let context = or_interrupt(session::open(arguments)).await?;
+    match &arguments.statement {
+        Some(text) if text != "-" => interruptible(&context, arguments, text).await,
+        None if io::stdin().is_terminal() => prompt::run(&context, arguments).await,
+        _ => {
+            let text = or_interrupt(typed()).await?;
+            interruptible(&context, arguments, &text).await
+        }
+    }
+}
+
+/// Runs the statements of `text` until they are done or somebody interrupts them.
+pub(crate) async fn interruptible(
+    context: &SessionContext,
+    arguments: &Arguments,
+    text: &str,
+) -> Result<(), Fault> {
+    or_interrupt(answer(context, arguments, text)).await
+}
+
+/// All of standard input.
+async fn typed() -> Result<String, Fault> {
+    // On a thread of its own: an interrupt is seen meanwhile.
+    let read = tokio::task::spawn_blocking(|| {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_bytes| text)
+    });
+    Ok(read.await.map_err(io::Error::other)??)
+}
+
+async fn or_interrupt<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    tokio::select! {
+        // In this order: an interrupt is listened for before anything is done.
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Fault::interrupted()),
+        done = work => done,
+    }
+}
+
+/// Runs the statements of `text`. Only one of them may have an answer where that goes to a file.
+async fn answer(context: &SessionContext, arguments: &Arguments, text: &str) -> Result<(), Fault> {
+    let statements = parse(text)?;
+    let asks = statements.iter().filter(|statement| is_question(statement)).count();
+    if asks > 1 && arguments.file().is_some() {
+        let text = format!("{asks} statements have answers: expected one for --output");
+        return Err(Fault::usage(text));
+    }
+    for statement in statements {
+        let is_question = is_question(&statement);
+        let plan = context.state().statement_to_plan(statement).await?;
+        if arguments.cluster.is_some() && matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
+        {
+            let text = "a cluster answers questions: run statements that write without --cluster";
+            return Err(Fault::usage(text));
+        }
+        let plan = if arguments.explain && is_question { explained(plan)? } else { plan };
+        let frame = context.execute_logical_plan(plan).await?;
+        give(frame, arguments).await?;
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
+    let statements: Vec<Statement> = DFParserBuilder::new(text).build()?.parse_statements()?.into();
+    if statements.is_empty() {
+        return Err(Fault::usage("expected a statement, found none"));
+    }
+    Ok(statements)
+}
+
+/// Whether a statement has rows for an answer, and not only a number of rows that it wrote.
+fn is_question(statement: &Statement) -> bool {
+    use datafusion::sql::sqlparser::ast;
+    match statement {
+        Statement::Statement(statement) => matches!(
+            **statement,
+            ast::Statement::Query(_)
+                | ast::Statement::ShowTables { .. }
+                | ast::Statement::ShowColumns { .. }
+                | ast::Statement::ShowVariable { .. }
+                | ast::Statement::ExplainTable { .. }
+        ),
+        Statement::Explain(_) => true,
+        _ => false,
+    }
+}
+
+/// The plan that runs `plan` and says what that cost.
+fn explained(plan: LogicalPlan) -> Result<LogicalPlan, Fault> {
+    if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+        return Ok(plan);
+    }
+    let builder = datafusion::logical_expr::LogicalPlanBuilder::from(plan);
+    Ok(builder.explain(false, true)?.build()?)
+}
+
+async fn give(frame: DataFrame, arguments: &Arguments) -> Result<(), Fault> {
+    if frame.schema().fields().is_empty() {
+        // A statement without an answer, such as CREATE: running it is all.
+        frame.collect().await?;
+        return Ok(());
+    }
+    let more = output::write(frame, arguments).await?;
+    if more && !arguments.quiet {
+        let note = format!(
+            "note: {} rows are shown, there are more: --limit 0 shows all",
+            arguments.limit
+        );
+        drop(writeln!(io::stderr().lock(), "zvf-sql: {note}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The program as people run it: statements, outputs, stores that are made, and faults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder with a store of 200 points, of which each tenth has a mass of 7.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = "x,y,z,mass,kind\n".to_owned();
+        for n in 0..200 {
+            let mass = if n % 10 == 0 { 7 } else { n };
+            text +=
+                &format!("{}.5,{}.0,{}.0,{mass},{}\n", n % 20, n / 20, n % 3, ["a", "b"][n % 2]);
+        }
+        fs::write(folder.path().join("points.csv"), text).unwrap();
+        let place = Self { folder };
+        let made = "COPY (SELECT x, y, z, mass, kind FROM 'points.csv') TO 'points.zarrvectors' \
+                    OPTIONS ('chunk_shape' '5,5,5')";
+        assert_eq!(place.lines(&[made, "--format", "csv"]), ["count", "200"]);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::cargo_bin("zvf-sql").unwrap();
+        command.current_dir(self.folder.path()).args(words);
+        command
+    }
+
+    /// Standard output of what succeeds.
+    fn text(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn lines(&self, words: &[&str]) -> Vec<String> {
+        self.text(words).lines().map(str::to_owned).collect()
+    }
+
+    /// The one number of a statement.
+    fn number(&self, statement: &str) -> i64 {
+        let lines = self.lines(&[statement, "--format", "csv"]);
+        lines.last().unwrap().parse().unwrap()
+    }
+
+    /// The exit code and the one line of what fails.
+    fn refused(&self, words: &[&str]) -> (i32, String) {
+        let output = self.command(words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        (output.status.code().unwrap(), said)
+    }
+}
+
+#[test]
+fn conditions_reach_the_store_and_answers_are_right() {
+    let place = Place::new();
+    let from = "FROM 'points.zarrvectors'";
+    assert_eq!(place.number(&format!("SELECT count(*) {from}")), 200);
+    assert_eq!(place.number(&format!("SELECT count(*) {from} WHERE x < 5 AND y >= 5")), 25);
+    assert_eq!(place.number(&format!("SELECT count(*) {from} WHERE mass = 7 AND kind = 'a'")), 20);
+    assert_eq!(
+        place.number(&format!("SELECT count(*) {from} WHERE kind <> 'a' OR (x > 18 AND x < 19)")),
+        110
+    );
+    assert_eq!(place.number(&format!("SELECT count(*) {from} WHERE chunk = '0.0.0'")), 25);
+    assert_eq!(place.number(&format!("SELECT count(*) FROM (SELECT * {from} LIMIT 7)")), 7);
+    let plan = place.text(&["--explain", &format!("SELECT count(*) {from} WHERE x < 4")]);
+    for word in ["cells_pruned=6", "cells_read=2", "bytes_read=", "requests=", "where=x < 4.0"] {
+        assert!(plan.contains(word), "{word}: {plan}");
+    }
+    // Chunks are counted where none is left out, too.
+    let plan = place.text(&["--explain", &format!("SELECT sum(x) {from}")]);
+    assert!(plan.contains("cells_pruned=0") && plan.contains("cells_read=8"), "{plan}");
+}
+
+#[test]
+fn stores_and_files_are_joined_under_names() {
+    let place = Place::new();
+    fs::write(place.path("names.csv"), "kind,name\na,first\nb,second\n").unwrap();
+    let tables = ["--table", "p=points.zarrvectors", "--table", "n=names.csv", "--format", "csv"];
+    let statement =
+        "SELECT n.name, count(*) AS c FROM p JOIN n ON p.kind = n.kind GROUP BY n.name ORDER BY 1";
+    let lines = place.lines(&[&tables[..], &[statement]].concat());
+    assert_eq!(lines, ["name,c", "first,100", "second,100"]);
+    let levels =
+        place.lines(&[&tables[..], &["SELECT level, kind, vertices FROM p.levels"]].concat());
+    assert_eq!(levels, ["level,kind,vertices", "0,point_cloud,200"]);
+    let both = "SELECT count(*) FROM zvf('points.zarrvectors', 0, 'point_cloud')";
+    assert_eq!(place.number(both), 200);
+}
+
+#[test]
+fn answers_have_every_format() {
+    let place = Place::new();
+    let statement = "SELECT x, kind FROM 'points.zarrvectors' WHERE y = 0 ORDER BY x LIMIT 2";
+    let table = place.text(&[statement]);
+    assert!(table.contains("| x   | kind |") && table.contains("| 0.5 | a    |"), "{table}");
+    assert_eq!(place.lines(&[statement, "--format", "csv"]), ["x,kind", "0.5,a", "1.5,b"]);
+    let lines = place.lines(&[statement, "--json"]);
+    assert_eq!(lines, [r#"{"x":0.5,"kind":"a"}"#, r#"{"x":1.5,"kind":"b"}"#]);
+    let json = place.text(&[statement, "--format", "json"]);
+    assert_eq!(json.trim(), r#"[{"x":0.5,"kind":"a"},{"x":1.5,"kind":"b"}]"#);
+    for name in ["out.parquet", "out.arrow", "out.csv", "out.json"] {
+        place.text(&[statement, "-o", name]);
+        if name != "out.json" {
+            assert_eq!(place.number(&format!("SELECT count(*) FROM '{name}'")), 2, "{name}");
+        }
+        let (code, said) = place.refused(&[statement, "-o", name]);
+        assert!(code == 4 && said.contains("--overwrite"), "{said}");
+        place.text(&[statement, "-o", name, "--overwrite"]);
+    }
+    let rows =
+        place.command(&["SELECT x FROM 'points.zarrvectors'", "--limit", "5"]).output().unwrap();
+    assert_eq!(String::from_utf8(rows.stdout).unwrap().lines().count(), 9);
+    assert!(String::from_utf8(rows.stderr).unwrap().contains("there are more"));
+}
+
+#[test]
+fn rows_become_stores_and_are_added_to_them() {
+    let place = Place::new();
+    place.text(&[
+        "COPY (SELECT x, y, mass FROM 'points.zarrvectors' WHERE mass = 7) TO 'seven.zarrvectors'",
+    ]);
+    let count = "SELECT count(*) FROM 'seven.zarrvectors'";
+    assert_eq!(place.number(count), 21);
+    let (code, said) = place.refused(&["COPY (SELECT 1.0 AS x, 2.0 AS y) TO 'seven.zarrvectors'"]);
+    assert!(code == 4 && said.contains("AlreadyExists"), "{said}");
+    let insert = "INSERT INTO s (x, y, mass) VALUES (1000, 2, 8), (3, 4, 9)";
+    place.text(&["--table", "s=seven.zarrvectors", insert]);
+    assert_eq!(place.number(count), 23);
+    assert_eq!(place.number("SELECT sum(mass) FROM 'seven.zarrvectors' WHERE mass > 7"), 17);
+    assert_eq!(place.number("SELECT CAST(max(x) AS INT) FROM 'seven.zarrvectors'"), 1000);
+    // Each statement sees what the one before it did.
+    let both = "INSERT INTO s (x, y, mass) VALUES (5, 5, 1); SELECT count(*) FROM s";
+    let lines = place.lines(&["--table", "s=seven.zarrvectors", both, "--format", "csv"]);
+    assert_eq!(lines.last().unwrap(), "24");
+    let external = "CREATE EXTERNAL TABLE e STORED AS ZVF LOCATION 'seven.zarrvectors' OPTIONS ('level' '0'); \
+                    SELECT count(*) FROM e";
+    assert_eq!(place.number(external), 24);
+    assert!(!leftovers(place.folder.path()), "temporary files are left");
+}
+
+fn leftovers(folder: &Path) -> bool {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.into_iter().any(|name| name.to_string_lossy().starts_with(".zvf"))
+}
+
+#[test]
+fn faults_are_one_line_with_the_code_of_their_class() {
+    let place = Place::new();
+    for (statement, code, said) in [
+        ("SELECT nothing FROM 'points.zarrvectors'", 2, "nothing"),
+        ("SELEC 1", 2, "InvalidArgument"),
+        ("SELECT * FROM 'absent.zarrvectors'", 4, "NotFound"),
+        ("SELECT * FROM zvf('absent.zarrvectors')", 4, "NotFound"),
+        ("SELECT * FROM zvf('points.zarrvectors', 'objects')", 2, "objects"),
+        ("SELECT * FROM zvf('points.zarrvectors', 'nonsense')", 2, "one of vertices"),
+        ("SELECT * FROM zvf('points.zarrvectors', 3)", 4, "3"),
+        ("SELECT * FROM zvf(1)", 2, "path or URL"),
+        ("", 2, "found none"),
+    ] {
+        let (found, line) = place.refused(&[statement]);
+        assert_eq!(found, code, "{statement}: {line}");
+        assert!(line.starts_with("zvf-sql: ") && line.contains(said), "{statement}: {line}");
+    }
+    let (code, line) = place.refused(&["SELECT 1", "-o", "x.bin"]);
+    assert!(code == 2 && line.contains("--format"), "{line}");
+    let (code, line) = place.refused(&["--nonsense"]);
+    assert!(code == 2 && line.contains("--nonsense"), "{line}");
+    let (code, line) = place.refused(&["--json", "SELECT * FROM 'absent.zarrvectors'"]);
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((code, &line["class"], &line["exit_code"]), (4, &"NotFound".into(), &4.into()));
+}
+
+#[test]
+fn an_empty_answer_is_one_too() {
+    let place = Place::new();
+    let statement = "SELECT x, kind FROM 'points.zarrvectors' WHERE x > 1000";
+    assert_eq!(place.lines(&[statement, "--format", "csv"]), ["x,kind"]);
+    assert_eq!(place.text(&[statement, "--format", "json"]).trim(), "[]");
+    assert_eq!(place.text(&[statement, "--format", "jsonl"]), "");
+    place.text(&[statement, "-o", "none.parquet"]);
+    assert_eq!(place.number("SELECT count(*) FROM 'none.parquet'"), 0);
+    // Nulls have their key.
+    let lines = place.lines(&["SELECT NULL AS a, 1 AS b", "--json"]);
+    assert_eq!(lines, [r#"{"a":null,"b":1}"#]);
+}
+
+#[test]
+fn memory_has_a_limit() {
+    let place = Place::new();
+    let join = "SELECT count(*) FROM generate_series(1, 4000000) AS a JOIN generate_series(1, 4000000) AS b \
+                ON a.value = b.value";
+    let (code, line) = place.refused(&["--memory-limit", "16MiB", join]);
+    assert!(code == 3 && line.contains("--memory-limit"), "{code} {line}");
+    assert_eq!(place.number("SELECT count(*) FROM generate_series(1, 1000)"), 1000);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_statement() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+    let program = assert_cmd::cargo::cargo_bin("zvf-sql");
+    let text = "SELECT 1 AS first; SELECT count(*) FROM generate_series(1, 100000000000000)";
+    let mut command = Command::new(program);
+    command.args([text, "--format", "csv"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The first answer is there: it works on the second.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    let number = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(130));
+    assert_eq!(String::from_utf8(done.stderr).unwrap(), "zvf-sql: Cancelled, interrupted\n");
+}
+
+#[test]
+fn statements_come_from_standard_input() {
+    let place = Place::new();
+    let mut command = place.command(&["--format", "csv"]);
+    let output = command.write_stdin("SELECT 1 AS a; SELECT 2 AS b;").output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a\n1\nb\n2\n");
+}
