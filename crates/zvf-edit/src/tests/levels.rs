@@ -7,9 +7,9 @@ use archives::Unpacked;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
+use zvf_pyramid::{Method, Options, Strategy, build};
 #[cfg(feature = "reference")]
 use zvf_pyramid::{Reference, build_reference};
-use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
