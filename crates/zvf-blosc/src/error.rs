@@ -4,7 +4,7 @@
 //! block to name as well; offsets always count from the start of the chunk. What a codec library says
 //! about damaged data differs from version to version and helps nobody, so it is not kept.
 
-use zvf_format::{Class, Expected, FormatError, Found};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found};
 
 /// A chunk that cannot be decoded, or a request that it cannot answer.
 ///
@@ -107,6 +107,14 @@ impl BloscError {
         found: impl Into<Found>,
     ) -> Self {
         Self::Request(Box::new(RequestFault { class, field, expected, found: found.into() }))
+    }
+}
+
+impl Diagnose for BloscError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let class = self.class();
+        let span = self.offset().map(|at| (at, at));
+        Diagnosis { span, ..Diagnosis::naming_class(class, "decode", self) }.with_hint(class.hint())
     }
 }
 

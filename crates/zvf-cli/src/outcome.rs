@@ -8,6 +8,7 @@ use zvf::convert::ConvertError;
 use zvf::format::Class;
 
 use crate::call::Failure;
+use crate::exit_code::{FINDINGS, exit_code};
 use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::target::Refused;
 
@@ -61,7 +62,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     }
     let (line, class) = (line(&error), class(&error));
     let text = if json {
-        let code = class.exit_code();
+        let code = exit_code(class);
         json!({"type": "error", "class": class.to_string(), "exit_code": code, "message": line})
             .to_string()
     } else {
@@ -69,7 +70,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     };
     // There is nowhere to report that standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{text}");
-    ExitCode::from(class.exit_code())
+    ExitCode::from(exit_code(class))
 }
 
 /// Contexts and the first error that speaks for itself; what it was caused by is in its words.
@@ -168,8 +169,6 @@ fn is_interrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<Interrupted>() || cause.downcast_ref::<io::Error>().is_some_and(inside)
 }
 
-const FINDINGS: u8 = 1;
-
 #[cfg(test)]
 mod tests {
     use anyhow::Context as _;
@@ -196,12 +195,21 @@ mod tests {
             (StoppedAtCommit.into(), 6, &StoppedAtCommit.to_string()),
             (ConvertError::from(stopped).into(), 130, "cannot write: Cancelled, interrupted"),
         ] {
-            assert_eq!(class(&error).exit_code(), code, "{error}");
+            assert_eq!(exit_code(class(&error)), code, "{error}");
             assert_eq!(line(&error), text);
         }
         let key = anyhow::Error::from(key).context("cannot open x");
         assert_eq!(class(&key), Class::InvalidKey);
         assert!(line(&key).starts_with("cannot open x: InvalidKey"));
+    }
+
+    #[test]
+    fn every_class_has_the_exit_code_that_the_book_gives() {
+        let page = include_str!("../../../docs/src/format/faults.md");
+        for class in Class::ALL {
+            let row = format!("| `{class}` | {} |", exit_code(class));
+            assert!(page.contains(&row), "{row}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::BadCode;
 
 /// A file that could not be written or read.
@@ -83,22 +83,33 @@ impl ConvertError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+}
+
+impl Diagnose for ConvertError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::new(class, "convert", self);
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::StorageFull => Class::NoSpace,
+            Self::Io(error) if error.kind() == io::ErrorKind::StorageFull => own(Class::NoSpace),
             Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Class::PermissionDenied
+                own(Class::PermissionDenied)
             }
-            Self::Io(_) => Class::Io,
-            Self::Category { .. } => Class::OutOfBounds,
+            Self::Io(_) => own(Class::Io),
+            Self::Category { .. } => own(Class::OutOfBounds),
             Self::NoType { .. } | Self::NotRead { .. } | Self::NotWritten { .. } => {
-                Class::Unsupported
+                own(Class::Unsupported)
             }
-            Self::Columns { .. } | Self::NoFormat { .. } => Class::InvalidArgument,
+            Self::Columns { .. } | Self::NoFormat { .. } => own(Class::InvalidArgument),
             Self::Read(error) => {
                 let known = READ_FAULTS.iter().find(|(kind, _)| *kind == error.kind());
-                known.map_or(Class::Io, |(_, class)| *class)
+                own(known.map_or(Class::Io, |(_, class)| *class))
             }
-            Self::Input(bad) => bad.class,
+            Self::Input(bad) => Diagnosis {
+                hint: bad.hint,
+                ..Diagnosis::naming_class(bad.class, "convert", bad)
+                    .with_values(&bad.expected, &bad.found)
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
 //! every attribute, then the part and the object a vertex belongs to.
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
@@ -39,7 +40,7 @@ impl<'a> Table<'a> {
     /// The table of `batch`, its axes called `axes` (or `x0`, `x1`, … past their end).
     pub(crate) fn new(batch: &'a Batch, axes: &[String]) -> Self {
         let mut columns = Vec::new();
-        for axis in 0..usize::try_from(batch.positions().width()).unwrap_or(0) {
+        for axis in 0..usize_from_u32(batch.positions().width()) {
             let name = axes.get(axis).cloned().unwrap_or_else(|| format!("x{axis}"));
             columns.push(Scalar { name, source: Source::Axis(batch.positions(), axis) });
         }
@@ -134,7 +135,7 @@ pub(crate) fn count_value(n: usize) -> Value {
 
 /// The columns of one attribute: its name, with an index where a row has several values.
 fn scalars(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
-    let width = usize::try_from(field.column.width()).unwrap_or(0);
+    let width = usize_from_u32(field.column.width());
     (0..width).map(move |at| {
         let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
         Scalar { name, source: Source::Field(field, at) }

@@ -501,15 +501,24 @@ pub(crate) struct RowArray {
     pub(crate) changed: bool,
 }
 
+/// The rows of an array, and those of a chunk.
+pub(crate) fn row_shape(path: &str, doc: &Json) -> Result<(usize, usize)> {
+    let chunk = &doc["chunk_grid"]["configuration"]["chunk_shape"][0];
+    let number = |value: &Json| value.as_u64().and_then(|n| usize::try_from(n).ok());
+    let both = number(&doc["shape"][0]).zip(number(chunk).filter(|chunk| *chunk > 0));
+    both.ok_or_else(|| {
+        let shape = &doc["shape"];
+        let message = format!("{path}: expected rows in chunks, found shape {shape} in {chunk}");
+        EditError::new(zvf_format::Class::BadShape, message)
+    })
+}
+
 impl RowArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
         let (coding, _) = Coding::open(path, &text)?;
-        let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
-        let chunk =
-            doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1)
-                as usize;
+        let (count, chunk) = row_shape(path, &doc)?;
         let mut rows = Vec::with_capacity(count.min(1 << 20));
         for part in 0..count.div_ceil(chunk) {
             let length = chunk.min(count - part * chunk);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Value as Json, json};
 
-use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key};
+use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, row_shape};
 use crate::error::{EditError, Result};
 use crate::journal::Changes;
 use crate::scalar::Scalar;
@@ -38,10 +38,7 @@ impl DenseArray {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
         let (coding, _) = Coding::open(path, &text)?;
-        let count = doc["shape"][0].as_u64().unwrap_or(0) as usize;
-        let chunk =
-            doc["chunk_grid"]["configuration"]["chunk_shape"][0].as_u64().unwrap_or(1).max(1)
-                as usize;
+        let (count, chunk) = row_shape(path, &doc)?;
         let size = scalar.size() * width as usize;
         let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
         let rank = doc["shape"].as_array().map_or(1, Vec::len);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use zvf_format::{Class, FormatError};
+use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_store::StoreError;
 
 /// Why an edit was not made.
@@ -93,6 +93,12 @@ impl std::fmt::Display for EditError {
 }
 
 impl std::error::Error for EditError {}
+
+impl Diagnose for EditError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        Diagnosis::naming_class(self.class, "edit", self)
+    }
+}
 
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {

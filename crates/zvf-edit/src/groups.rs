@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
 
 use crate::arrays::{RowArray, doc_bytes, doc_key, plain_group, read_doc};
 use crate::dense::DenseArray;
@@ -12,6 +13,25 @@ use crate::indexes::{RowColumn, children, open_row_column};
 use crate::journal::Changes;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Done, Transaction};
+
+/// The members of a group that is kept as a range of ids.
+fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
+    let ends = start.as_i64().zip(stop.as_i64());
+    let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE);
+    let Some((start, stop)) = ends else {
+        return Err(EditError::new(
+            Class::BadShape,
+            format!(
+                "{PATH}, group_ranges of group {number}: expected two ids of at most {MAX_RANGE} \
+                 objects, found {start} and {stop}"
+            ),
+        ));
+    };
+    Ok((start..stop).collect())
+}
+
+/// Members of a group that is kept as a range: they are held as a list.
+const MAX_RANGE: i64 = 1 << 28;
 
 /// The groups of a store.
 #[derive(Debug)]
@@ -44,9 +64,7 @@ impl Groups {
                     .filter(|name| !name.is_empty() && *name != format!("group_{number}"));
                 let range = attrs["group_ranges"][number.to_string()].as_array();
                 let members = match range.map(Vec::as_slice) {
-                    Some([start, stop]) => {
-                        (start.as_i64().unwrap_or(0)..stop.as_i64().unwrap_or(0)).collect()
-                    }
+                    Some([start, stop]) => range_members(number, start, stop)?,
                     _ => row
                         .chunks_exact(8)
                         .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
@@ -334,3 +352,21 @@ impl Transaction {
 
 const PATH: &str = "0/groups";
 pub(crate) const COLUMNS: &str = "0/group_attributes";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_two_ids_of_few_enough_objects() {
+        assert_eq!(range_members(0, &json!(-1), &json!(2)).unwrap(), [-1, 0, 1]);
+        assert!(range_members(0, &json!(5), &json!(5)).unwrap().is_empty());
+        for (start, stop) in
+            [(json!("1"), json!(2)), (json!(0), json!(null)), (json!(i64::MIN), json!(i64::MAX))]
+        {
+            let error = range_members(7, &start, &stop).unwrap_err();
+            assert_eq!(error.class, Class::BadShape);
+            assert!(error.message.contains("group_ranges of group 7"), "{error}");
+        }
+    }
+}

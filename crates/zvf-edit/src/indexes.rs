@@ -170,7 +170,10 @@ pub(crate) fn open_row_column(
     let scalar = match data_type.as_str() {
         Some(text) => Scalar::parse(text)?.0,
         None => {
-            let bytes = data_type["configuration"]["length_bytes"].as_u64().unwrap_or(0) as u32;
+            let bytes = data_type["configuration"]["length_bytes"].as_u64();
+            let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
+                EditError::unsupported(format!("{path}: columns of {data_type} are not edited"))
+            })?;
             match data_type["name"].as_str() {
                 Some("fixed_length_utf32") => Scalar::Text(bytes / 4),
                 Some("null_terminated_bytes") => Scalar::Bytes(bytes),

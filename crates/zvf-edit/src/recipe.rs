@@ -10,9 +10,13 @@
 use serde_json::Value as Json;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
-use zvf_pyramid::{Method, OfKind, Options, Reference};
+#[cfg(feature = "reference")]
+use zvf_pyramid::Reference;
+use zvf_pyramid::{Method, OfKind, Options};
 
-use crate::arrays::{RowArray, read_doc};
+#[cfg(feature = "reference")]
+use crate::arrays::RowArray;
+use crate::arrays::read_doc;
 use crate::error::{EditError, Result};
 use crate::transaction::Transaction;
 
@@ -22,6 +26,7 @@ pub(crate) enum Recipe {
     /// As zvf makes them.
     Own(Box<Options>),
     /// As the reference makes them.
+    #[cfg(feature = "reference")]
     Reference(Reference),
 }
 
@@ -31,6 +36,7 @@ fn refuse(level: u32, what: impl std::fmt::Display) -> EditError {
     ))
 }
 
+#[cfg(feature = "reference")]
 fn numbers(value: &Json) -> Vec<f64> {
     value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect()
 }
@@ -47,7 +53,10 @@ impl Transaction {
         if first["zvf.coarsening"].is_object() {
             return self.own_recipe(levels).map(|own| Recipe::Own(Box::new(own)));
         }
-        self.reference_recipe(levels).map(Recipe::Reference)
+        #[cfg(feature = "reference")]
+        return self.reference_recipe(levels).map(Recipe::Reference);
+        #[cfg(not(feature = "reference"))]
+        Err(refuse(levels[0], "this build makes no levels as the reference does"))
     }
 
     /// What the document of a level says of a kind.
@@ -130,7 +139,10 @@ impl Transaction {
             sparsity: first["sparsity"].as_f64(),
         })
     }
+}
 
+#[cfg(feature = "reference")]
+impl Transaction {
     fn reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
         if self.kinds.len() > 1 {
             return Err(refuse(levels[0], "levels of several kinds are not refreshed"));

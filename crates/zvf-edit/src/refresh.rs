@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use zvf_pyramid::{build, build_reference};
+use zvf_pyramid::build;
 use zvf_store::BuildOptions;
 
 use crate::arrays::read_doc;
@@ -62,7 +62,10 @@ impl Transaction {
         let address = copy.path.to_string_lossy().into_owned();
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
         let built = match recipe {
-            Recipe::Reference(recipe) => wait(build_reference(&address, recipe, &options)),
+            #[cfg(feature = "reference")]
+            Recipe::Reference(recipe) => {
+                wait(zvf_pyramid::build_reference(&address, recipe, &options))
+            }
             Recipe::Own(recipe) => wait(build(&address, recipe, &options, |_level| {})),
         };
         built.map_err(|error| {

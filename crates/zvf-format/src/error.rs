@@ -1,16 +1,17 @@
 //! What can be wrong with bytes, and the vocabulary of faults that every layer shares.
 //!
-//! [`Class`] names the kind of fault. Its text, exit code and retry rule are an interface: the store,
+//! [`Class`] names the kind of fault. Its text and retry rule are an interface: the store,
 //! the command and the server use the same names, so that a script can match on them. The classes of
 //! the format layer are produced here; the others are listed here because their names must not clash.
 //!
 //! [`FormatError`] says *what* ([`Class`]), *where* ([`Part`], field, byte), what would have been right
 //! ([`Expected`]) and what is there ([`Found`]). It owns nothing, so making one cannot fail.
 //!
-//! Not here: the path of the object (the store adds it) and advice on what to do (the command prints
-//! [`Class::hint`] or the error's own [`FormatError::hint`]).
+//! Not here: the path of the object (the store adds it), and exit codes (the command has them).
 
 use core::fmt;
+
+use crate::diagnosis::{Diagnose, Diagnosis};
 
 /// The kind of a fault, by its stable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -182,41 +183,31 @@ impl Class {
         }
     }
 
-    /// The exit code of a command that ends with this fault.
+    /// Whether it is about stored bytes: they are not what they must be, whoever asks and how often.
     #[must_use]
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::InvalidKey | Self::InvalidArgument | Self::Unsupported => 2,
-            Self::NotFound
-            | Self::AlreadyExists
-            | Self::PermissionDenied
-            | Self::Unauthenticated
-            | Self::NoSpace => 4,
-            // Running the command again opens the new version.
-            Self::FileChanged | Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io => 5,
-            Self::Conflict | Self::WriterFenced | Self::CommitUnknown | Self::Poisoned => 6,
-            Self::Cancelled => 130,
-            Self::ExpectationFailed => 1,
+    pub const fn is_damage(self) -> bool {
+        matches!(
+            self,
             Self::Truncated
-            | Self::BadMagic
-            | Self::UnsupportedVersion
-            | Self::UnsupportedFlags
-            | Self::CountMismatch
-            | Self::NotMonotonic
-            | Self::OutOfBounds
-            | Self::Overflow
-            | Self::Negative
-            | Self::Misaligned
-            | Self::BadTag
-            | Self::BadShape
-            | Self::Duplicate
-            | Self::Trailing
-            | Self::NonCanonical
-            | Self::LimitExceeded
-            | Self::Checksum
-            | Self::Encoding
-            | Self::Codec => 3,
-        }
+                | Self::BadMagic
+                | Self::UnsupportedVersion
+                | Self::UnsupportedFlags
+                | Self::CountMismatch
+                | Self::NotMonotonic
+                | Self::OutOfBounds
+                | Self::Overflow
+                | Self::Negative
+                | Self::Misaligned
+                | Self::BadTag
+                | Self::BadShape
+                | Self::Duplicate
+                | Self::Trailing
+                | Self::NonCanonical
+                | Self::LimitExceeded
+                | Self::Checksum
+                | Self::Encoding
+                | Self::Codec
+        )
     }
 
     /// Whether the same request may succeed later without anything being changed.
@@ -264,10 +255,6 @@ pub enum Hint {
     NewerVersion,
     /// The number of axes does not fit.
     WrongRank,
-    /// A level the store should have is not there.
-    MissingLevel,
-    /// The store ignores conditional puts.
-    NoConditionalPut,
     /// A cap was met.
     RaiseLimit,
     /// The stored bytes changed after they were written.
@@ -289,8 +276,6 @@ impl Hint {
             Self::WrongRank => {
                 "the number of axes differs: check which store or level this is from"
             }
-            Self::MissingLevel => "a level is missing: rebuild the pyramid",
-            Self::NoConditionalPut => "the service ignores conditional puts: use --single-writer",
             Self::RaiseLimit => "more than the limit allows: ask for less, or raise the limit",
             Self::Damaged => "the stored bytes are damaged: restore this object from a copy",
         }
@@ -589,6 +574,17 @@ impl fmt::Display for FormatError {
 
 impl core::error::Error for FormatError {}
 
+impl Diagnose for FormatError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        Diagnosis {
+            span: Some((self.offset, self.offset)),
+            ..Diagnosis::naming_class(self.class, "parse", self)
+        }
+        .with_values(&self.expected, &self.found)
+        .with_hint(self.hint())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::string::ToString;
@@ -596,24 +592,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_has_the_exit_code_of_its_layer() {
-        for (class, name, code) in [
-            (Class::Truncated, "Truncated", 3),
-            (Class::Codec, "Codec", 3),
-            (Class::InvalidKey, "InvalidKey", 2),
-            (Class::Unsupported, "Unsupported", 2),
-            (Class::NotFound, "NotFound", 4),
-            (Class::FileChanged, "FileChanged", 5),
-            (Class::Throttled, "Throttled", 5),
-            (Class::Conflict, "Conflict", 6),
-            (Class::Cancelled, "Cancelled", 130),
-            (Class::ExpectationFailed, "ExpectationFailed", 1),
-        ] {
-            assert_eq!((class.name(), class.exit_code()), (name, code));
+    fn what_may_pass_is_no_damage() {
+        for (class, name, damage, retryable) in [
+            (Class::Truncated, "Truncated", true, false),
+            (Class::Codec, "Codec", true, false),
+            (Class::InvalidKey, "InvalidKey", false, false),
+            (Class::NotFound, "NotFound", false, false),
             // What changed is still changed for whoever has it open.
-            let is_retryable = code == 5 && class != Class::FileChanged;
-            assert_eq!(class.retryable(), is_retryable, "{name}");
+            (Class::FileChanged, "FileChanged", false, false),
+            (Class::Throttled, "Throttled", false, true),
+            (Class::Conflict, "Conflict", false, false),
+        ] {
+            assert_eq!(
+                (class.name(), class.is_damage(), class.retryable()),
+                (name, damage, retryable)
+            );
         }
+        assert!(Class::ALL.iter().all(|class| !(class.is_damage() && class.retryable())));
     }
 
     #[test]

@@ -35,6 +35,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod cursor;
+mod diagnosis;
 mod error;
 pub mod fragment;
 pub mod grid;
@@ -47,5 +48,6 @@ pub mod ragged;
 pub mod shard;
 pub mod vlen;
 
+pub use diagnosis::{Diagnose, Diagnosis};
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;

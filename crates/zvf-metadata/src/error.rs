@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString as _};
 use core::fmt;
 
-use zvf_format::{Class, Expected, FormatError, Found, Hint, Part};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found, Hint, Part};
 
 /// A document that does not say what it must, and where in it.
 ///
@@ -110,9 +110,16 @@ impl fmt::Display for MetadataError {
     }
 }
 
-impl core::error::Error for MetadataError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&*self.error)
+// The fault inside is told in the words of this one, and so is no source.
+impl core::error::Error for MetadataError {}
+
+impl Diagnose for MetadataError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let found: &dyn fmt::Display =
+            if self.text.is_empty() { &self.error.found } else { &self.text };
+        Diagnosis::naming_class(self.class(), "parse", self)
+            .with_values(&self.error.expected, found)
+            .with_hint(self.hint())
     }
 }
 

@@ -152,6 +152,12 @@ pub enum BadBounds {
     },
 }
 
+impl zvf_format::Diagnose for BadBounds {
+    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
+        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::{Class, Expected, FormatError, Found, Hint};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found};
 use zvf_metadata::MetadataError;
 use zvf_store::StoreError;
 
@@ -72,14 +72,7 @@ impl ModelError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
-        match &self.0.fault {
-            Fault::Store(error) => error.class(),
-            Fault::Format(error) => error.class,
-            Fault::Metadata(error) => error.class(),
-            Fault::Column(_) => Class::CountMismatch,
-            Fault::Code(_) => Class::OutOfBounds,
-            Fault::Refused { class, .. } => *class,
-        }
+        self.diagnosis().class
     }
 
     /// The array it is in, as a path below the root of the store.
@@ -106,39 +99,20 @@ impl ModelError {
 
     /// What to do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<Hint> {
-        match &self.0.fault {
-            Fault::Store(error) => error.hint(),
-            Fault::Format(error) => error.hint(),
-            Fault::Metadata(_) | Fault::Column(_) | Fault::Code(_) | Fault::Refused { .. } => {
-                self.class().hint()
-            }
-        }
+    pub fn hint(&self) -> Option<&'static str> {
+        self.diagnosis().hint
     }
 
     /// What must be there, as a phrase, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<String> {
-        match &self.0.fault {
-            Fault::Store(error) => error.expected(),
-            Fault::Format(error) => Some(error.expected.to_string()),
-            Fault::Metadata(error) => Some(error.error.expected.to_string()),
-            Fault::Refused { expected, .. } => Some(expected.to_string()),
-            Fault::Column(_) | Fault::Code(_) => None,
-        }
+        self.diagnosis().expected.map(ToString::to_string)
     }
 
     /// What is there instead, as a phrase, where that is known.
     #[must_use]
     pub fn found(&self) -> Option<String> {
-        match &self.0.fault {
-            Fault::Store(error) => error.found(),
-            Fault::Format(error) => Some(error.found.to_string()),
-            Fault::Metadata(error) if error.text.is_empty() => Some(error.error.found.to_string()),
-            Fault::Metadata(error) => Some(error.text.clone()),
-            Fault::Refused { found, .. } => Some(found.to_string()),
-            Fault::Column(_) | Fault::Code(_) => None,
-        }
+        self.diagnosis().found.map(ToString::to_string)
     }
 
     /// The error of the store, when it is one.
@@ -185,15 +159,40 @@ impl fmt::Display for ModelError {
     }
 }
 
+impl Diagnose for ModelError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let Inner { array, chunk, fault, .. } = &*self.0;
+        let own = |class: Class| Diagnosis::new(class, "parse", self).with_hint(class.hint());
+        let diagnosis = match fault {
+            // Its line has the place of the bytes, and so goes before ours.
+            Fault::Store(error) => {
+                let fault = error.diagnosis();
+                let key = fault.key.or(array.as_deref());
+                return Diagnosis { key, chunk: chunk.as_ref(), ..fault };
+            }
+            // The byte is that of a part of an object.
+            Fault::Format(error) => Diagnosis { span: None, ..error.diagnosis() },
+            Fault::Metadata(error) => error.diagnosis(),
+            Fault::Column(_) => own(Class::CountMismatch),
+            Fault::Code(_) => own(Class::OutOfBounds),
+            Fault::Refused { class, expected, found, .. } => {
+                own(*class).with_values(expected, found)
+            }
+        };
+        Diagnosis { key: array.as_deref(), text: self, says_class: true, ..diagnosis }
+    }
+}
+
 impl std::error::Error for ModelError {
+    /// What the fault inside has as its source: its own words are told here.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.fault {
-            Fault::Store(error) => Some(error),
-            Fault::Format(error) => Some(error),
-            Fault::Metadata(error) => Some(error),
-            Fault::Column(error) => Some(error),
-            Fault::Code(error) => Some(error),
-            Fault::Refused { .. } => None,
+            Fault::Store(error) => error.source(),
+            Fault::Format(_)
+            | Fault::Metadata(_)
+            | Fault::Column(_)
+            | Fault::Code(_)
+            | Fault::Refused { .. } => None,
         }
     }
 }

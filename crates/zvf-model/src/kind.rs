@@ -97,6 +97,12 @@ pub struct UnknownKind {
     pub token: String,
 }
 
+impl zvf_format::Diagnose for UnknownKind {
+    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
+        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

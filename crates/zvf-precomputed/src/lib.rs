@@ -14,31 +14,7 @@
 pub mod encode;
 
 #[cfg(feature = "store")]
-mod annotations;
-#[cfg(feature = "store")]
-mod attributes;
-#[cfg(feature = "store")]
-mod cache;
-#[cfg(feature = "store")]
-mod error;
-#[cfg(feature = "store")]
-mod grid;
-#[cfg(feature = "store")]
-mod layer;
-#[cfg(feature = "store")]
-mod meshes;
-#[cfg(feature = "store")]
-mod points;
-#[cfg(feature = "store")]
-mod segments;
-#[cfg(feature = "store")]
-mod skeletons;
-#[cfg(feature = "store")]
-mod space;
-#[cfg(feature = "store")]
-mod view;
+mod layers;
 
 #[cfg(feature = "store")]
-pub use error::PrecomputedError;
-#[cfg(feature = "store")]
-pub use layer::{LayerForm, LayerSummary, Precomputed};
+pub use layers::{LayerForm, LayerSummary, Precomputed, PrecomputedError};

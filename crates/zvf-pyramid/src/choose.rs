@@ -9,7 +9,7 @@ use zvf_format::num::{
     f64_from_u64, round_half_up_u64, saturating_floor_i64, saturating_usize, to_u64,
 };
 
-use crate::reference::Random;
+use crate::random::Random;
 
 /// An object that may be kept.
 #[derive(Clone, Debug, Default, PartialEq)]

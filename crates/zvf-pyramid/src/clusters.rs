@@ -13,7 +13,7 @@ use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::reference::Fast;
+use crate::hash::Fast;
 use crate::rule::Aggregation;
 
 /// Vertices, cluster by cluster.
@@ -318,7 +318,7 @@ pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     }
     let weight = |row| match column.value(row, 0) {
         Value::UInt(n) => n,
-        Value::Int(n) => u64::try_from(n).unwrap_or(0),
+        Value::Int(n) => u64::try_from(n).unwrap_or(0), // less than nothing is nothing
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => 1,
     };
     Some((0..column.len()).map(weight).collect())

@@ -4,7 +4,7 @@
 //! setting that means nothing, and a store that cannot have such levels.
 
 use thiserror::Error;
-use zvf_format::{Class, FormatError};
+use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_metadata::MetadataError;
 use zvf_model::{BadBatch, BadColumn, ModelError};
 use zvf_query::QueryError;
@@ -97,14 +97,27 @@ impl PyramidError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+}
+
+impl Diagnose for PyramidError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::new(class, "write", self);
         match self {
-            Self::Setting { .. } => Class::InvalidArgument,
-            Self::Unsupported { .. } => Class::Unsupported,
-            Self::Inconsistent { .. } => Class::CountMismatch,
-            Self::Store(error) => error.class(),
-            Self::Model(error) => error.class(),
-            Self::Query(error) => error.class(),
-            Self::Write(error) => error.class(),
+            Self::Setting { expected, found, .. } => {
+                own(Class::InvalidArgument).with_values(expected, found)
+            }
+            Self::Unsupported { expected, found, .. } => {
+                own(Class::Unsupported).with_values(expected, found)
+            }
+            Self::Inconsistent { expected, found, .. } => {
+                own(Class::CountMismatch).with_values(expected, found)
+            }
+            Self::Store(error) => error.diagnosis(),
+            Self::Model(error) => error.diagnosis(),
+            Self::Query(error) => error.diagnosis(),
+            Self::Write(error) => error.diagnosis(),
         }
     }
 }

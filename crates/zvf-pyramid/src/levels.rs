@@ -18,16 +18,6 @@ pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
     Ok(())
 }
 
-/// Refuses a level 0 that only adds to others.
-pub(crate) async fn check_alone(store: &Store) -> Result<(), PyramidError> {
-    if store.level(0).await?.meta().is_additive() {
-        let expected = "one that is read alone: put it together first, by building 0 levels that \
-                        are not the reference's";
-        return Err(PyramidError::unsupported("level 0", expected, "one that adds to the next"));
-    }
-    Ok(())
-}
-
 /// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
 /// belongs to no level.
 pub(crate) async fn begin(

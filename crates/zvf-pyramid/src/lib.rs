@@ -13,12 +13,15 @@ mod clusters;
 mod columns;
 mod error;
 mod groups;
+mod hash;
 mod ladder;
 mod levels;
 mod links;
 mod making;
 mod offload;
 mod options;
+mod random;
+#[cfg(feature = "reference")]
 mod reference;
 mod report;
 mod root;
@@ -29,6 +32,7 @@ pub use build::{build, build_with_notices};
 pub use error::PyramidError;
 pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
+#[cfg(feature = "reference")]
 pub use reference::{Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
 pub use rule::Aggregation;

@@ -31,8 +31,8 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
+use crate::hash::Fast;
 use crate::options::RowsHook;
-use crate::reference::Fast;
 use crate::shape::Coarsened;
 
 /// Which links are wanted.

@@ -52,6 +52,7 @@ impl Root {
     }
 
     /// Says that objects keep their rows, where there is an index, and that fragments are shared.
+    #[cfg(feature = "reference")]
     pub(crate) fn announce_objects(&mut self, indexed: bool) {
         if indexed {
             self.announce(Capability::PreservedObjectIds);

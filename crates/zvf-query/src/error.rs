@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 use zvf_format::key::ChunkKey;
-use zvf_format::{Class, Expected, FormatError};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError};
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
 use zvf_store::StoreError;
 
@@ -50,11 +50,7 @@ impl QueryError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
-        match &*self.0 {
-            Fault::Bad(_) => Class::InvalidArgument,
-            Fault::Batch(_) => Class::CountMismatch,
-            Fault::Model(error) => error.class(),
-        }
+        self.diagnosis().class
     }
 
     /// What the fault is, to be matched.
@@ -89,6 +85,23 @@ impl QueryError {
         match &*self.0 {
             Fault::Model(error) => Some(error),
             Fault::Bad(_) | Fault::Batch(_) => None,
+        }
+    }
+}
+
+impl Diagnose for QueryError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        match &*self.0 {
+            Fault::Bad(bad) => {
+                let unknown = if let BadQuery::NoSuchColumn { name, known, .. } = bad {
+                    Some((&**name, &**known))
+                } else {
+                    None
+                };
+                Diagnosis { unknown, ..Diagnosis::new(Class::InvalidArgument, "query", bad) }
+            }
+            Fault::Batch(_) => Diagnosis::naming_class(Class::CountMismatch, "query", self),
+            Fault::Model(error) => error.diagnosis(),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 
 use thiserror::Error;
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 
@@ -56,11 +56,20 @@ impl RenderError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+}
+
+impl Diagnose for RenderError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::new(class, "render", self);
         match self {
-            Self::Setting { .. } => Class::InvalidArgument,
-            Self::Model(error) => error.class(),
-            Self::Query(error) => error.class(),
-            Self::Write(_) => Class::Io,
+            Self::Setting { expected, found, .. } => {
+                own(Class::InvalidArgument).with_values(expected, found)
+            }
+            Self::Model(error) => error.diagnosis(),
+            Self::Query(error) => error.diagnosis(),
+            Self::Write(_) => own(Class::Io),
         }
     }
 }

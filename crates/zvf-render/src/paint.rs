@@ -7,7 +7,7 @@
 //! meshes                       triangles; a face of more corners as a fan around its first one
 //! ```
 
-use zvf_format::num::to_u64;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements};
 
 use crate::canvas::{Canvas, Corner};
@@ -135,7 +135,7 @@ impl Painter {
 
     /// Where the vertices are in the picture.
     fn placed(&self, positions: &Column) -> Vec<[f64; 3]> {
-        let width = usize::try_from(positions.width()).unwrap_or(usize::MAX);
+        let width = usize_from_u32(positions.width());
         if let Some(floats) = positions.as_slice::<f32>() {
             return self.all(floats.chunks_exact(width));
         }

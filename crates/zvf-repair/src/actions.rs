@@ -15,7 +15,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_format::key::{ChunkKey, ChunkPath, Offsets};
+use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
+use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
 use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
 use zvf_store::{Cells, Store, StoreError};
@@ -219,8 +220,11 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
     }
     let family = format!("{level}/links/0");
     let Some(group) = store.group(&family).await? else { return Ok(Mended::Left) };
-    let width = group.attributes.get("link_width").and_then(Value::as_u64).unwrap_or(0);
-    let others = usize::try_from(width.saturating_sub(1)).unwrap_or(0);
+    let width = group.attributes.get("link_width").and_then(Value::as_u64);
+    let others = width.and_then(|width| usize::try_from(width.checked_sub(1)?).ok());
+    let Some(others) = others.filter(|others| *others < MAX_WIDTH) else {
+        return Ok(Mended::Left);
+    };
     let zero = vec![0_i64; node.key_rank()];
     let Ok(offsets) = Offsets::new(zero.len(), &vec![zero.as_slice(); others]) else {
         return Ok(Mended::Left);
@@ -233,14 +237,14 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
     };
     let Node::Array(doc) = &*doc else { return Ok(Mended::Left) };
     let row = cells.attributes().get("dtype").and_then(Value::as_str);
-    let row = if row.is_none_or(|dtype| dtype == "int64") { width.saturating_mul(8) } else { 0 };
+    let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(others) + 1) * 8 } else { 0 };
     let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
     let origin = origin(doc);
     let mut changes = Vec::new();
     for keys in keys.chunks(BATCH) {
         for (key, cell) in keys.iter().zip(cells.raw_many(keys).await) {
             let bytes = cell?.unwrap_or_default();
-            let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let len = to_u64(bytes.len());
             let rows = len.checked_div(row).filter(|_| len.checked_rem(row) == Some(0));
             let made = rows.and_then(|rows| index_cell(rows, key, &origin));
             let Some((place, after)) = made else { return Ok(Mended::Left) };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_store::StoreError;
 
 /// A fault while planning or applying.
@@ -69,18 +69,25 @@ impl From<zvf_publish::PublishError> for RepairError {
     }
 }
 
+impl Diagnose for RepairError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::naming_class(class, "repair", self);
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Changed { .. } => own(Class::Conflict),
+            Self::NoConditionalPut { .. } => own(Class::Unsupported),
+            Self::NothingBeside | Self::HasJournal => own(Class::InvalidArgument),
+            Self::Io { .. } => own(Class::Io),
+            Self::Backend { .. } => own(Class::Unavailable),
+        }
+    }
+}
+
 impl RepairError {
     /// The kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
-        match self {
-            Self::Store(error) => error.class(),
-            Self::Changed { .. } => Class::Conflict,
-            Self::NoConditionalPut { .. } => Class::Unsupported,
-            Self::NothingBeside | Self::HasJournal => Class::InvalidArgument,
-            Self::Io { .. } => Class::Io,
-            Self::Backend { .. } => Class::Unavailable,
-        }
+        self.diagnosis().class
     }
 
     pub(crate) fn io(path: &str) -> impl FnOnce(io::Error) -> Self {

@@ -4,6 +4,7 @@ use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
@@ -88,7 +89,7 @@ pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
 async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error).saturating_add(report.count(Severity::Warning));
-    let more = all.saturating_sub(u64::try_from(report.findings.len()).unwrap_or(u64::MAX));
+    let more = all.saturating_sub(to_u64(report.findings.len()));
     // Lists first: whatever is counted follows from them.
     let mut findings = report.findings;
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));

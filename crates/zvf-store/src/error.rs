@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zvf_format::{Class, Expected, FormatError, Found, Hint};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found};
 use zvf_metadata::MetadataError;
 use zvf_publish::PublishError;
 
@@ -90,8 +90,8 @@ impl StoreError {
     }
 
     /// What publishing in a directory of this machine refuses.
-    fn publish(class: Class, source: PublishError) -> Self {
-        Self::new(Op::Publish, Fault::Publish { class, source })
+    fn publish(class: Class, error: PublishError) -> Self {
+        Self::new(Op::Publish, Fault::Publish { class, error })
     }
 
     /// The same fault, of a request that may have been carried out.
@@ -149,19 +149,7 @@ impl StoreError {
     /// The kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
-        match self.fault() {
-            Fault::Format(source) => source.class,
-            Fault::Metadata(source) => source.class(),
-            Fault::Refused { class, .. }
-            | Fault::Codec { class, .. }
-            | Fault::Io { class, .. }
-            | Fault::Backend { class, .. } => *class,
-            Fault::Publish { class, .. } => *class,
-            Fault::Absent { .. } => Class::NotFound,
-            Fault::Unknown { .. } => Class::CommitUnknown,
-            Fault::Unsupported { .. } => Class::Unsupported,
-            Fault::Changed { .. } => Class::FileChanged,
-        }
+        self.diagnosis().class
     }
 
     /// What was being done.
@@ -203,58 +191,19 @@ impl StoreError {
     /// What must be there, as a phrase, where that is known.
     #[must_use]
     pub fn expected(&self) -> Option<String> {
-        match self.fault() {
-            Fault::Format(source) => Some(source.expected.to_string()),
-            Fault::Metadata(source) => Some(source.error.expected.to_string()),
-            Fault::Refused { expected, .. } => Some(expected.to_string()),
-            Fault::Changed { change: Change::Length { expected, .. } } => {
-                Some(format!("{expected} bytes"))
-            }
-            Fault::Publish { .. } => None,
-            Fault::Absent { .. }
-            | Fault::Unsupported { .. }
-            | Fault::Codec { .. }
-            | Fault::Io { .. }
-            | Fault::Backend { .. }
-            | Fault::Unknown { .. }
-            | Fault::Changed { .. } => None,
-        }
+        self.diagnosis().expected.map(ToString::to_string)
     }
 
     /// What is there instead, as a phrase, where that is known.
     #[must_use]
     pub fn found(&self) -> Option<String> {
-        match self.fault() {
-            Fault::Format(source) => Some(source.found.to_string()),
-            Fault::Metadata(source) if source.text.is_empty() => {
-                Some(source.error.found.to_string())
-            }
-            Fault::Metadata(source) => Some(source.text.clone()),
-            Fault::Refused { found, .. } => Some(found.to_string()),
-            Fault::Unsupported { name, .. } => Some(name.to_string()),
-            Fault::Changed { change: Change::Length { found, .. } } => {
-                Some(format!("{found} bytes"))
-            }
-            Fault::Publish { .. } => None,
-            Fault::Absent { .. }
-            | Fault::Codec { .. }
-            | Fault::Io { .. }
-            | Fault::Backend { .. }
-            | Fault::Unknown { .. }
-            | Fault::Changed { .. } => None,
-        }
+        self.diagnosis().found.map(ToString::to_string)
     }
 
     /// What to do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<Hint> {
-        if let Fault::Format(source) = self.fault() {
-            source.hint()
-        } else if let Fault::Metadata(source) = self.fault() {
-            source.hint()
-        } else {
-            self.class().hint()
-        }
+    pub fn hint(&self) -> Option<&'static str> {
+        self.diagnosis().hint
     }
 
     /// Whether the same request may succeed later without anything being changed.
@@ -326,6 +275,34 @@ fn publish_class(error: &PublishError) -> Class {
     }
 }
 
+impl Diagnose for StoreError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class: Class| Diagnosis::new(class, "", self).with_hint(class.hint());
+        let fault = match self.fault() {
+            Fault::Format(source) => source.diagnosis(),
+            Fault::Metadata(source) => source.diagnosis(),
+            Fault::Refused { class, expected, found, .. } => {
+                own(*class).with_values(expected, found)
+            }
+            Fault::Codec { class, .. } | Fault::Io { class, .. } | Fault::Backend { class, .. } => {
+                own(*class)
+            }
+            Fault::Publish { class, .. } => own(*class),
+            Fault::Absent { .. } => own(Class::NotFound),
+            Fault::Unknown { .. } => own(Class::CommitUnknown),
+            Fault::Unsupported { name, .. } => {
+                Diagnosis { found: Some(name), ..own(Class::Unsupported) }
+            }
+            Fault::Changed { change: Change::Length { expected, found } } => {
+                own(Class::FileChanged).with_values(expected, found)
+            }
+            Fault::Changed { .. } => own(Class::FileChanged),
+        };
+        let (op, key, span) = (self.op().name(), self.key(), self.span());
+        Diagnosis { op, key, span, text: self, says_class: true, ..fault }
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.class())?;
@@ -337,7 +314,7 @@ impl fmt::Display for StoreError {
         }
         write!(f, ", {}", self.fault())?;
         match self.hint() {
-            Some(hint) => write!(f, "; {}", hint.text()),
+            Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
     }
@@ -439,16 +416,33 @@ impl fmt::Display for Seen {
     }
 }
 
+/// A number of bytes, in words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByteCount(u64);
+
+impl fmt::Display for ByteCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0)
+    }
+}
+
 /// How an object differs from what was announced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     /// Another version answered than the one asked for.
     Version,
     /// The reply has another length than the request.
-    Length { expected: u64, found: u64 },
+    Length { expected: ByteCount, found: ByteCount },
     /// Another store lies under the name by now, and what is left of the opened one cannot be trusted.
     #[cfg(feature = "local")]
     Store,
+}
+
+impl Change {
+    /// A reply of `found` bytes where `expected` were asked for.
+    pub(crate) const fn length(expected: u64, found: u64) -> Self {
+        Self::Length { expected: ByteCount(expected), found: ByteCount(found) }
+    }
 }
 
 /// What a backend said, in our words.
@@ -498,9 +492,9 @@ struct Inner {
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error("{} {} at byte {}: expected {}, found {}", .0.part, .0.field, .0.offset, .0.expected, .0.found)]
-    Format(#[source] FormatError),
+    Format(FormatError),
     #[error("{}", metadata_text(.0))]
-    Metadata(#[source] Box<MetadataError>),
+    Metadata(Box<MetadataError>),
     #[error("{what}: expected {expected}, found {found}")]
     Refused { class: Class, what: &'static str, expected: Expected, found: Seen },
     #[error("{because} and it is not there")]
@@ -513,8 +507,8 @@ enum Fault {
     Io { class: Class, source: io::Error },
     #[error("{said}")]
     Backend { class: Class, said: Said, source: Option<object_store::Error> },
-    #[error("store: {source}")]
-    Publish { class: Class, source: PublishError },
+    #[error("store: {error}")]
+    Publish { class: Class, error: PublishError },
     #[error("the store was asked to publish and did not say whether it did")]
     Unknown { source: Box<StoreError> },
     #[error("{}", change_text(.change))]
@@ -567,7 +561,7 @@ fn change_text(change: &Change) -> String {
                 .to_owned()
         }
         Change::Length { expected, found } => {
-            format!("reply: expected {expected} bytes, found {found}")
+            format!("reply: expected {expected}, found {}", found.0)
         }
     }
 }
@@ -622,7 +616,7 @@ mod tests {
                 "Io, ", Class::Io, true),
             (StoreError::changed(Change::Version),
                 "FileChanged, the object was replaced while it was being read", Class::FileChanged, false),
-            (StoreError::changed(Change::Length { expected: 5, found: 4 }),
+            (StoreError::changed(Change::length(5, 4)),
                 "FileChanged, reply: expected 5 bytes, found 4", Class::FileChanged, false),
             (StoreError::backend(Class::Throttled, Op::Read, Said::Status(429), backend()),
                 "Throttled, the store answered 429", Class::Throttled, true),
@@ -649,7 +643,7 @@ mod tests {
         let error = error.with_key(&Key::root().child("other").unwrap()).with_span(5, 6);
         assert_eq!((error.key(), error.span()), (Some("0/vertices/c/3/1/0"), Some((1, 2))));
         assert_eq!((error.op(), error.op().to_string()), (Op::Read, "read".to_owned()));
-        assert_eq!(error.hint(), Some(Hint::RaiseLimit));
+        assert_eq!(error.hint(), Some(zvf_format::Hint::RaiseLimit.text()));
         assert!(error.format().is_none() && error.source().is_none());
     }
 

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 
 use zvf_blosc::BloscError;
-use zvf_format::{Class, Expected, FormatError};
+use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError};
 use zvf_store::{Op, Seen, StoreError};
 use zvf_tet::{EscapedName, TetRule};
 
@@ -41,10 +41,7 @@ impl TensorError {
     /// The kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
-        match &self.0.fault {
-            Fault::Store(source) => source.class(),
-            Fault::Blosc(source) => source.class(),
-        }
+        self.diagnosis().class
     }
 
     /// The dataset it is about, as its name is stored.
@@ -116,6 +113,19 @@ impl fmt::Display for TensorError {
         match &self.0.fault {
             Fault::Store(source) => source.fmt(f),
             Fault::Blosc(source) => source.fmt(f),
+        }
+    }
+}
+
+impl Diagnose for TensorError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let fault = match &self.0.fault {
+            Fault::Store(source) => source.diagnosis(),
+            Fault::Blosc(source) => Diagnosis { op: "tensor", hint: None, ..source.diagnosis() },
+        };
+        match &self.0.dataset {
+            Some(_) => Diagnosis { op: "tensor", text: self, ..fault },
+            None => fault,
         }
     }
 }

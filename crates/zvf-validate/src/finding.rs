@@ -210,10 +210,8 @@ impl fmt::Display for Finding {
 
 /// Whether a fault is one of what is stored, and so a finding; the others are of who stores it.
 pub(crate) fn is_content(error: &StoreError) -> bool {
-    const UNREADABLE: u8 = 3;
     let class = error.class();
-    class.exit_code() == UNREADABLE
-        || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
+    class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Errors as JavaScript sees them: class, key, message, hint.
 
 use serde_json::{Value, json};
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 use zvf_store::StoreError;
@@ -24,16 +24,22 @@ pub enum WasmError {
     Query(#[from] QueryError),
 }
 
+impl Diagnose for WasmError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        match self {
+            Self::Request(_) => Diagnosis::naming_class(Class::InvalidArgument, "query", self),
+            Self::Store(error) => error.diagnosis(),
+            Self::Model(error) => error.diagnosis(),
+            Self::Query(error) => error.diagnosis(),
+        }
+    }
+}
+
 impl WasmError {
     /// The stable name of what went wrong.
     #[must_use]
     pub fn class(&self) -> Class {
-        match self {
-            Self::Request(_) => Class::InvalidArgument,
-            Self::Store(error) => error.class(),
-            Self::Model(error) => error.class(),
-            Self::Query(error) => error.class(),
-        }
+        self.diagnosis().class
     }
 
     /// The error as a document.
@@ -54,7 +60,7 @@ impl WasmError {
             "class": self.class().to_string(),
             "key": key,
             "message": self.to_string(),
-            "hint": model.and_then(ModelError::hint).map(zvf_format::Hint::text),
+            "hint": model.and_then(ModelError::hint),
         })
     }
 }

@@ -126,15 +126,14 @@ fn message(error: &JsValue) -> String {
 
 fn parse_reply(reply: &JsValue) -> Option<Reply> {
     let field = |name: &str| Reflect::get(reply, &name.into()).ok();
-    let number = |name: &str| field(name)?.as_f64().map(|n| n as u64);
-    let bytes = field("bytes").filter(|bytes| bytes.is_instance_of::<Uint8Array>());
-    let bytes = bytes.map_or_else(Bytes::new, |bytes| Uint8Array::from(bytes).to_vec().into());
-    let length = bytes.len() as u64;
+    let number = |name: &str| field(name)?.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64);
+    let bytes = field("bytes").filter(|bytes| bytes.is_instance_of::<Uint8Array>())?;
+    let bytes = Uint8Array::from(bytes).to_vec().into();
     Some(Reply {
         status: u16::try_from(number("status")?).ok()?,
         bytes,
-        first: number("first").unwrap_or(0),
-        total: number("total").unwrap_or(length),
+        first: number("first")?,
+        total: number("total")?,
         version: field("etag").and_then(|tag| tag.as_string()),
     })
 }

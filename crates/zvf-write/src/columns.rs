@@ -234,6 +234,7 @@ impl Written {
         let (codes, _) = kept.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
         for code in codes {
+            // Each was given by `Texts::code`.
             let code =
                 recode.get(usize_from_u32(u32::from_le_bytes(*code))).copied().unwrap_or(u32::MAX);
             out.extend(code.to_le_bytes().iter().take(size));

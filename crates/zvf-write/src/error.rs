@@ -7,7 +7,7 @@
 use std::io;
 
 use thiserror::Error;
-use zvf_format::{Class, FormatError};
+use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_metadata::MetadataError;
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
 use zvf_store::StoreError;
@@ -33,19 +33,19 @@ pub enum WriteError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A number does not fit the format: a coordinate without a chunk, a blob that is too large.
-    #[error("{0}")]
+    #[error(transparent)]
     Format(#[from] FormatError),
     /// A document could not be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// A store that is copied could not be read.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// Columns that do not go together.
-    #[error("{0}")]
+    #[error(transparent)]
     Batch(#[from] BadBatch),
     /// Bytes that are no column.
-    #[error("{0}")]
+    #[error(transparent)]
     Column(#[from] BadColumn),
     /// A code that is none of the categories.
     #[error("{name}: {source}")]
@@ -171,25 +171,7 @@ impl WriteError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
-        match self {
-            Self::Store(error) => error.class(),
-            Self::Format(error) => error.class,
-            Self::Metadata(error) => error.class(),
-            Self::Model(error) => error.class(),
-            Self::Scratch(error) => of_system(error.kind()),
-            Self::Outside { .. } | Self::NoSuchVertex { .. } => Class::OutOfBounds,
-            Self::TooMuch { .. } => Class::LimitExceeded,
-            Self::Stopped => Class::Cancelled,
-            Self::Task { .. } | Self::Lost { .. } => Class::CountMismatch,
-            Self::Batch(_)
-            | Self::Column(_)
-            | Self::Code { .. }
-            | Self::Setting { .. }
-            | Self::Unfit { .. }
-            | Self::Roots { .. }
-            | Self::TwoKinds { .. }
-            | Self::Parent { .. } => Class::InvalidArgument,
-        }
+        self.diagnosis().class
     }
 
     /// A setting that makes no sense.
@@ -210,6 +192,35 @@ impl WriteError {
     ) -> Self {
         let (expected, found) = (expected.to_string(), found.to_string());
         Self::Unfit { kind, what: what.into(), expected, found }
+    }
+}
+
+impl Diagnose for WriteError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::new(class, "write", self);
+        match self {
+            Self::Store(error) => error.diagnosis(),
+            Self::Format(error) => error.diagnosis(),
+            Self::Metadata(error) => error.diagnosis(),
+            Self::Model(error) => error.diagnosis(),
+            Self::Scratch(error) => own(of_system(error.kind())),
+            Self::Outside { .. } | Self::NoSuchVertex { .. } => own(Class::OutOfBounds),
+            Self::TooMuch { .. } => own(Class::LimitExceeded),
+            Self::Stopped => own(Class::Cancelled),
+            Self::Task { expected, found, .. } => {
+                own(Class::CountMismatch).with_values(expected, found)
+            }
+            Self::Lost { .. } => own(Class::CountMismatch),
+            Self::Setting { expected, found, .. } | Self::Unfit { expected, found, .. } => {
+                own(Class::InvalidArgument).with_values(expected, found)
+            }
+            Self::Batch(_)
+            | Self::Column(_)
+            | Self::Code { .. }
+            | Self::Roots { .. }
+            | Self::TwoKinds { .. }
+            | Self::Parent { .. } => own(Class::InvalidArgument),
+        }
     }
 }
 

@@ -14,12 +14,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use zvf_format::{Class, FormatError, Hint};
-use zvf_metadata::MetadataError;
-use zvf_model::{BadBounds, ModelError, UnknownKind};
+use zvf_format::{Class, Diagnose};
 use zvf_store::StoreError;
 
-#[cfg(feature = "query")]
 use crate::near::nearest;
 
 /// A fault of any layer.
@@ -43,7 +40,7 @@ struct Inner {
     expected: Option<String>,
     found: Option<String>,
     hint: Option<Cow<'static, str>>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    layer: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -88,6 +85,12 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// The error of the layer that it comes from, to be downcast: [`StoreError`](zvf_store::StoreError), `QueryError`, ...
+    #[must_use]
+    pub fn layer(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.0.layer.as_deref()
     }
 
     /// Whether the same request may succeed later without anything being changed.
@@ -177,7 +180,7 @@ impl Error {
     pub(crate) fn no_runtime(source: std::io::Error) -> Self {
         let text = format!("Io, the runtime for remote stores does not start: {}", source.kind());
         let mut error = Self::new(Class::Io, "open", text);
-        error.0.source = Some(source.into());
+        error.0.layer = Some(source.into());
         error
     }
 
@@ -191,214 +194,29 @@ impl Error {
             expected: None,
             found: None,
             hint: None,
-            source: None,
+            layer: None,
         }))
     }
-
-    fn refused(op: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        let class = Class::InvalidArgument;
-        let mut error = Self::new(class, op, format!("{class}, {source}"));
-        error.0.source = Some(source.into());
-        error
-    }
 }
 
-impl From<StoreError> for Error {
-    fn from(source: StoreError) -> Self {
-        let hint = source.hint().map(Hint::text);
-        let mut error =
-            Self::new(source.class(), source.op().name(), without_hint(&source.to_string(), hint));
-        error.0.key = source.key().map(str::to_owned);
-        error.0.span = source.span();
-        error.0.expected = source.expected();
-        error.0.found = source.found();
-        error.0.hint = hint.map(Cow::Borrowed);
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-impl From<ModelError> for Error {
-    fn from(source: ModelError) -> Self {
-        let mut error = match source.as_store() {
-            Some(store) => {
-                let mut error = Self::from(store.clone());
-                if let Some(chunk) = source.chunk() {
-                    error.0.text.push_str(&format!(" (chunk {chunk})"));
-                }
-                error
-            }
-            None => Self::new(source.class(), "parse", source.to_string()),
-        };
-        error.0.key = error.0.key.or_else(|| source.array().map(str::to_owned));
-        error.0.expected = source.expected();
-        error.0.found = source.found();
-        error.0.hint = source.hint().map(|hint| Cow::Borrowed(hint.text()));
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-impl From<FormatError> for Error {
-    fn from(source: FormatError) -> Self {
-        let mut error = Self::new(source.class, "parse", source.to_string());
-        error.0.span = Some((source.offset, source.offset));
-        error.0.expected = Some(source.expected.to_string());
-        error.0.found = Some(source.found.to_string());
-        error.0.hint = source.hint().map(|hint| Cow::Borrowed(hint.text()));
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-impl From<MetadataError> for Error {
-    fn from(source: MetadataError) -> Self {
-        StoreError::from(source).into()
-    }
-}
-
-impl From<BadBounds> for Error {
-    fn from(source: BadBounds) -> Self {
-        Self::refused("query", source)
-    }
-}
-
-impl From<UnknownKind> for Error {
-    fn from(source: UnknownKind) -> Self {
-        Self::refused("query", source)
-    }
-}
-
-impl From<zvf_blosc::BloscError> for Error {
-    fn from(source: zvf_blosc::BloscError) -> Self {
-        let mut error = Self::new(source.class(), "decode", source.to_string());
-        error.0.span = source.offset().map(|at| (at, at));
-        error.0.hint = source.class().hint().map(|hint| Cow::Borrowed(hint.text()));
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-#[cfg(feature = "tensor")]
-impl From<zvf_tensor::TensorError> for Error {
-    fn from(source: zvf_tensor::TensorError) -> Self {
-        if let (None, Some(store)) = (source.dataset(), source.store()) {
-            return store.clone().into();
+/// An error of any layer, in the words of the one that has the fault.
+impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
+    fn from(source: E) -> Self {
+        let fault = source.diagnosis();
+        let text = without_hint(&fault.text.to_string(), fault.hint);
+        let mut text = if fault.says_class { text } else { format!("{}, {text}", fault.class) };
+        if let Some(chunk) = fault.chunk {
+            text.push_str(&format!(" (chunk {chunk})"));
         }
-        let mut error = Self::new(source.class(), "tensor", source.to_string());
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-#[cfg(feature = "repair")]
-impl From<zvf_repair::RepairError> for Error {
-    fn from(source: zvf_repair::RepairError) -> Self {
-        if let zvf_repair::RepairError::Store(store) = source {
-            return store.into();
-        }
-        let mut error = Self::new(source.class(), "repair", source.to_string());
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-#[cfg(feature = "query")]
-impl From<zvf_query::QueryError> for Error {
-    fn from(source: zvf_query::QueryError) -> Self {
-        if let Some(model) = source.model() {
-            return Self::from(model.clone());
-        }
-        let mut error = match source.bad_query() {
-            Some(bad) => Self::new(source.class(), "query", format!("{}, {bad}", source.class())),
-            None => Self::new(source.class(), "query", source.to_string()),
-        };
-        if let Some(zvf_query::BadQuery::NoSuchColumn { name, known, .. }) = source.bad_query() {
-            let near = nearest(name, known.split(", "));
-            error.0.hint = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
-        }
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-#[cfg(feature = "query")]
-impl From<zvf_query::region::BadRegion> for Error {
-    fn from(source: zvf_query::region::BadRegion) -> Self {
-        Self::refused("query", source)
-    }
-}
-
-#[cfg(feature = "query")]
-impl From<zvf_query::predicate::BadPredicate> for Error {
-    fn from(source: zvf_query::predicate::BadPredicate) -> Self {
-        Self::refused("query", source)
-    }
-}
-
-#[cfg(feature = "write")]
-impl From<zvf_write::WriteError> for Error {
-    fn from(source: zvf_write::WriteError) -> Self {
-        if let zvf_write::WriteError::Store(store) = source {
-            return Self::from(store);
-        }
-        let class = source.class();
-        let mut error = Self::new(class, "write", format!("{class}, {source}"));
-        error.0.source = Some(source.into());
-        error
-    }
-}
-
-#[cfg(feature = "pyramid")]
-impl From<zvf_pyramid::PyramidError> for Error {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what passes nothing on is told as it is")]
-    fn from(source: zvf_pyramid::PyramidError) -> Self {
-        use zvf_pyramid::PyramidError;
-        match source {
-            PyramidError::Store(source) => source.into(),
-            PyramidError::Model(source) => source.into(),
-            PyramidError::Query(source) => source.into(),
-            PyramidError::Write(source) => source.into(),
-            source => {
-                let class = source.class();
-                let mut error = Self::new(class, "write", format!("{class}, {source}"));
-                error.0.source = Some(source.into());
-                error
-            }
-        }
-    }
-}
-
-#[cfg(feature = "render")]
-impl From<zvf_render::RenderError> for Error {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what passes nothing on is told as it is")]
-    fn from(source: zvf_render::RenderError) -> Self {
-        use zvf_render::RenderError;
-        match source {
-            RenderError::Model(source) => source.into(),
-            RenderError::Query(source) => source.into(),
-            source => {
-                let class = source.class();
-                let mut error = Self::new(class, "render", format!("{class}, {source}"));
-                error.0.source = Some(source.into());
-                error
-            }
-        }
-    }
-}
-
-#[cfg(feature = "convert")]
-impl From<zvf_convert::ConvertError> for Error {
-    fn from(source: zvf_convert::ConvertError) -> Self {
-        let class = source.class();
-        let mut error = Self::new(class, "convert", format!("{class}, {source}"));
-        if let zvf_convert::ConvertError::Input(bad) = &source {
-            error.0.text = without_hint(&source.to_string(), bad.hint);
-            error.0.expected = Some(bad.expected.clone());
-            error.0.found = Some(bad.found.clone());
-            error.0.hint = bad.hint.map(Cow::Borrowed);
-        }
-        error.0.source = Some(source.into());
+        let near = fault.unknown.and_then(|(name, known)| nearest(name, known.split(", ")));
+        let near = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
+        let mut error = Self::new(fault.class, fault.op, text);
+        error.0.key = fault.key.map(str::to_owned);
+        error.0.span = fault.span;
+        error.0.expected = fault.expected.map(ToString::to_string);
+        error.0.found = fault.found.map(ToString::to_string);
+        error.0.hint = near.or(fault.hint.map(Cow::Borrowed));
+        error.0.layer = Some(Box::new(source));
         error
     }
 }
@@ -420,9 +238,9 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
+    /// What the layer's error was caused by; the layer's words are those of this one.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let source = self.0.source.as_deref()?;
-        Some(source)
+        self.0.layer.as_deref()?.source()
     }
 }
 
@@ -435,7 +253,8 @@ fn without_hint(text: &str, hint: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use zvf_format::key::ChunkKey;
-    use zvf_format::{Expected, Part};
+    use zvf_format::{Expected, FormatError, Part};
+    use zvf_model::ModelError;
     use zvf_store::{Key, Op};
 
     use super::*;
@@ -473,8 +292,36 @@ mod tests {
                 (Class::Truncated, Some("88 bytes"), Some("40"))
             );
             assert_eq!(error.hint(), Some(cut));
-            assert!(std::error::Error::source(&error).is_some());
+            assert!(error.layer().is_some() && std::error::Error::source(&error).is_none());
         }
+    }
+
+    #[cfg(feature = "pyramid")]
+    #[test]
+    fn what_is_passed_on_is_told_as_by_the_layer_below() {
+        let key = Key::root().below("0/zarr.json").unwrap();
+        let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
+        let own = Error::from(store());
+        let write = zvf_write::WriteError::from(ModelError::from(store()));
+        let passed_on = Error::from(zvf_pyramid::PyramidError::from(write));
+        for error in [&own, &passed_on] {
+            assert_eq!(
+                (error.class(), error.op(), error.key()),
+                (own.class(), "read", Some("0/zarr.json"))
+            );
+            assert_eq!(error.to_string(), own.to_string());
+            let source = std::error::Error::source(error).unwrap();
+            assert!(source.is::<std::io::Error>(), "{source}");
+        }
+        assert!(passed_on.layer().unwrap().is::<zvf_pyramid::PyramidError>());
+        let setting = zvf_pyramid::PyramidError::Setting {
+            what: "growth",
+            expected: "more than 1",
+            found: "0.5".to_owned(),
+        };
+        let error = Error::from(setting);
+        assert_eq!(error.to_string(), "InvalidArgument, growth: expected more than 1, found 0.5");
+        assert_eq!((error.expected(), error.found()), (Some("more than 1"), Some("0.5")));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
@@ -397,7 +398,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
         4 => f32::NAN.to_le_bytes().to_vec(),
         _ => f64::NAN.to_le_bytes().to_vec(),
     };
-    let nan = nan.repeat(usize::try_from(column.width()).unwrap_or(0));
+    let nan = nan.repeat(usize_from_u32(column.width()));
     let mut all = ColumnBuilder::like(column);
     for row in 0..column.len() {
         match values.is_present(row) {

@@ -63,7 +63,6 @@ pub mod ingest;
 pub mod inspect;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod leftovers;
-#[cfg(feature = "query")]
 mod near;
 
 use async_recursion::async_recursion as boxed;

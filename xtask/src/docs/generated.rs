@@ -8,6 +8,9 @@ use zvf_format::Class;
 use crate::fixtures::{self, Mode};
 use crate::house::House;
 
+#[path = "../../../crates/zvf-cli/src/exit_code.rs"]
+mod exit_code;
+
 /// Writes or compares every generated page.
 pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
     fixtures::settle(house, mode, "docs/src/format/faults.md", faults()?.as_bytes(), "docs")
@@ -27,7 +30,7 @@ fn faults() -> Result<String, std::fmt::Error> {
     for class in Class::ALL {
         let hint = class.hint().map_or("", |hint| hint.text());
         let retry = if class.retryable() { "yes" } else { "" };
-        writeln!(page, "| `{class}` | {} | {retry} | {hint} |", class.exit_code())?;
+        writeln!(page, "| `{class}` | {} | {retry} | {hint} |", exit_code::exit_code(class))?;
     }
     Ok(page)
 }
@@ -35,7 +38,7 @@ fn faults() -> Result<String, std::fmt::Error> {
 const FAULTS: &str = "\
 # Faults
 
-Written by `cargo xtask docs` from `zvf_format::Class`; do not edit.
+Written by `cargo xtask docs` from `zvf_format::Class` and the exit codes of the command; do not edit.
 
 Every error of every layer carries a class. Its name, its exit code and whether trying again can help
 are an interface: scripts may match on them. The classes that the format crate itself produces are

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use zvf::Kind;
 use zvf::format::key::ChunkKey;
+use zvf::format::num::to_u64;
 use zvf::inspect::{CellFragment, CellRow, CellView};
 
 use crate::outcome::{Outcome, Usage};
@@ -59,7 +60,7 @@ impl Cell {
 }
 
 fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (rows, fragments) = (view.rows, u64::try_from(view.fragments.len()).unwrap_or(u64::MAX));
+    let (rows, fragments) = (view.rows, to_u64(view.fragments.len()));
     let (rows, fragments) = (table::counted(rows, "row"), table::counted(fragments, "fragment"));
     writeln!(out, "chunk {}: {rows}, {fragments}", view.chunk)?;
     if let Some([low, high]) = &view.bounds {
@@ -93,7 +94,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out)?;
         table.print("  ", out)?;
     }
-    let more = view.rows.saturating_sub(u64::try_from(view.vertices.len()).unwrap_or(0));
+    let more = view.rows.saturating_sub(to_u64(view.vertices.len()));
     if more > 0 {
         writeln!(out, "  and {more} more rows: see --limit")?;
     }

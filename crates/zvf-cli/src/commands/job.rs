@@ -13,6 +13,7 @@ use zvf::convert::Format;
 use zvf::convert::read::{Header, Piece, Reader};
 use zvf::convert::write::{self, Loss, Report, Target, WriteOptions};
 use zvf::export::Export;
+use zvf::format::num::to_u64;
 use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
 use crate::outcome::{Outcome, Usage};
@@ -142,7 +143,7 @@ impl Job {
             while let Some(piece) = pieces.next().await {
                 let piece = piece.with_context(|| format!("cannot read {}", self.inputs))?;
                 if let Piece::Vertices(batch) = &piece {
-                    vertices += u64::try_from(batch.len()).unwrap_or(0);
+                    vertices += to_u64(batch.len());
                 }
                 writer.write(piece).map_err(zvf::Error::from).with_context(place)?;
                 match (expected, &bytes) {

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::format::key::ChunkKey;
+use zvf::format::num::usize_from_u32;
 use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
 use zvf::{LevelId, LevelReader, ObjectId, Reader};
@@ -158,7 +159,7 @@ async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
     let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
     let row = usize::try_from(at.row).unwrap_or(usize::MAX);
-    let axes = usize::try_from(column.width()).unwrap_or(0);
+    let axes = usize_from_u32(column.width());
     let position = (0..axes).filter_map(|axis| column.float(row, axis)).collect();
     Ok(End { at: *at, position })
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use zvf::format::num::to_u64;
 use zvf::inspect::{ArrayEntry, Arrays};
 
 use crate::outcome::{Outcome, Usage};
@@ -79,7 +80,7 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     table.print("", out)?;
     let complete = if arrays.complete { "" } else { ", as far as they are named" };
-    let found = table::counted(u64::try_from(arrays.arrays.len()).unwrap_or(u64::MAX), "array");
+    let found = table::counted(to_u64(arrays.arrays.len()), "array");
     writeln!(out, "{found}{complete}, {}", table::bytes(total))?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use zvf::format::num::to_u64;
 use zvf::inspect::ObjectView;
 use zvf::{Kind, LevelReader, ObjectId};
 
@@ -119,7 +120,7 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
         table.row(own.into_iter().chain(counts).chain(attributes).collect());
     }
     table.print("", out)?;
-    let shown = u64::try_from(objects.len()).unwrap_or(u64::MAX);
+    let shown = to_u64(objects.len());
     if shown < slots {
         writeln!(out, "and {} more: see --limit", table::count(slots.saturating_sub(shown)))?;
     }
@@ -140,7 +141,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     for (chunk, fragment) in &object.references {
         writeln!(out, "    chunk {chunk}, fragment {fragment}")?;
     }
-    let shown = u64::try_from(object.references.len()).unwrap_or(u64::MAX);
+    let shown = to_u64(object.references.len());
     if shown < object.fragments {
         writeln!(out, "    and {} more: see --limit", object.fragments.saturating_sub(shown))?;
     }

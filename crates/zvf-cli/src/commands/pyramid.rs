@@ -12,8 +12,8 @@ use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
-    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, Reference,
-    RowsHook, Step, Strategy, build_reference, build_with_notices,
+    Aggregation, LevelReport, Method, OfKind, Options, PyramidEvent, PyramidPlan, RowsHook, Step,
+    Strategy, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
@@ -59,7 +59,7 @@ pub(crate) struct Pyramid {
     dry_run: bool,
     /// Build again what edits of level 0 left behind, by the method on record, in one commit.
     #[cfg(feature = "edit")]
-    #[arg(long, conflicts_with_all = ["new", "in_place", "levels", "methods", "reference", "additive"])]
+    #[arg(long, conflicts_with_all = ["new", "in_place", "levels", "methods", "additive"])]
     refresh: bool,
     /// How many levels, 0 for none but the first; without, until the coarsest has at most --max-vertices.
     #[arg(long, value_name = "N")]
@@ -120,6 +120,8 @@ pub(crate) struct Pyramid {
     #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Aggregation)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
+    #[cfg(feature = "reference")]
+    #[cfg_attr(feature = "edit", arg(conflicts_with = "refresh"))]
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
@@ -187,11 +189,14 @@ impl Pyramid {
                 notices.push(event.to_string());
             }
         };
+        #[cfg(feature = "reference")]
         let built = if self.reference.is_empty() {
             build_with_notices(address, &options, &how, on_event).await
         } else {
-            build_reference(address, &self.as_reference(), &how).await
+            zvf::pyramid::build_reference(address, &self.as_reference(), &how).await
         };
+        #[cfg(not(feature = "reference"))]
+        let built = build_with_notices(address, &options, &how, on_event).await;
         drop((progress, options));
         let built = built.map_err(zvf::Error::from);
         let built = built.with_context(|| format!("cannot build levels of {address}"))?;
@@ -333,9 +338,10 @@ impl Pyramid {
         methods.chain(sizes).chain(keeps).chain(sparsity).collect()
     }
 
-    fn as_reference(&self) -> Reference {
+    #[cfg(feature = "reference")]
+    fn as_reference(&self) -> zvf::pyramid::Reference {
         let none = self.depth == 0;
-        Reference {
+        zvf::pyramid::Reference {
             factors: self.reference.clone(),
             chunk_scales: self
                 .chunk_scale
@@ -426,6 +432,7 @@ fn rule(text: &str) -> Result<(String, Aggregation), String> {
     Ok((name.to_owned(), word(rule)?))
 }
 
+#[cfg(feature = "reference")]
 fn factors(text: &str) -> Result<(f64, f64), String> {
     let wanted = || "expected BINS,OBJECTS, such as 2,1".to_owned();
     let (bins, objects) = text.split_once(',').ok_or_else(wanted)?;

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use zvf::format::Class;
+use zvf::format::num::to_u64;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
 use zvf::tet::{EscapedName, TensorCodec};
@@ -255,7 +256,7 @@ fn info(
         "{path}: {}, {}, {}",
         table::bytes(file.bytes().len()),
         table::counted(u64::from(parsed.directory().len()), "dataset"),
-        table::counted(u64::try_from(rows.len()).unwrap_or(u64::MAX), "chunk")
+        table::counted(to_u64(rows.len()), "chunk")
     )?;
     let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
     for tensor in &datasets {
@@ -434,7 +435,7 @@ impl Verify {
             }
             File::Blocks(array) if self.deep => {
                 if let Err(error) = array.slice(&Slice::all(), &memory).await {
-                    if error.class().exit_code() != Class::Codec.exit_code() {
+                    if !error.class().is_damage() {
                         return Err(Error::from(error).into());
                     }
                     faults.push(("read".to_owned(), error.to_string()));
@@ -449,7 +450,7 @@ impl Verify {
 /// The line about a file whose bytes are wrong; `None` for other faults.
 fn broken(error: &anyhow::Error) -> Option<String> {
     let fault = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
-    (fault.class().exit_code() == Class::Codec.exit_code()).then(|| fault.to_string())
+    fault.class().is_damage().then(|| fault.to_string())
 }
 
 fn print_faults(

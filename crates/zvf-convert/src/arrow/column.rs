@@ -13,6 +13,7 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as Named};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
@@ -145,13 +146,13 @@ fn may_be_null(categories: &Categories) -> bool {
 
 /// Row and place of every value of a column, in order.
 fn places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
-    let width = usize::try_from(column.width()).unwrap_or(0);
+    let width = usize_from_u32(column.width());
     (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
 }
 
 /// How many values a column has.
 fn values(column: &Column) -> usize {
-    column.len().saturating_mul(usize::try_from(column.width()).unwrap_or(0))
+    column.len().saturating_mul(usize_from_u32(column.width()))
 }
 
 fn number_type(dtype: Dtype) -> Option<DataType> {

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use zvf_format::Class;
+use zvf_format::num::saturating_u32_from_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
@@ -77,8 +78,10 @@ pub(crate) fn open(
         }
         types.push(told);
     }
-    let positions =
-        Values::new(options.positions.unwrap_or(FLOAT64), saturating_u32(roles.positions.len()));
+    let positions = Values::new(
+        options.positions.unwrap_or(FLOAT64),
+        saturating_u32_from_usize(roles.positions.len()),
+    );
     let fields = roles.fields.iter().zip(&types).map(|(at, told)| {
         NamedValues::new(names.get(*at).map_or("", String::as_str), told.dtype, 1)
     });
@@ -605,10 +608,6 @@ fn listed(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
     let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
-}
-
-fn saturating_u32(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
@@ -37,7 +38,7 @@ impl WholeFile {
             }
             all.extend_from_slice(shown);
             bytes.take(taken);
-            if u64::try_from(all.len()).unwrap_or(u64::MAX) > options.memory {
+            if to_u64(all.len()) > options.memory {
                 let expected = format!("at most {} bytes, which are held at once", options.memory);
                 let place = Place::Byte(options.memory);
                 let bad = bytes.bad(Class::LimitExceeded, place, expected, "more");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -135,7 +136,7 @@ impl Bytes {
         let mut all = Vec::new();
         let limit = max_bytes.saturating_add(1);
         (&mut self.stream).take(limit).read_to_end(&mut all).map_err(ConvertError::Read)?;
-        let found = u64::try_from(all.len()).unwrap_or(u64::MAX);
+        let found = to_u64(all.len());
         let start = self.at;
         self.advance(found);
         if found > max_bytes {

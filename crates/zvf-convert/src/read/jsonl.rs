@@ -79,21 +79,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if first_element.is_some() && corners.is_none() {
         header.left_out.push("edges or faces".to_owned());
     }
-    Ok(Reader::new(
-        header,
-        Pieces {
-            lines,
-            sample,
-            names,
-            vertices,
-            corners: corners.unwrap_or(0),
-            elements: Vec::new(),
-            element_fields,
-            count: 0,
-            part: 0,
-            batch_rows: options.batch_rows.max(1),
-        },
-    ))
+    let mut pieces = Pieces {
+        lines,
+        sample,
+        names,
+        vertices,
+        corners: corners.unwrap_or(0), // without elements none are read
+        elements: Vec::new(),
+        element_fields,
+        count: 0,
+        part: 0,
+        batch_rows: options.batch_rows.max(1),
+    };
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 /// The first element of a file; a stream is not looked through.
@@ -267,14 +265,6 @@ struct Pieces {
     count: i64, // vertices so far
     part: i64,
     batch_rows: usize,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -174,6 +174,14 @@ impl Reader {
         Self { header, pieces: Box::new(pieces), ended: false, notes: Notes::default() }
     }
 
+    /// The pieces that `step` gives, until it gives none.
+    pub(crate) fn from_steps(
+        header: Header,
+        mut step: impl FnMut() -> Result<Option<Piece>, ConvertError> + Send + 'static,
+    ) -> Self {
+        Self::new(header, std::iter::from_fn(move || step().transpose()))
+    }
+
     /// What is in memory already, as if it were read from a file.
     ///
     /// ```

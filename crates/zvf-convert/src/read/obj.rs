@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
@@ -94,7 +95,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: seen.left_out(joins),
         ..header
     };
-    Ok(Reader::new(header, begin(joins)?))
+    let mut pieces = begin(joins)?;
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 /// What there is in a file.
@@ -196,14 +198,6 @@ impl Fault {
     }
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
-}
-
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
         if let Some(piece) = self.pending.take() {
@@ -270,7 +264,7 @@ impl Body {
     }
 
     fn element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
-        let corners = u64::try_from(words.clone().count()).unwrap_or(u64::MAX);
+        let corners = to_u64(words.clone().count());
         let face = self.joins == Some("f");
         if face {
             let refused = |refusal| Fault::Refused(refusal, corners.to_string());

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use super::Format;
 use super::input::Bytes;
@@ -171,7 +172,7 @@ impl Numbers<'_> {
 
 /// Bytes of a slice as a number of the file.
 pub(crate) fn length(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+    to_u64(bytes.len())
 }
 
 /// The bytes of a source from front to back, more than once if need be.

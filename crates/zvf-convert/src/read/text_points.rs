@@ -70,7 +70,8 @@ fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader,
     let header = Header { fields, ..header };
     let rows = Rows::new(&source, format)?;
     let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::new(header, Pieces { rows, vertices, found, labels, batch_rows, ended: false }))
+    let mut pieces = Pieces { rows, vertices, found, labels, batch_rows, ended: false };
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 fn label(field: &Field, labels: &Categories) -> Field {
@@ -266,14 +267,6 @@ struct Pieces {
     labels: Categories,
     batch_rows: usize,
     ended: bool,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

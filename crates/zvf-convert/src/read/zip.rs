@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -165,7 +166,7 @@ fn members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
         rest = after;
         members.push(member(entry, name, extra)?);
     }
-    let found = u64::try_from(members.len()).unwrap_or(u64::MAX);
+    let found = to_u64(members.len());
     if found != count {
         let expected = format!("{count} members");
         return Err(bad(Class::CountMismatch, "an archive", expected, found.to_string()).into());

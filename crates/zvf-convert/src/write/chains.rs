@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use zvf_format::num::nearest_f32;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
 use super::Loss;
@@ -126,7 +127,7 @@ impl Millimeters {
 
     /// The same as it is stored in 32 bits.
     pub(crate) fn stored(&self, positions: &Column, row: usize, axis: usize) -> f64 {
-        f64::from(narrow(self.scaled(positions, row, axis)))
+        f64::from(nearest_f32(self.scaled(positions, row, axis)))
     }
 
     /// Whether positions stay what they are.
@@ -141,7 +142,7 @@ impl Millimeters {
 
     /// A number in 32 bits.
     pub(crate) fn narrow(&mut self, x: f64) -> f32 {
-        let narrow = narrow(x);
+        let narrow = nearest_f32(x);
         self.changed += u64::from(f64::from(narrow) != x && !x.is_nan());
         narrow
     }
@@ -152,11 +153,6 @@ impl Millimeters {
             .then(|| Loss::new(format!("{} {what} were rounded to float32", self.changed)));
         changed.into_iter().collect()
     }
-}
-
-#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-const fn narrow(x: f64) -> f32 {
-    x as f32
 }
 
 /// Millimetres in a unit of length.

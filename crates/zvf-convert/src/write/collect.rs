@@ -1,5 +1,6 @@
 //! All pieces of one kind in memory, for formats that count before they begin.
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use crate::ConvertError;
@@ -81,7 +82,7 @@ impl Collected {
                 let Some(numbers) = numbers else {
                     return Err(self.refuse_kind("negative vertices"));
                 };
-                self.set_width(usize::try_from(rows.width()).unwrap_or(0))?;
+                self.set_width(usize_from_u32(rows.width()))?;
                 self.elements.extend(numbers);
                 let room = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
                 let room = room.map_err(|what| self.refuse_kind(what))?;

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::whole::{Whole, number, text, texts};
@@ -80,7 +81,7 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
 }
 
 fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
-    let width = usize::try_from(field.column.width()).unwrap_or(1);
+    let width = usize_from_u32(field.column.width());
     let one = |c| -> Result<String, ConvertError> {
         let value = field
             .value(row, c)

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::{Collected, Loss, Report};
@@ -65,7 +66,7 @@ impl<'a> FeatureWriter<'a> {
             take_positions(batch, row..row + 1, PartKind::Point, &mut shape);
             self.sink.write(&shape, &fields, row)?;
         }
-        let rows = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let rows = to_u64(batch.len());
         self.report.vertices = self.report.vertices.saturating_add(rows);
         Ok(())
     }
@@ -101,7 +102,7 @@ impl<'a> FeatureWriter<'a> {
         let mut shape = Shape::default();
         for (number, id) in order.iter().enumerate() {
             shape.clear();
-            shape.axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+            shape.axes = usize_from_u32(batch.positions().width());
             for range in runs.get(id).into_iter().flatten() {
                 add_positions(&batch, range.clone(), kind, &mut shape);
             }
@@ -113,8 +114,8 @@ impl<'a> FeatureWriter<'a> {
             );
             self.sink.write(&shape, &own, 0)?;
         }
-        self.report.vertices = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        self.report.objects = u64::try_from(order.len()).unwrap_or(u64::MAX);
+        self.report.vertices = to_u64(batch.len());
+        self.report.objects = to_u64(order.len());
         Ok(())
     }
 }
@@ -198,7 +199,7 @@ fn take_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut
 
 fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut Shape) {
     let positions = batch.positions();
-    shape.axes = usize::try_from(positions.width()).unwrap_or(0);
+    shape.axes = usize_from_u32(positions.width());
     for row in rows.clone() {
         shape
             .positions

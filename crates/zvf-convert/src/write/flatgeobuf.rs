@@ -7,11 +7,12 @@ use std::io::Write;
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::Value as Json;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Loss, Target, WriteOptions, Writer, count_u32};
 use crate::ConvertError;
 use crate::read::Header;
 use crate::read::crs::is_wgs84;
@@ -107,7 +108,7 @@ impl FeatureSink for Sink<'_> {
                 held.features.sort_by_key(|item| hilbert(item.bounds, all));
             }
             let kind = if let [only] = held.kinds[..] { only } else { 0 };
-            let count = u64::try_from(held.features.len()).unwrap_or(u64::MAX);
+            let count = to_u64(held.features.len());
             let extent = has_tree.then_some(all);
             let header = self.header(kind, count, width, extent);
             self.out.write_all(MAGIC)?;
@@ -292,25 +293,27 @@ fn properties(
         let source = |source| ConvertError::Category { column: field.name.to_string(), source };
         let mut text = |text: &str| {
             to.extend_from_slice(&number.to_le_bytes());
-            to.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+            let count = count_u32(text.len(), "FlatGeobuf", "bytes of a text")?;
+            to.extend_from_slice(&count.to_le_bytes());
             to.extend_from_slice(text.as_bytes());
+            Ok::<_, ConvertError>(())
         };
         if *kind == 12 {
-            let values: Vec<String> = (0..usize::try_from(field.column.width()).unwrap_or(0))
+            let values: Vec<String> = (0..usize_from_u32(field.column.width()))
                 .map(|at| field.column.value(row, at).to_string())
                 .collect();
-            text(&format!("[{}]", values.join(",")));
+            text(&format!("[{}]", values.join(",")))?;
             continue;
         }
         match field.value(row, 0).map_err(source)? {
             Value::Null => {}
             Value::Float(x) if x.is_nan() => {}
-            Value::Text(own) => text(&own),
+            Value::Text(own) => text(&own)?,
             Value::Bool(flag) if *kind == 2 => {
                 to.extend_from_slice(&number.to_le_bytes());
                 to.push(u8::from(flag));
             }
-            other if *kind == 11 => text(&other.to_string()),
+            other if *kind == 11 => text(&other.to_string())?,
             other => {
                 to.extend_from_slice(&number.to_le_bytes());
                 to.extend_from_slice(&bytes_of(
@@ -382,7 +385,7 @@ fn tree(features: &[Item]) -> Vec<u8> {
     let mut at = 0_u64;
     let leaves = features.iter().map(|item| {
         let here = at;
-        at += u64::try_from(item.len).unwrap_or(0);
+        at += to_u64(item.len);
         (item.bounds, here)
     });
     let mut levels: Vec<Vec<([f64; 4], u64)>> = vec![leaves.collect()];
@@ -405,7 +408,7 @@ fn tree(features: &[Item]) -> Vec<u8> {
     let mut raw = Vec::new();
     let mut start = 0_u64; // of the level below
     for (height, level) in levels.iter().enumerate().rev() {
-        start += u64::try_from(level.len()).unwrap_or(0);
+        start += to_u64(level.len());
         for (bounds, to) in level {
             bounds.iter().for_each(|x| raw.extend_from_slice(&x.to_le_bytes()));
             let to = if height > 0 { start + to } else { *to };

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value as Json;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Field, Kind, ObjectId, Value};
 
@@ -66,7 +67,7 @@ fn encode(
         for field in &fields {
             let own = hemisphere.field(field);
             let name = file_name(&field.name)?;
-            let width = usize::try_from(field.column.width()).unwrap_or(1);
+            let width = usize_from_u32(field.column.width());
             let coords = name.strip_prefix("coords_").filter(|_| width == 3);
             if let Some(name) = coords {
                 create(&path(name), |out| write_surface(whole, &hemisphere, Some(&own), out))?;

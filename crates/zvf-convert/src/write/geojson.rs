@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use serde_json::Value as Json;
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
@@ -126,7 +127,7 @@ impl FeatureSink for Sink<'_> {
 /// The value of a row, or the values, as JSON; what is no number is null.
 fn spell(field: &Field, row: usize) -> Result<String, ConvertError> {
     let source = |source| ConvertError::Category { column: field.name.to_string(), source };
-    let width = usize::try_from(field.column.width()).unwrap_or(1);
+    let width = usize_from_u32(field.column.width());
     let one = |at: usize| -> Result<Json, ConvertError> {
         Ok(match field.value(row, at).map_err(source)? {
             Value::Null => Json::Null,

@@ -223,7 +223,11 @@ impl FeatureSink for Sink<'_> {
         let mut bytes = Vec::new();
         if !shape.parts.is_empty() {
             self.seen.add(shape);
-            wkb::write(shape, &mut bytes);
+            wkb::write(shape, &mut bytes).map_err(|n| ConvertError::NoType {
+                format: "GeoParquet",
+                what: format!("{n} points or parts of a geometry"),
+                advice: "write it in parts",
+            })?;
         }
         self.wkb.push(bytes);
         if self.wkb.len() >= BATCH_ROWS {

@@ -14,6 +14,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
@@ -164,7 +165,7 @@ impl GiftiFile {
     fn push_field(&mut self, field: &Field) -> Result<(), ConvertError> {
         let meta = [("Name", &*field.name)];
         let rows = field.column.len();
-        let width = usize::try_from(field.column.width()).unwrap_or(1);
+        let width = usize_from_u32(field.column.width());
         let wide = (width > 1).then_some(width);
         if let Some(categories) = field.categories.as_ref().filter(|_| width == 1) {
             let first = self.labels.len();
@@ -269,9 +270,10 @@ fn as_stored(column: &Column) -> Option<(&'static str, Vec<u8>)> {
         (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("UINT8", column.bytes().to_vec()),
         (DtypeKind::Int, 4) => ("INT32", column.bytes().to_vec()),
         (DtypeKind::Int, 1 | 2) | (DtypeKind::UInt, 2) => {
-            let width = usize::try_from(column.width()).unwrap_or(1);
+            let width = usize_from_u32(column.width());
             let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
             let value = |(row, c)| match column.value(row, c) {
+                // Of at most 16 bits.
                 Value::Int(n) => i32::try_from(n).unwrap_or(0),
                 Value::UInt(n) => i32::try_from(n).unwrap_or(0),
                 _ => 0,

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use serde_json::{Map, Value as Json, json};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId, Value};
 
@@ -202,7 +203,7 @@ impl Scene {
 
     fn push_attribute(&mut self, field: &Field, rows: &[usize], to: &mut Map<String, Json>) {
         let is_text = field.column.dtype().kind == DtypeKind::Text;
-        let width = usize::try_from(field.column.width()).unwrap_or(usize::MAX);
+        let width = usize_from_u32(field.column.width());
         if is_text {
             return; // listed as a loss before
         }
@@ -346,7 +347,7 @@ fn extras(whole: &Whole, id: Option<ObjectId>) -> Result<Map<String, Json>, Conv
     extras.insert("object_id".to_owned(), json!(id.0));
     let Some(row) = whole.object_row(id) else { return Ok(extras) };
     for field in &whole.object_fields {
-        let width = usize::try_from(field.column.width()).unwrap_or(1);
+        let width = usize_from_u32(field.column.width());
         let value = |c| -> Result<Json, ConvertError> {
             let value = field.value(row, c).map_err(|source| ConvertError::Category {
                 column: field.name.to_string(),

@@ -6,6 +6,7 @@
 
 use std::io::Write;
 
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
@@ -102,7 +103,7 @@ fn encode(
 
 fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) {
     for field in fields {
-        let width = usize::try_from(field.column.width()).unwrap_or(1);
+        let width = usize_from_u32(field.column.width());
         for c in 0..width {
             let name = match width {
                 1 => field.name.to_string(),

@@ -13,6 +13,7 @@ use std::io::Write as _;
 
 use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
 use serde_json::Value as Json;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
@@ -58,7 +59,7 @@ impl Writer for Cells<'_> {
         let bytes = file.finish().map_err(refused)?;
         self.out.write_all(&bytes)?;
         self.out.flush()?;
-        let vertices = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let vertices = to_u64(batch.len());
         Ok(Report { vertices, ..Report::default() })
     }
 }
@@ -199,7 +200,7 @@ fn codes(
     let codes =
         codes.ok_or_else(|| refused(format!("codes of {:?} beyond 32 bits", field.name)))?;
     let narrow: Result<Vec<i8>, _> = codes.iter().map(|code| i8::try_from(*code)).collect();
-    let shape = [u64::try_from(codes.len()).unwrap_or(u64::MAX)];
+    let shape = [to_u64(codes.len())];
     let made = group.create_dataset("codes");
     let made = match narrow {
         Ok(narrow) if field.column.dtype().size == 1 => made.with_i8_data(&narrow),
@@ -218,8 +219,7 @@ fn codes(
 
 /// Numbers or truths, of one dimension or two.
 fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
-    let (rows, width) =
-        (u64::try_from(column.len()).unwrap_or(u64::MAX), u64::from(column.width()));
+    let (rows, width) = (to_u64(column.len()), u64::from(column.width()));
     let shape = if width == 1 && name != "spatial" { vec![rows] } else { vec![rows, width] };
     let made = group.create_dataset(name);
     let dtype = column.dtype();
@@ -262,7 +262,7 @@ fn numbers<T, const N: usize>(raw: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
 /// Half precision, which becomes `float32` exactly.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
 fn halves(column: &Column) -> Vec<f32> {
-    let width = usize::try_from(column.width()).unwrap_or(0);
+    let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
     places.map(|(row, at)| column.float(row, at).unwrap_or(f64::NAN) as f32).collect()
 }

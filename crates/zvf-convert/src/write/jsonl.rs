@@ -12,6 +12,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Number, Value as Json};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Field, Part, Value};
 
 use super::rows::{BatchWriter, Rows};
@@ -37,7 +38,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
 
     fn write_elements(&mut self, piece: &Piece) -> Result<bool, ConvertError> {
         let Piece::Elements { rows, fields } = piece else { return Ok(false) };
-        let width = usize::try_from(rows.width()).unwrap_or(1).max(1);
+        let width = usize_from_u32(rows.width()).max(1);
         let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
         for (at, vertices) in numbers.chunks(width).enumerate() {
             let mut line = Map::new();
@@ -169,7 +170,7 @@ impl<W: Write> JsonlWriter<W> {
 
 /// All values of a row of positions.
 fn row_of(column: &Column, row: usize) -> Json {
-    let width = usize::try_from(column.width()).unwrap_or(0);
+    let width = usize_from_u32(column.width());
     (0..width).map(|at| json(shortest(column.dtype(), column.value(row, at)))).collect()
 }
 

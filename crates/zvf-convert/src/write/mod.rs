@@ -208,6 +208,18 @@ pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, 
     writer.finish()
 }
 
+/// A count in the 32 bits that a format has for it; `what` is counted.
+pub(crate) fn count_u32(
+    n: usize,
+    format: &'static str,
+    what: &'static str,
+) -> Result<u32, ConvertError> {
+    u32::try_from(n).map_err(|_too_many| {
+        let advice = "write it in parts";
+        ConvertError::NoType { format, what: format!("{n} {what}"), advice }
+    })
+}
+
 /// Refuses a second kind where a file holds one.
 pub(crate) fn begin_once(begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
     if std::mem::replace(begun, true) {

@@ -16,6 +16,7 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Value};
 
@@ -125,7 +126,7 @@ impl<W: Write + Seek> NpyWriter<W> {
                 self.out.write_all(&object.to_le_bytes())?;
             }
         }
-        self.records = self.records.saturating_add(u64::try_from(batch.len()).unwrap_or(0));
+        self.records = self.records.saturating_add(to_u64(batch.len()));
         Ok(())
     }
 
@@ -150,7 +151,7 @@ impl<W: Write + Seek> NpyWriter<W> {
     /// Where the file starts in the target: the end, less the records, less the header.
     fn start(&self, descr: &str, end: u64, header: &[u8]) -> u64 {
         let records = self.records.saturating_mul(record_size(descr));
-        let header = u64::try_from(header.len()).unwrap_or(0);
+        let header = to_u64(header.len());
         end.saturating_sub(records).saturating_sub(header)
     }
 }
@@ -198,7 +199,7 @@ fn write_texts(
     row: usize,
     length: usize,
 ) -> Result<(), ConvertError> {
-    for at in 0..usize::try_from(field.column.width()).unwrap_or(usize::MAX) {
+    for at in 0..usize_from_u32(field.column.width()) {
         let value = field
             .value(row, at)
             .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;

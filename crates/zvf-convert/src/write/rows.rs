@@ -1,5 +1,6 @@
 //! What the writers of tables share: batches go through, and all else is counted.
 
+use zvf_format::num::to_u64;
 use zvf_model::Batch;
 
 use super::{Report, Writer, begin_once};
@@ -48,7 +49,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
         match &piece {
             Piece::Vertices(batch) => {
                 self.header = None;
-                let rows = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+                let rows = to_u64(batch.len());
                 self.report.vertices = self.report.vertices.saturating_add(rows);
                 let own = batch.elements().map_or(0, zvf_model::Elements::len);
                 let own = u64::try_from(own).unwrap_or(u64::MAX);
@@ -59,7 +60,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
             }
             Piece::Elements { rows, .. } => {
                 if self.writer.write_elements(&piece)? {
-                    let rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+                    let rows = to_u64(rows.len());
                     self.report.elements = self.report.elements.saturating_add(rows);
                 }
                 Ok(())

@@ -48,11 +48,7 @@ fn write_binary(
     attribute: Option<&Field>,
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
-    let count = u32::try_from(triangles.len()).map_err(|_too_many| ConvertError::NoType {
-        format: "STL",
-        what: format!("{} faces", triangles.len()),
-        advice: "write it in parts",
-    })?;
+    let count = super::count_u32(triangles.len(), "STL", "faces")?;
     let mut header = [0; 80];
     let name = object_name(whole, ObjectId(0)).unwrap_or_default();
     let text = if name.trim_start().starts_with("solid") { "" } else { &name };
@@ -66,9 +62,10 @@ fn write_binary(
         for x in [normal(corners)].iter().chain(&corners).flatten() {
             out.write_all(&x.to_le_bytes())?;
         }
+        // The column is of the 16 bits that a face has for it.
         let value = attribute.map_or(Value::UInt(0), |field| field.column.value(*face, 0));
-        let Value::UInt(value) = value else { continue };
-        out.write_all(&u16::try_from(value).unwrap_or(0).to_le_bytes())?;
+        let value = if let Value::UInt(value) = value { u16::try_from(value) } else { Ok(0) };
+        out.write_all(&value.unwrap_or(0).to_le_bytes())?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
 use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
@@ -80,7 +81,7 @@ impl Writer for Points<'_> {
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
         let lines = lines(&batch, self.format)?;
-        self.report.vertices += u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        self.report.vertices += to_u64(batch.len());
         if !self.counts {
             return Ok(self.target.write_all(&lines)?);
         }
@@ -113,7 +114,7 @@ fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
     let narrow = batch.positions().dtype().size < 8;
     let find = |name: &str| batch.field(name).filter(|field| is_written(field, format));
     let (intensity, colour) = (find("intensity"), find("color"));
-    let axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+    let axes = usize_from_u32(batch.positions().width());
     for row in 0..batch.len() {
         for axis in 0..3 {
             let blank = if axis > 0 { " " } else { "" };

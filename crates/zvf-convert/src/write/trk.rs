@@ -14,7 +14,7 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
 use crate::read::trk::world::{axes, transposed_inverse};
 use crate::read::{Header, Piece};
@@ -131,9 +131,13 @@ impl TrkWriter<'_> {
         let fields = numeric(batch.fields());
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
         for run in self.chains.runs(batch) {
-            let points = u32::try_from(run.rows.len()).unwrap_or(u32::MAX);
+            let before = match self.counts.last() {
+                Some((_, count)) if run.goes_on => *count as usize,
+                _ => 0,
+            };
+            let points = count_u32(before + run.rows.len(), "TRK", "points of a streamline")?;
             match self.counts.last_mut().filter(|_| run.goes_on) {
-                Some((_, count)) => *count = count.saturating_add(points),
+                Some((_, count)) => *count = points,
                 None => self.counts.push((run.object, points)),
             }
             for row in run.rows {

@@ -19,7 +19,7 @@ use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Loss, Report, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
 use crate::read::{Group, Header, Piece};
 
@@ -173,7 +173,8 @@ impl<'a> TrxWriter<'a> {
     fn write_groups(&mut self) -> Result<(), ConvertError> {
         let mut row_of: HashMap<ObjectId, Vec<u32>> = HashMap::new();
         for (row, object) in self.rows.iter().enumerate() {
-            row_of.entry(*object).or_default().push(u32::try_from(row).unwrap_or(u32::MAX));
+            let row = count_u32(row, "TRX", "streamlines in groups")?;
+            row_of.entry(*object).or_default().push(row);
         }
         let mut missing = 0_u64;
         for (number, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {

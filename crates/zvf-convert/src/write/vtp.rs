@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -141,7 +142,7 @@ impl Body {
         self.xml.push_str(&format!("      <{name}>\n"));
         for array in arrays {
             let offset = self.appended.len();
-            let size = u64::try_from(array.bytes.len()).unwrap_or(u64::MAX);
+            let size = to_u64(array.bytes.len());
             self.appended.extend_from_slice(&size.to_le_bytes());
             self.appended.extend_from_slice(&array.bytes);
             let tag = if array.tuples.is_some() { "Array" } else { "DataArray" };

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
@@ -207,7 +208,7 @@ pub(crate) const fn to_single(x: f64) -> f32 {
 
 /// A field as `float32`, little-endian.
 pub(crate) fn as_single(column: &Column) -> Vec<u8> {
-    let width = usize::try_from(column.width()).unwrap_or(1);
+    let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
     let value = |(row, c)| to_single(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
     places.flat_map(value).collect()

@@ -124,6 +124,7 @@ impl Member {
     }
 }
 
+/// A number of 32 bits, or the one that says that it is in the extra field.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -3,6 +3,8 @@
 //! Positions are three numbers a vertex, in the units that the `info` beside them states; indices name vertices of the same
 //! object. All is little-endian and without padding, as the formats have it.
 
+use zvf_format::num::to_u64;
+
 mod multilod;
 
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, MultiLodError, encode_multilod};
@@ -10,35 +12,47 @@ pub use multilod::{LodMesh, MAX_LODS, MultiLod, MultiLodError, encode_multilod};
 /// A skeleton: counts, positions, edges, and the attributes of vertices as they were encoded, in the order of `info`.
 ///
 /// ```
-/// let bytes = zvf_precomputed::encode::encode_skeleton(&[0.0; 6], &[[0, 1]], &[vec![1, 2]]);
+/// let bytes = zvf_precomputed::encode::encode_skeleton(&[0.0; 6], &[[0, 1]], &[vec![1, 2]])?;
 /// assert_eq!(bytes.len(), 8 + 24 + 8 + 2);
 /// assert_eq!(bytes[..8], [2, 0, 0, 0, 1, 0, 0, 0]);
+/// # Ok::<(), zvf_precomputed::encode::TooMany>(())
 /// ```
-#[must_use]
-pub fn encode_skeleton(positions: &[f32], edges: &[[u32; 2]], attributes: &[Vec<u8>]) -> Vec<u8> {
+///
+/// # Errors
+///
+/// When there are more vertices or edges than 32 bits count.
+pub fn encode_skeleton(
+    positions: &[f32],
+    edges: &[[u32; 2]],
+    attributes: &[Vec<u8>],
+) -> Result<Vec<u8>, TooMany> {
     let attribute_bytes: usize = attributes.iter().map(Vec::len).sum();
     let mut bytes = Vec::with_capacity(8 + 4 * positions.len() + 8 * edges.len() + attribute_bytes);
-    bytes.extend(count(positions.len() / 3).to_le_bytes());
-    bytes.extend(count(edges.len()).to_le_bytes());
+    bytes.extend(count(positions.len() / 3)?.to_le_bytes());
+    bytes.extend(count(edges.len())?.to_le_bytes());
     bytes.extend(positions.iter().flat_map(|x| x.to_le_bytes()));
     bytes.extend(edges.as_flattened().iter().flat_map(|end| end.to_le_bytes()));
     bytes.extend(attributes.iter().flatten());
-    bytes
+    Ok(bytes)
 }
 
 /// A fragment of a legacy mesh: the count of vertices, positions, triangles.
 ///
 /// ```
-/// let bytes = zvf_precomputed::encode::encode_legacy_mesh(&[0.0; 9], &[[0, 1, 2]]);
+/// let bytes = zvf_precomputed::encode::encode_legacy_mesh(&[0.0; 9], &[[0, 1, 2]])?;
 /// assert_eq!(bytes.len(), 4 + 36 + 12);
+/// # Ok::<(), zvf_precomputed::encode::TooMany>(())
 /// ```
-#[must_use]
-pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Vec<u8> {
+///
+/// # Errors
+///
+/// When there are more vertices than 32 bits count.
+pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u8>, TooMany> {
     let mut bytes = Vec::with_capacity(4 + 4 * positions.len() + 12 * faces.len());
-    bytes.extend(count(positions.len() / 3).to_le_bytes());
+    bytes.extend(count(positions.len() / 3)?.to_le_bytes());
     bytes.extend(positions.iter().flat_map(|x| x.to_le_bytes()));
     bytes.extend(faces.as_flattened().iter().flat_map(|corner| corner.to_le_bytes()));
-    bytes
+    Ok(bytes)
 }
 
 /// A list of annotations: their count, their records, their ids.
@@ -51,7 +65,7 @@ pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Vec<u8> {
 pub fn encode_annotations(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let bytes: usize = records.iter().map(|(_, record)| record.len() + 8).sum();
     let mut list = Vec::with_capacity(8 + bytes);
-    list.extend(u64::try_from(records.len()).unwrap_or(u64::MAX).to_le_bytes());
+    list.extend(to_u64(records.len()).to_le_bytes());
     list.extend(records.iter().flat_map(|(_, record)| record));
     list.extend(records.iter().flat_map(|(id, _)| id.to_le_bytes()));
     list
@@ -73,7 +87,12 @@ pub const fn scatter(id: u64) -> u64 {
     id ^ (id >> 31)
 }
 
-/// A count as the formats have it; what has more was refused before.
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+/// More vertices or edges than an object can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} vertices or edges, more than 2^32")]
+pub struct TooMany(usize);
+
+/// A count as the formats have it.
+fn count(n: usize) -> Result<u32, TooMany> {
+    u32::try_from(n).map_err(|_many| TooMany(n))
 }

@@ -14,6 +14,7 @@
 //! Not here: an octree of fragments, of which a viewer loads those in sight.
 
 use zvf_draco::{DracoError, Encoder};
+use zvf_format::num::{nearest_f32, saturating_u32_from_usize};
 
 /// One resolution of a mesh.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,8 +92,7 @@ fn manifest(space: &Span, lods: &[LodMesh], sizes: &[u32]) -> Vec<u8> {
     let mut floats = |values: &[f32]| bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
     floats(&space.size);
     floats(&space.origin);
-    let count = u32::try_from(lods.len()).unwrap_or(u32::MAX);
-    bytes.extend(count.to_le_bytes());
+    bytes.extend(saturating_u32_from_usize(lods.len()).to_le_bytes()); // at most MAX_LODS
     bytes.extend(rising_scales(lods).iter().flat_map(|scale| scale.to_le_bytes()));
     bytes.extend(std::iter::repeat_n(0_u8, 12 * lods.len())); // offsets of vertices: none
     for size in sizes {
@@ -108,7 +108,7 @@ fn manifest(space: &Span, lods: &[LodMesh], sizes: &[u32]) -> Vec<u8> {
 fn rising_scales(lods: &[LodMesh]) -> Vec<f32> {
     let mut last = 0.0_f32;
     let scales = lods.iter().map(|lod| {
-        let scale = narrow(lod.scale);
+        let scale = nearest_f32(lod.scale);
         let usable = if scale.is_finite() && scale > 0.0 { scale } else { f32::MIN_POSITIVE };
         last = if usable > last { usable } else { last * 2.0 };
         last
@@ -139,7 +139,7 @@ impl Span {
         for (axis, (low, high)) in low.into_iter().zip(high).enumerate() {
             // The box as it is stored must hold all vertices, whatever rounding does to its corner.
             let origin = below(low);
-            let size = narrow(high - f64::from(origin)).next_up();
+            let size = nearest_f32(high - f64::from(origin)).next_up();
             if let (Some(to_origin), Some(to_size)) =
                 (space.origin.get_mut(axis), space.size.get_mut(axis))
             {
@@ -175,14 +175,9 @@ const fn to_place(x: f64) -> u32 {
     x as u32
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the format has 32 bits")]
-const fn narrow(x: f64) -> f32 {
-    x as f32
-}
-
 /// The largest number of 32 bits that is not above `x`.
 fn below(x: f64) -> f32 {
-    let near = narrow(x);
+    let near = nearest_f32(x);
     if f64::from(near) > x { near.next_down() } else { near }
 }
 

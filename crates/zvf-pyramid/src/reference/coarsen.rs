@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 use rayon::prelude::*;
 use zvf_format::grid::ChunkShape;
@@ -18,6 +18,7 @@ use zvf_format::num::{
 };
 
 use crate::PyramidError;
+use crate::hash::Fast;
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
@@ -278,28 +279,6 @@ impl PartialOrd for Bin {
 impl std::hash::Hash for Bin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.iter().for_each(|at| state.write_u64(at.cast_unsigned()));
-    }
-}
-
-/// Hashing of numbers that nobody chose to collide.
-pub(crate) type Fast = BuildHasherDefault<Multiply>;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
-        rest.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

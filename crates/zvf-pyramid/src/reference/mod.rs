@@ -14,7 +14,6 @@
 
 mod coarsen;
 mod links;
-mod random;
 mod read;
 mod write;
 
@@ -27,11 +26,10 @@ use zvf_metadata::CrossLevelStorage;
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
+use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{PyramidError, levels};
-pub(crate) use coarsen::Fast;
-pub(crate) use random::Random;
 
 /// What the reference is asked for.
 ///
@@ -118,7 +116,7 @@ pub async fn build_reference(
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check(&store)?;
-    levels::check_alone(&store).await?;
+    check_alone(&store).await?;
     if let Some(beside) = LevelReader::open(&store, LevelId(0)).await?.extra_kinds().next() {
         let expected = "one: the reference makes levels of the first and loses the others";
         return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
@@ -126,6 +124,16 @@ pub async fn build_reference(
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
     levels::end_exactly(build, made).await
+}
+
+/// Refuses a level 0 that only adds to others.
+async fn check_alone(store: &Store) -> Result<(), PyramidError> {
+    if store.level(0).await?.meta().is_additive() {
+        let expected = "one that is read alone: put it together first, by building 0 levels that \
+                        are not the reference's";
+        return Err(PyramidError::unsupported("level 0", expected, "one that adds to the next"));
+    }
+    Ok(())
 }
 
 async fn write_levels(

@@ -6,7 +6,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
 use zvf_model::{Batch, Field, Kind, LevelId, Members, ObjectId, Value, VertexRow};
-use zvf_pyramid::{LevelReport, Method, OfKind, Options, PyramidPlan, Reference, build_reference};
+use zvf_pyramid::{LevelReport, Method, OfKind, Options, PyramidPlan};
 use zvf_query::{LOCATION_FIELD, Query, Reader};
 use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
@@ -32,7 +32,7 @@ fn batches() -> [Batch; 4] {
 }
 
 /// All of them in one store, with an attribute of walks and a group of objects of three kinds.
-async fn mixture(folder: &Path) -> String {
+pub(super) async fn mixture(folder: &Path) -> String {
     let address = folder.join("store.zarrvectors").to_str().unwrap().to_owned();
     let chunk = ChunkShape::new(&[10.0; 3]).unwrap();
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(3).unwrap(), chunk).unwrap();
@@ -233,13 +233,6 @@ async fn what_fits_no_kind_is_refused() {
         let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
-    let reference = Reference { factors: vec![(2.0, 1.0)], ..Reference::default() };
-    let error = build_reference(&address, &reference, &quick()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "kinds of geometry: expected one: the reference makes levels of the first and loses the others, \
-         found point_cloud"
-    );
     assert_eq!(tree(Path::new(&address)), before);
 }
 

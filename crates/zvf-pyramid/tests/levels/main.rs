@@ -9,6 +9,8 @@ mod kinds;
 mod lineage;
 mod made;
 mod meaning;
+#[cfg(feature = "reference")]
+mod reference;
 mod replacing;
 mod shapes;
 mod sound;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{Options, PyramidError, Reference, build_reference};
+use zvf_pyramid::{Options, PyramidError};
 
 use crate::made::{build, level, open, quick, store, walks, with_objects};
 
-fn files(at: &Path) -> BTreeSet<PathBuf> {
+pub(super) fn files(at: &Path) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for entry in std::fs::read_dir(at).unwrap() {
         let path = entry.unwrap().path();
@@ -19,39 +19,6 @@ fn files(at: &Path) -> BTreeSet<PathBuf> {
         }
     }
     all
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_level_or_link_of_another_generation_is_left() {
-    let dir = archives::scratch();
-    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
-    let before = files(Path::new(&address));
-    let all = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
-    let reference = Reference { factors: all, depth: -1, ..Reference::default() };
-    let reports = build_reference(&address, &reference, &quick()).await.unwrap();
-    assert_eq!(reports.len(), 3);
-    let linked = open(&address).await;
-    assert_eq!(linked.level_numbers(), [0, 1, 2, 3]);
-    assert!(linked.group("0/links/+3").await.unwrap().is_some());
-    assert!(linked.group("3/links/-2").await.unwrap().is_some());
-
-    build(&address, &Options { levels: Some(1), size: Some(0.1), ..Options::default() }).await;
-    let store = open(&address).await;
-    assert_eq!(
-        (store.level_numbers(), store.list_levels().await.unwrap()),
-        (vec![0, 1], vec![0, 1])
-    );
-    assert!(store.group("0/links/+1").await.unwrap().is_none());
-    let root = store.root();
-    let storage = root.zarr_vectors.cross_level_storage().known();
-    assert_eq!(storage, Some(CrossLevelStorage::None));
-    let capabilities = &root.zarr_vectors.format_capabilities;
-    let words: Vec<&str> = capabilities.iter().map(|token| token.as_str()).collect();
-    assert_eq!(words, ["preserved_object_ids"]);
-
-    build(&address, &Options { until: 1_000_000, ..Options::default() }).await;
-    assert_eq!(files(Path::new(&address)), before);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1); // no scratch
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,6 +47,12 @@ pub struct BadPredicate {
     pub wanted: &'static str,
 }
 
+impl zvf_format::Diagnose for BadPredicate {
+    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
+        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+    }
+}
+
 /// Whether `name` needs no backquotes: letters, digits and `_`, and no word of the grammar.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let mut chars = name.chars();

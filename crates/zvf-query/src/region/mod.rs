@@ -319,5 +319,11 @@ pub enum BadRegion {
     CurvedCut,
 }
 
+impl zvf_format::Diagnose for BadRegion {
+    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
+        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+    }
+}
+
 #[cfg(test)]
 mod tests;

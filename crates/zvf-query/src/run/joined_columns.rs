@@ -5,9 +5,10 @@
 //! that comes first in the index counts, among those that are asked for.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, usize_from_u32};
+use zvf_format::{Class, Expected};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
+use zvf_model::{Batch, Column, ColumnBuilder, Field, ModelError, ObjectId};
 use zvf_store::Caching;
 
 use super::Context;
@@ -86,12 +87,19 @@ impl Context {
     /// Where the vertices of `pieces` are stored.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
         let known = self.warm.level.chunks().await?;
-        let chunk = |key| known.find(key).map_or(u32::MAX, |at| saturating_u32(to_u64(at)));
-        let chunks: Vec<u32> = keys.iter().map(chunk).collect();
+        let place = |key: &ChunkKey| {
+            let at = known.find(key).and_then(|at| u32::try_from(at).ok());
+            at.ok_or_else(|| {
+                let rule = Expected::Rule("one of the 2^32 first that the level lists");
+                let error = ModelError::refused(Class::OutOfBounds, "chunk", rule, "another one");
+                QueryError::from(error.in_chunk(key))
+            })
+        };
+        let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;
         let rows: usize = pieces.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let mut bytes = Vec::with_capacity(rows.saturating_mul(8));
         for piece in pieces {
-            let chunk = chunks.get(usize_from_u32(piece.cell)).copied().unwrap_or(u32::MAX);
+            let Some(chunk) = chunks.get(usize_from_u32(piece.cell)).copied() else { continue };
             let first = u64::from(chunk) << 32 | u64::from(piece.start);
             for place in first..first.saturating_add(piece.len.into()) {
                 bytes.extend(place.to_le_bytes());

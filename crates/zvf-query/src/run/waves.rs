@@ -92,7 +92,7 @@ impl Context {
             for cell in run {
                 let between = listed.chunks(cell.1)?;
                 let source = listed.source(cell.1).or_else(|| between.first().copied());
-                let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX);
+                let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX); // those of no chunk together
                 by_source.entry(source).or_default().cells.push(*cell);
                 if !self.follows_rows() {
                     continue;

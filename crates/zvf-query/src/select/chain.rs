@@ -177,11 +177,7 @@ impl<'a> Chain<'a> {
         let mut last: Option<(Vertex, Point)> = None;
         self.any(|piece, vertex| {
             let Some((row, point)) = vertex else {
-                if open && is_left_out {
-                    out.pop();
-                } else if open {
-                    end(out);
-                }
+                close(out, open, is_left_out, &mut end);
                 (open, is_left_out, last) = (false, false, None);
                 return false;
             };
@@ -230,11 +226,16 @@ impl<'a> Chain<'a> {
             last = Some((vertex, *point));
             false
         });
-        if open && is_left_out {
-            out.pop();
-        } else if open {
-            end(out);
-        }
+        close(out, open, is_left_out, &mut end);
+    }
+}
+
+/// Ends the run at the end of `out`, if one is open; a point of it that is left out goes instead.
+fn close(out: &mut Vec<Cut>, open: bool, is_left_out: bool, end: &mut impl FnMut(&[Cut])) {
+    if open && is_left_out {
+        out.pop();
+    } else if open {
+        end(out);
     }
 }
 

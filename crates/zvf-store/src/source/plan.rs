@@ -156,7 +156,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     if start < read.start || from > to || to > held {
         let (expected, found) = (end.saturating_sub(start), read.bytes.len());
         let found = zvf_format::num::to_u64(found.saturating_sub(from));
-        return Err(StoreError::changed(Change::Length { expected, found }));
+        return Err(StoreError::changed(Change::length(expected, found)));
     }
     let bytes = share(&read.bytes, from..to);
     Ok(Got { bytes, size: read.size, version: read.version.clone() })

@@ -120,7 +120,7 @@ impl TensorFile {
                 let read = self.container().read_chunk(tensor.dataset(), coords, most).await;
                 if let Err(error) = read {
                     let error = TensorError::from(error).with_dataset(tensor.name());
-                    if error.class().exit_code() != BROKEN {
+                    if !error.class().is_damage() {
                         return Err(error);
                     }
                     faults.push(Fault { rule: "R1", weight: Weight::Error, error });
@@ -131,7 +131,5 @@ impl TensorFile {
     }
 }
 
-/// The exit code of faults of bytes; others are faults of reading them.
-const BROKEN: u8 = 3;
 /// More are not listed.
 const MAX_FAULTS: usize = 10_000;

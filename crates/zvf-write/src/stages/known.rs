@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -299,7 +299,7 @@ impl Known {
         for (attribute, codes) in columns.attributes().zip(&source.codes) {
             let kept = take(attribute.stride());
             let kept = match codes {
-                Some(codes) => recoded(&kept, codes),
+                Some(codes) => recoded(&kept, codes)?,
                 None => kept,
             };
             fields.push(attribute.kept(kept)?);
@@ -445,9 +445,18 @@ fn elements(kind: Kind, slices: &[Slice]) -> Result<(usize, Vec<Attribute>), Wri
 }
 
 /// Codes of a slice as those of all.
-fn recoded(kept: &[u8], codes: &[u32]) -> Bytes {
-    let (kept, _) = kept.as_chunks::<4>();
-    let code =
-        |own: &[u8; 4]| codes.get(saturating_usize(u32::from_le_bytes(*own).into())).copied();
-    kept.iter().flat_map(|own| code(own).unwrap_or(u32::MAX).to_le_bytes()).collect()
+fn recoded(kept: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
+    let mut bytes = Vec::with_capacity(kept.len());
+    for own in kept.as_chunks::<4>().0.iter().map(|own| u32::from_le_bytes(*own)) {
+        let code = codes.get(usize_from_u32(own)).ok_or_else(|| {
+            let expected = format!("codes below {}", codes.len());
+            WriteError::Task {
+                task: "texts of a slice".to_owned(),
+                expected,
+                found: own.to_string(),
+            }
+        })?;
+        bytes.extend_from_slice(&code.to_le_bytes());
+    }
+    Ok(bytes.into())
 }

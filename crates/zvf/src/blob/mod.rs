@@ -27,6 +27,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use zvf_format::num::to_u64;
 use zvf_format::{FormatError, Lints};
 
 use crate::Error;
@@ -259,7 +260,7 @@ impl Report {
     fn list(&mut self, settings: &Settings, items: impl Iterator<Item = String>) {
         let mut items = items.fuse();
         self.items = items.by_ref().take(settings.most_items).collect();
-        self.more_items = u64::try_from(items.count()).unwrap_or(u64::MAX);
+        self.more_items = to_u64(items.count());
     }
 
     fn fault(&mut self, error: impl Into<Error>) {
@@ -278,7 +279,7 @@ impl Settings {
     ///
     /// When these settings lack what the kind wants, or say something that cannot be.
     pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<Report, Error> {
-        let bytes = u64::try_from(blob.len()).unwrap_or(u64::MAX);
+        let bytes = to_u64(blob.len());
         let mut report = Report {
             kind,
             bytes,

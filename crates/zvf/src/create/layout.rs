@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use zvf_convert::read::{Header, Piece, Reader};
+use zvf_format::num::to_u64;
 use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 
@@ -489,10 +490,6 @@ fn fitting(mut shard: Vec<u64>, cell: u64, most: u64) -> Option<Vec<u64>> {
         *longest = longest.div_ceil(2);
     }
     (cells(&shard) > 1).then_some(shard)
-}
-
-fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::as_conversions, reason = "an estimate: rounding does not matter")]

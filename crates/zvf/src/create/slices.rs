@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use zvf_convert::read::Piece;
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind};
 use zvf_write::SlicePlan;
 
@@ -134,10 +135,6 @@ fn lines(batch: &Batch) -> u64 {
         Some(objects) => to_u64(objects.chunk_by(|a, b| a == b).count()),
         None => to_u64(batch.len()) / 2,
     }
-}
-
-fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 /// Bytes beside the columns of a vertex: its group, its number, its place.

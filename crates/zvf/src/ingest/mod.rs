@@ -20,6 +20,7 @@ use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
 use zvf_convert::read::{Piece, Reader};
+use zvf_format::num::to_u64;
 use zvf_store::Build;
 use zvf_write::{Notice, Report, Router, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
 
@@ -262,7 +263,7 @@ impl Ingest {
         let report = self.finish().await?;
         let mut report = report.unwrap_or_default();
         if done > 0 {
-            let of = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+            let of = to_u64(tasks.len());
             report.notices.push(Notice::Resumed { done, of });
         }
         Ok(report)

@@ -36,12 +36,10 @@ fn absent_level(error: &Error, store: &Store) -> Option<String> {
 
 #[cfg(feature = "query")]
 async fn absent_object(error: &Error, store: &Store) -> Option<String> {
-    use std::error::Error as _;
-
     use zvf_model::{LevelId, LevelReader};
     use zvf_query::{BadQuery, QueryError};
 
-    let source: &QueryError = error.source()?.downcast_ref()?;
+    let source: &QueryError = error.layer()?.downcast_ref()?;
     let Some(BadQuery::NoSuchObject(id)) = source.bad_query() else { return None };
     let first = *store.level_numbers().first()?;
     let level = LevelReader::open(store, LevelId(first)).await.ok()?;

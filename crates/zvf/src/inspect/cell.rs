@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Column, Field, LevelReader, LinkRecords};
 use zvf_store::Caching;
 
@@ -249,7 +250,7 @@ async fn field(
 fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<String>) -> CellRow {
     let mut attributes = serde_json::Map::new();
     for field in fields {
-        let width = usize::try_from(field.column.width()).unwrap_or(0);
+        let width = usize_from_u32(field.column.width());
         let mut values = Vec::with_capacity(width);
         for at in 0..width {
             match field.value(row, at) {
@@ -263,7 +264,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         let value = if width == 1 { values.pop().unwrap_or(Json::Null) } else { values.into() };
         attributes.insert(field.name.to_string(), value);
     }
-    let axes = usize::try_from(positions.width()).unwrap_or(0);
+    let axes = usize_from_u32(positions.width());
     let number = |axis| json::stored(positions.dtype(), positions.value(row, axis));
     let position = (0..axes).map(number).collect();
     CellRow { row: to_u64(row), position, attributes }
@@ -279,10 +280,6 @@ fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> 
             Err(zvf_model::ModelError::refused(class, "answers", expected, 0_u8))
         })
         .map_err(Error::from)
-}
-
-fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 /// Rows that a fragment shows of those it lists, and records of an array.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::Delta;
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::LinksFamily;
 use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{LevelId, LevelReader};
@@ -123,7 +124,7 @@ impl LevelSummary {
     pub async fn read(store: &Store, number: u32) -> Result<Self, Error> {
         let mut summary = Self { level: number, object_sparsity: 1.0, ..Self::default() };
         match summary.look(store).await {
-            Err(error) if error.class().exit_code() == PASSING => Err(error),
+            Err(error) if is_of_backend(error.class()) => Err(error),
             Err(error) => {
                 summary.fault = Some(error.to_string());
                 Ok(summary)
@@ -271,7 +272,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
         };
         found.push(LinkSummary {
             delta: delta.0,
-            arrays: u64::try_from(links.segments().len()).unwrap_or(u64::MAX),
+            arrays: to_u64(links.segments().len()),
             enumerated: links.is_complete(),
             width: u64::try_from(links.link_width()).unwrap_or(u64::MAX),
             directed: links.policy().is_directed(),
@@ -294,7 +295,7 @@ async fn links_to_nowhere(
     let arrays = reader.node().children(&path).await?;
     Ok(Some(LinkSummary {
         delta: delta.0,
-        arrays: u64::try_from(arrays.names.len()).unwrap_or(u64::MAX),
+        arrays: to_u64(arrays.names.len()),
         enumerated: arrays.complete,
         width: doc.link_width,
         directed: doc.directed,
@@ -304,8 +305,10 @@ async fn links_to_nowhere(
     }))
 }
 
-/// The exit code of faults that may pass: they are of the backend, not of the level.
-const PASSING: u8 = 5;
+/// Whether it is a fault of the backend or of the moment, not of the level.
+fn is_of_backend(class: Class) -> bool {
+    class.retryable() || class == Class::FileChanged
+}
 
 const SCOPES: [(&str, &str); 5] = [
     ("vertex", "vertex_attributes"),

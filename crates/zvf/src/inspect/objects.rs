@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
-use zvf_model::{LevelReader, ObjectId, ObjectManifest};
+use zvf_format::num::to_u64;
+use zvf_format::{Class, Expected};
+use zvf_model::{LevelReader, ModelError, ObjectId, ObjectManifest};
 
 use super::json;
 use crate::Error;
@@ -130,8 +132,11 @@ fn view(
         id: id.0,
         kind: kind(level),
         row: manifest.row(),
-        fragments: manifest.view()?.len().unwrap_or(u64::MAX),
-        chunks: u64::try_from(chunks.len()).unwrap_or(u64::MAX),
+        fragments: manifest.view()?.len().ok_or_else(|| {
+            let (what, expected) = ("fragments of an object", Expected::AtMost(u64::MAX.into()));
+            ModelError::refused(Class::Overflow, what, expected, "more").of_object(id)
+        })?,
+        chunks: to_u64(chunks.len()),
         bounds: bounds(level, &chunks),
         references,
         attributes: serde_json::Map::new(),
@@ -161,16 +166,16 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
 }
 
 pub(super) fn no_index() -> Error {
-    let expected = zvf_format::Expected::Rule("a level with objects");
-    let class = zvf_format::Class::InvalidArgument;
-    zvf_model::ModelError::refused(class, "object index", expected, "none").into()
+    let expected = Expected::Rule("a level with objects");
+    let class = Class::InvalidArgument;
+    ModelError::refused(class, "object index", expected, "none").into()
 }
 
 fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
-    let class = zvf_format::Class::NotFound;
-    let expected = zvf_format::Expected::Rule("an object of the level");
+    let class = Class::NotFound;
+    let expected = Expected::Rule("an object of the level");
     let index = level.node().path().below("object_index")?;
-    let error = zvf_model::ModelError::refused(class, "object", expected, id.0).in_array(index);
+    let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
     Ok(error.into())
 }
 

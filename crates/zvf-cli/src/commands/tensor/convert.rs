@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::format::num::to_u64;
 use zvf::store::{BloscCompressor, BloscShuffle};
 use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
 use zvf::{Error, Timeouts};
@@ -188,7 +189,7 @@ impl Pack {
             let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
             table::json(&json!({ "path": file, "datasets": names }), out)?;
         } else {
-            let count = u64::try_from(arrays.len()).unwrap_or(u64::MAX);
+            let count = to_u64(arrays.len());
             writeln!(out, "{file}: {}", table::counted(count, "dataset"))?;
         }
         Ok(Outcome::Clean)

@@ -56,9 +56,9 @@ pub(super) fn open(
     let format = batches.format;
     let places = first.places;
     let shape = Shape::default();
-    let pieces =
+    let mut pieces =
         Pieces { iter, place, places, rows, shape, format, row: 0, schema: batches.schema.clone() };
-    Ok(Reader::new(with_units(header, unit), pieces))
+    Ok(Reader::from_steps(with_units(header, unit), move || pieces.step()))
 }
 
 /// The places of the wanted columns in batches that were narrowed to them.
@@ -159,14 +159,6 @@ struct Pieces {
     format: &'static str,
     row: u64,
     schema: arrow_schema::SchemaRef,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -28,6 +28,7 @@ use bytes::Bytes as Shared;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use super::input::Bytes;
 use super::source::Source;
@@ -76,7 +77,7 @@ fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
         Form::Parquet => b"PAR1",
         Form::Stream => return Ok(()),
     };
-    let size = u64::try_from(magic.len()).unwrap_or(0);
+    let size = to_u64(magic.len());
     let expected = String::from_utf8_lossy(magic).into_owned();
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));

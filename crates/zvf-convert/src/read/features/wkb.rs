@@ -180,30 +180,35 @@ impl Reader<'_> {
 }
 
 /// The bytes of a geometry of these parts; a point without a place where there are none.
-pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) {
+///
+/// # Errors
+///
+/// The count of points or parts that is more than the format has bits for.
+pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) -> Result<(), usize> {
     let height = if shape.axes == 3 { 1000 } else { 0 };
     let head = |kind: u32, to: &mut Vec<u8>| {
         to.push(1);
         to.extend_from_slice(&(kind + height).to_le_bytes());
     };
     let count = |n: usize, to: &mut Vec<u8>| {
-        to.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
+        to.extend_from_slice(&u32::try_from(n).map_err(|_many| n)?.to_le_bytes());
+        Ok::<_, usize>(())
     };
     let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
     match (shape.parts.len(), points) {
         (0, _) => {
             head(1, to);
             (0..shape.axes.max(2)).for_each(|_| to.extend_from_slice(&f64::NAN.to_le_bytes()));
-            return;
+            return Ok(());
         }
         (1, _) => {}
         (n, true) => {
             head(4, to);
-            count(n, to);
+            count(n, to)?;
         }
         (n, false) => {
             head(5, to);
-            count(n, to);
+            count(n, to)?;
         }
     }
     let mut rest = shape.positions.as_slice();
@@ -214,10 +219,11 @@ pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) {
             head(1, to);
         } else {
             head(2, to);
-            count(part.len, to);
+            count(part.len, to)?;
         }
         own.iter().for_each(|x| to.extend_from_slice(&x.to_le_bytes()));
     }
+    Ok(())
 }
 
 /// Collections in collections.
@@ -243,7 +249,7 @@ mod tests {
             shape(PartKind::Line, &[2, 4]),
         ] {
             let mut bytes = Vec::new();
-            write(&one, &mut bytes);
+            write(&one, &mut bytes).unwrap();
             let mut read = Shape::default();
             assert_eq!(parse(&bytes, &mut read), Ok(false));
             assert_eq!(read, one);
@@ -253,7 +259,7 @@ mod tests {
             }
         }
         let mut bytes = Vec::new();
-        write(&Shape { axes: 2, ..Shape::default() }, &mut bytes);
+        write(&Shape { axes: 2, ..Shape::default() }, &mut bytes).unwrap();
         let mut read = Shape::default();
         assert!(parse(&bytes, &mut read) == Ok(false) && read.parts.is_empty());
     }

@@ -63,8 +63,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
     let bounds = options.bounds.clone();
     let places = first.places;
-    let pieces = Pieces { source, said, walk, rows, shape: Shape::default(), places, bounds };
-    Ok(Reader::new(with_units(header, unit), pieces))
+    let mut pieces = Pieces { source, said, walk, rows, shape: Shape::default(), places, bounds };
+    Ok(Reader::from_steps(with_units(header, unit), move || pieces.step()))
 }
 
 /// What the header says.
@@ -405,14 +405,6 @@ struct Pieces {
     shape: Shape,
     places: Vec<Option<usize>>,
     bounds: Option<Bounds>,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

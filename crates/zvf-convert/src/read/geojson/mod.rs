@@ -55,10 +55,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
     let walk = Walk::new(0);
     let memory = options.memory;
-    Ok(Reader::new(
-        header,
-        Pieces { source, walk, rows, memory, shape: Shape::default(), raw: Vec::new() },
-    ))
+    let mut pieces =
+        Pieces { source, walk, rows, memory, shape: Shape::default(), raw: Vec::new() };
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 /// Horizontal axes in `unit`; a height in metres where they are degrees.
@@ -396,14 +395,6 @@ struct Pieces {
     memory: u64,
     shape: Shape,
     raw: Vec<u8>,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -18,6 +18,7 @@ mod file;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind};
 
@@ -234,7 +235,7 @@ fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
     if !others.is_empty() {
         notes.push(format!("obsm: {}", others.join(", ")));
     }
-    let width = usize::try_from(positions.width()).unwrap_or(0);
+    let width = usize_from_u32(positions.width());
     let nowhere = (0..positions.len())
         .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
         .count();

@@ -84,7 +84,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let vertex_count = vertex.count;
     let number = lines.number();
     let body = Body::new(lines.into_bytes(), encoding, number);
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         body,
         elements,
         at: 0,
@@ -95,7 +95,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         vertex_count,
         batch_rows: options.batch_rows.max(1),
     };
-    Ok(Reader::new(header, pieces))
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 fn record_field(property: &Property) -> Option<RecordField> {
@@ -210,14 +210,6 @@ struct Pieces {
     corners: Corners,
     vertex_count: u64,
     batch_rows: usize,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
+use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
@@ -364,7 +365,7 @@ impl Layout {
     }
 
     fn scaled(&self, x: f32, axis: usize) -> f32 {
-        narrow(f64::from(x) * self.scales.get(axis).copied().unwrap_or(1.0))
+        nearest_f32(f64::from(x) * self.scales.get(axis).copied().unwrap_or(1.0))
     }
 
     /// What is said of objects, and the groups of related ids.
@@ -473,11 +474,6 @@ impl Layout {
         }
         Ok(pieces)
     }
-}
-
-#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-const fn narrow(x: f64) -> f32 {
-    x as f32
 }
 
 /// Related ids that may become groups.

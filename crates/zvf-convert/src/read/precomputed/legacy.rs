@@ -8,14 +8,15 @@
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Kind, ObjectId};
+use zvf_model::Kind;
 
 use super::folder::{Folder, bad};
+use super::fragments::{Fragment, Fragments, read_all};
 use super::{describe_objects, record, u32_at};
 use crate::ConvertError;
 use crate::read::roles::axes;
-use crate::read::values::{column, no_batch};
-use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader};
+use crate::read::values::column;
+use crate::read::{ElementHeader, Header, ReadOptions, Reader};
 
 pub(super) fn open(
     folder: &Folder,
@@ -38,64 +39,33 @@ pub(super) fn open(
     record(&mut header, info);
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let folder = folder.clone();
-    let pieces = Pieces {
-        folder,
-        ids,
-        next: 0,
-        fragments: Vec::new(),
-        vertices: 0,
-        faces: None,
-        last: Some(last),
-    };
-    Ok(Reader::new(header, pieces))
+    Ok(read_all(header, Legacy { folder: folder.clone(), ids }, last))
 }
 
-/// A folder in the course of being read.
-struct Pieces {
+/// A folder of legacy meshes.
+struct Legacy {
     folder: Folder,
     ids: Vec<u64>,
-    next: usize,                     // the object whose list is read next
-    fragments: Vec<(usize, String)>, // the rest of those of an object, the first last
-    vertices: u64,
-    faces: Option<Piece>, // of the fragment whose vertices were told of
-    last: Option<Piece>,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+impl Fragments for Legacy {
+    type Fragment = String;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        if let Some(faces) = self.faces.take() {
-            return Ok(Some(faces));
+    fn list(&self, object: usize) -> Result<Option<Vec<String>>, ConvertError> {
+        let Some(id) = self.ids.get(object) else { return Ok(None) };
+        let key = format!("{id}:0");
+        let list = self.folder.json(&key)?.unwrap_or_default();
+        let names = list.get("fragments").and_then(Json::as_array);
+        let names: Option<Vec<String>> = names
+            .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
+        if names.is_none() {
+            let expected = "fragments, a list of names";
+            return Err(bad(Class::BadTag, &key, expected, "something else").into());
         }
-        loop {
-            if let Some((object, name)) = self.fragments.pop() {
-                return self.fragment(object, &name).map(Some);
-            }
-            let Some(id) = self.ids.get(self.next) else { return Ok(self.last.take()) };
-            let key = format!("{id}:0");
-            let list = self.folder.json(&key)?.unwrap_or_default();
-            let names = list.get("fragments").and_then(Json::as_array);
-            let names: Option<Vec<String>> = names.and_then(|names| {
-                names.iter().map(|name| Some(name.as_str()?.to_owned())).collect()
-            });
-            let Some(mut names) = names else {
-                let expected = "fragments, a list of names";
-                return Err(bad(Class::BadTag, &key, expected, "something else").into());
-            };
-            names.reverse();
-            self.fragments = names.into_iter().map(|name| (self.next, name)).collect();
-            self.next += 1;
-        }
+        Ok(names)
     }
 
-    fn fragment(&mut self, object: usize, name: &str) -> Result<Piece, ConvertError> {
+    fn read(&self, name: &String) -> Result<Fragment, ConvertError> {
         let Some(bytes) = self.folder.read(name)? else {
             return Err(
                 bad(Class::NotFound, name, "a fragment that the list names", "no file").into()
@@ -112,24 +82,8 @@ impl Pieces {
             return Err(bad(Class::Misaligned, name, expected, format!("{rest} bytes")).into());
         }
         let (positions, faces) = bytes[4..].split_at(vertices as usize * 12);
-        let mut rows = Vec::with_capacity(faces.len() * 2);
-        for (at, corner) in faces.chunks_exact(4).enumerate() {
-            let corner = u64::from(u32_at(corner, 0));
-            if corner >= vertices {
-                let place = format!("{name}, face {}", at / 3);
-                let expected = format!("a vertex below {vertices}");
-                return Err(bad(Class::OutOfBounds, &place, expected, corner.to_string()).into());
-            }
-            rows.extend_from_slice(&(corner + self.vertices).to_le_bytes());
-        }
         let positions = column(Dtype::FLOAT32, 3, positions.to_vec())?;
-        let owner = ObjectId(i64::try_from(object).unwrap_or(i64::MAX));
-        let owners = vec![Some(owner); positions.len()];
-        let batch =
-            Batch::new(Kind::Mesh, positions).with_vertex_objects(owners).map_err(no_batch)?;
-        self.vertices += vertices;
-        self.faces =
-            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
-        Ok(Piece::Vertices(batch))
+        let corners = faces.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        Ok(Fragment { name: name.clone(), positions, corners: corners.collect() })
     }
 }

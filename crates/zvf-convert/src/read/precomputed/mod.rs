@@ -14,6 +14,7 @@
 
 mod annotations;
 mod folder;
+mod fragments;
 mod legacy;
 mod multilod;
 mod properties;

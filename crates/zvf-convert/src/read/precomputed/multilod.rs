@@ -11,17 +11,19 @@
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Kind, ObjectId};
+use zvf_model::Kind;
 
 use super::folder::{Folder, bad};
+use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
 use super::{Objects, Place, describe_objects, record, skeletons, u32_at};
 use crate::ConvertError;
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::axes;
-use crate::read::values::{column, no_batch};
-use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
+use crate::read::values::column;
+use crate::read::{ElementHeader, Header, ReadOptions, Reader, Space};
 
 pub(super) fn open(
     folder: &Folder,
@@ -60,17 +62,7 @@ pub(super) fn open(
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let steps = if bits == 10 { 1023.0 } else { 65_535.0 };
-    let pieces = Pieces {
-        objects,
-        transform,
-        steps,
-        next: 0,
-        fragments: Vec::new(),
-        vertices: 0,
-        faces: None,
-        last: Some(last),
-    };
-    Ok(Reader::new(header, pieces))
+    Ok(read_all(header, MultiLod { objects, transform, steps }, last))
 }
 
 /// What a manifest says of level 0.
@@ -85,7 +77,7 @@ impl Manifest {
     fn parse(name: &str, bytes: &[u8]) -> Result<Self, ConvertError> {
         let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
-        let lods = u64::from(u32_at(bytes, 24));
+        let lods = u32_at(bytes, 24);
         let head = 28 + u128::from(lods) * 20;
         let short = |wanted: u128| {
             let expected = format!("at least {wanted} bytes");
@@ -94,7 +86,7 @@ impl Manifest {
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(short(head.max(28)));
         }
-        let lods = usize::try_from(lods).unwrap_or(usize::MAX);
+        let lods = usize_from_u32(lods);
         let (offsets, counts) = (28 + lods * 4, 28 + lods * 16);
         let mut at = 28 + lods * 20;
         let (mut fragments, mut data_size) = (Vec::new(), 0_u64);
@@ -127,9 +119,8 @@ impl Manifest {
     }
 }
 
-/// A fragment that is to be read.
-struct Fragment {
-    object: usize,
+/// Where the bytes of a fragment are, and the box of its positions.
+struct Stretch {
     key: String,
     start: u64,
     size: u64,
@@ -137,88 +128,67 @@ struct Fragment {
     shape: [f64; 3],
 }
 
-/// A folder in the course of being read.
-struct Pieces {
+/// A folder of such meshes.
+struct MultiLod {
     objects: Objects,
     transform: [[f64; 4]; 3],
     steps: f64,
-    next: usize,
-    fragments: Vec<Fragment>, // of an object, the first last
-    vertices: u64,
-    faces: Option<Piece>,
-    last: Option<Piece>,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+impl Fragments for MultiLod {
+    type Fragment = Stretch;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        if let Some(faces) = self.faces.take() {
-            return Ok(Some(faces));
+    fn list(&self, object: usize) -> Result<Option<Vec<Stretch>>, ConvertError> {
+        let Some((id, name, bytes)) = self.objects.read(object)? else { return Ok(None) };
+        let manifest = Manifest::parse(&name, &bytes)?;
+        let (key, mut start) = match self.objects.places.get(object) {
+            Some((_, Place::Shard(entry))) => {
+                let start = entry.start.checked_sub(manifest.data_size);
+                let Some(start) = start else {
+                    let expected = format!("{} bytes before the manifest", manifest.data_size);
+                    let found = entry.start.to_string();
+                    return Err(bad(Class::OutOfBounds, &name, expected, found).into());
+                };
+                (entry.key.clone(), start)
+            }
+            _ => (id.to_string(), 0),
+        };
+        let size = self.objects.folder.size(&key)?.unwrap_or(0); // no file has no bytes
+        if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
+            let expected = format!("{} bytes of fragments", manifest.data_size);
+            return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
         }
-        loop {
-            if let Some(fragment) = self.fragments.pop() {
-                return self.fragment(&fragment).map(Some);
+        let mut fragments = Vec::new();
+        for (cell, size) in manifest.fragments {
+            let origin = [0, 1, 2].map(|axis| {
+                manifest.origin[axis] + manifest.chunk_shape[axis] * f64::from(cell[axis])
+            });
+            if size > 0 {
+                let (key, shape) = (key.clone(), manifest.chunk_shape);
+                fragments.push(Stretch { key, start, size, origin, shape });
             }
-            let Some((id, name, bytes)) = self.objects.read(self.next)? else {
-                return Ok(self.last.take());
-            };
-            let manifest = Manifest::parse(&name, &bytes)?;
-            let (key, mut start) = match self.objects.places.get(self.next) {
-                Some((_, Place::Shard(entry))) => {
-                    let start = entry.start.checked_sub(manifest.data_size);
-                    let Some(start) = start else {
-                        let expected = format!("{} bytes before the manifest", manifest.data_size);
-                        let found = entry.start.to_string();
-                        return Err(bad(Class::OutOfBounds, &name, expected, found).into());
-                    };
-                    (entry.key.clone(), start)
-                }
-                _ => (id.to_string(), 0),
-            };
-            let size = self.objects.folder.size(&key)?.unwrap_or(0);
-            if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
-                let expected = format!("{} bytes of fragments", manifest.data_size);
-                return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
-            }
-            for (cell, size) in manifest.fragments {
-                let origin = [0, 1, 2].map(|axis| {
-                    manifest.origin[axis] + manifest.chunk_shape[axis] * f64::from(cell[axis])
-                });
-                if size > 0 {
-                    let (object, key, shape) = (self.next, key.clone(), manifest.chunk_shape);
-                    self.fragments.push(Fragment { object, key, start, size, origin, shape });
-                }
-                start += size;
-            }
-            self.fragments.reverse();
-            self.next += 1;
+            start += size;
         }
+        Ok(Some(fragments))
     }
 
-    fn fragment(&mut self, fragment: &Fragment) -> Result<Piece, ConvertError> {
-        let Fragment { object, key, start, size, origin, shape } = fragment;
-        let place = format!("{key}, fragment at byte {start}");
+    fn read(&self, stretch: &Stretch) -> Result<Fragment, ConvertError> {
+        let Stretch { key, start, size, origin, shape } = stretch;
+        let name = format!("{key}, fragment at byte {start}");
         let bytes = self.objects.folder.read_range(key, *start, *size)?;
         let limits = Limits::from_memory(self.objects.folder.memory());
         let stream = decode(&bytes, &limits).map_err(|error| {
             let expected = format!("a Draco stream: {}", error.expected);
-            bad(error.class, &format!("{place}, byte {}", error.byte), expected, error.found)
+            bad(error.class, &format!("{name}, byte {}", error.byte), expected, error.found)
         })?;
         let mut attributes = stream.attributes.into_iter();
         let Some(positions) = attributes.find(|a| a.meaning == Meaning::Position) else {
-            return Err(bad(Class::NotFound, &place, "positions", "none").into());
+            return Err(bad(Class::NotFound, &name, "positions", "none").into());
         };
         let values = positions.values;
         if values.width() != 3 {
             let found = values.width().to_string();
-            return Err(bad(Class::BadShape, &place, "positions of three numbers", found).into());
+            return Err(bad(Class::BadShape, &name, "positions of three numbers", found).into());
         }
         let mut places = Vec::with_capacity(values.len() * 12);
         for row in 0..values.len() {
@@ -228,28 +198,11 @@ impl Pieces {
             });
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
-                places.extend_from_slice(&skeletons::narrow(x).to_le_bytes());
+                places.extend_from_slice(&nearest_f32(x).to_le_bytes());
             }
         }
-        let mut rows = Vec::new();
-        for (at, face) in stream.faces.unwrap_or_default().into_iter().enumerate() {
-            for corner in face {
-                if corner as usize >= values.len() {
-                    let place = format!("{place}, face {at}");
-                    let expected = format!("a vertex below {}", values.len());
-                    return Err(
-                        bad(Class::OutOfBounds, &place, expected, corner.to_string()).into()
-                    );
-                }
-                rows.extend_from_slice(&(u64::from(corner) + self.vertices).to_le_bytes());
-            }
-        }
-        self.vertices += values.len() as u64;
-        self.faces =
-            Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
-        let owner = ObjectId(i64::try_from(*object).unwrap_or(i64::MAX));
-        let batch = Batch::new(Kind::Mesh, column(Dtype::FLOAT32, 3, places)?);
-        let owners = vec![Some(owner); values.len()];
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(no_batch)?))
+        let positions = column(Dtype::FLOAT32, 3, places)?;
+        let corners = stream.faces.unwrap_or_default().into_iter().flatten().collect();
+        Ok(Fragment { name, positions, corners })
     }
 }

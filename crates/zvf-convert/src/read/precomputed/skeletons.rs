@@ -9,6 +9,7 @@
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
+use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 
@@ -75,7 +76,8 @@ pub(super) fn open(
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::new(header, Pieces { objects, shape, kind, next: 0, last: Some(last), batch_rows }))
+    let mut pieces = Pieces { objects, shape, kind, next: 0, last: Some(last), batch_rows };
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 fn attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertError> {
@@ -192,7 +194,7 @@ impl Shape {
             let stored = [0, 4, 8].map(|at| f64::from(f32::from_bits(u32_at(place, at))));
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
-                to.extend_from_slice(&narrow(x).to_le_bytes());
+                to.extend_from_slice(&nearest_f32(x).to_le_bytes());
             }
         }
     }
@@ -204,11 +206,6 @@ impl Shape {
             [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
         (a[0] * cross[0] + a[1] * cross[1] + a[2] * cross[2]).abs().cbrt()
     }
-}
-
-#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-pub(super) const fn narrow(x: f64) -> f32 {
-    x as f32
 }
 
 /// For each edge whether it has to be turned to go from child to parent; nothing where it is no single tree.
@@ -250,14 +247,6 @@ struct Pieces {
     batch_rows: usize,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
-}
-
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
         let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
@@ -288,7 +277,7 @@ impl Pieces {
                 if is_length && (scale - 1.0).abs() > f64::EPSILON {
                     for radius in from.as_chunks::<4>().0 {
                         let radius = f64::from(f32::from_le_bytes(*radius)) * scale;
-                        to.extend_from_slice(&narrow(radius).to_le_bytes());
+                        to.extend_from_slice(&nearest_f32(radius).to_le_bytes());
                     }
                 } else {
                     to.extend_from_slice(from);

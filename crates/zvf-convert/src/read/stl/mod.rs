@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind, ObjectId};
 
@@ -57,7 +58,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: seen.left_out(kind),
         ..vertices.header(axes(3))?
     };
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         facets: source.open()?,
         kind,
         vertices,
@@ -71,7 +72,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         names: Some(names),
         ended: false,
     };
-    Ok(Reader::new(header, pieces))
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 fn empty_vertices(kind: Kind) -> Vertices {
@@ -99,7 +100,7 @@ impl Source {
                 (Bytes::open(path)?, length)
             }
             Self::Memory(all) => {
-                let length = u64::try_from(all.len()).unwrap_or(u64::MAX);
+                let length = to_u64(all.len());
                 (Bytes::new(Box::new(std::io::Cursor::new(Arc::clone(all))), None), length)
             }
         };
@@ -156,14 +157,6 @@ struct Pieces {
     batch_rows: usize,
     names: Option<Field>,
     ended: bool,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

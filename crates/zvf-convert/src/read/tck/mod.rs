@@ -48,7 +48,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         header.left_out.push(format!("{lines} lines of the header that are no \"key: value\""));
     }
     let notes = Notes::default();
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         bytes,
         dtype: said.dtype,
         vertices,
@@ -59,7 +59,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         ended: false,
         notes: notes.clone(),
     };
-    Ok(Reader::new(header, pieces).with_notes(notes))
+    Ok(Reader::from_steps(header, move || pieces.step()).with_notes(notes))
 }
 
 /// A file in the course of being read.
@@ -73,14 +73,6 @@ struct Pieces {
     batch_rows: usize,
     ended: bool,
     notes: Notes,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

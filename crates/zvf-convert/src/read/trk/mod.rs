@@ -68,7 +68,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));
         usize::try_from(sum).unwrap_or(usize::MAX).saturating_mul(4)
     };
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         bytes,
         stride: widths(&said.scalars).saturating_add(POSITION),
         property_bytes: widths(&said.properties),
@@ -83,7 +83,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         batch_rows: options.batch_rows.max(1),
         ended: false,
     };
-    Ok(Reader::new(header, pieces))
+    Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
 /// A file in the course of being read.
@@ -101,14 +101,6 @@ struct Pieces {
     left: Option<u64>, // its points that are not read, once it began
     batch_rows: usize,
     ended: bool,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

@@ -99,7 +99,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let streams = |arrays: Vec<ArrayMember>| -> Result<Vec<Stream>, ConvertError> {
         arrays.into_iter().map(|array| Stream::open(&members, array)).collect()
     };
-    let pieces = Pieces {
+    let mut pieces = Pieces {
         kind,
         positions: Stream::open(&members, positions)?,
         fields: streams(dpv)?,
@@ -111,7 +111,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         declared: 0,
         batch_rows: options.batch_rows.max(1) as u64,
     };
-    Ok(Reader::new(header, pieces).with_notes(notes))
+    Ok(Reader::from_steps(header, move || pieces.step()).with_notes(notes))
 }
 
 /// Refuses an array that is not as long as the header says.
@@ -354,14 +354,6 @@ struct Pieces {
     vertex: u64,       // the next one
     declared: usize,   // streamlines that were told of
     batch_rows: u64,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
-    }
 }
 
 impl Pieces {

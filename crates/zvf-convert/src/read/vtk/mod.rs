@@ -16,6 +16,7 @@ mod vtp;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, ObjectId, Parts, Value};
 
@@ -207,14 +208,14 @@ impl PolyData {
         let first = self.verts.len() + self.lines.len();
         let mut corners = Corners::new(options.polygons);
         let mut sources = Vec::new(); // the row of cell data of each face
-        let points = u64::try_from(self.points.len()).unwrap_or(u64::MAX);
+        let points = to_u64(self.points.len());
         let mut add = |face: &[i64], row: usize| -> Result<(), ConvertError> {
             let bad = |class, expected: String| {
                 let place = crate::error::Place::Named(format!("cell {row}"));
                 let found = format!("{} corners", face.len());
                 crate::error::BadInput::new(class, file.format, place, expected, found)
             };
-            let count = u64::try_from(face.len()).unwrap_or(u64::MAX);
+            let count = to_u64(face.len());
             corners.face(count).map_err(|refusal| refusal.at(bad))?;
             for id in face {
                 corners.push(*id, points).map_err(|refusal| refusal.at(bad))?;
@@ -368,7 +369,7 @@ fn as_json(column: &Column) -> Json {
         Value::Float(x) => json!(x),
         Value::Text(text) => json!(text),
     };
-    let width = usize::try_from(column.width()).unwrap_or(1);
+    let width = usize_from_u32(column.width());
     let rows = 0..column.len().min(MAX_RECORD_ROWS);
     rows.map(|row| match width {
         1 => value(row, 0),

@@ -1,5 +1,6 @@
 //! Rows to the records of points, and what they say together.
 
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Value};
 
 use super::schema::{Schema, Slot, put, refuse};
@@ -108,7 +109,7 @@ pub(super) fn encode(
 ) -> Result<Vec<u8>, ConvertError> {
     let size = schema.record_bytes;
     let mut records = vec![0; batch.len().saturating_mul(size)];
-    let axes = usize::try_from(batch.positions().width()).unwrap_or(0);
+    let axes = usize_from_u32(batch.positions().width());
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for axis in 0..axes.min(3) {
             let value = batch.positions().float(row, axis).unwrap_or(f64::NAN);
@@ -140,7 +141,7 @@ pub(super) fn encode(
             *slot = slot.saturating_add(1);
         }
     }
-    summary.count = summary.count.saturating_add(u64::try_from(batch.len()).unwrap_or(u64::MAX));
+    summary.count = summary.count.saturating_add(to_u64(batch.len()));
     Ok(records)
 }
 

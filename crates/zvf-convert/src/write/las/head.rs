@@ -1,5 +1,7 @@
 //! The header of a file in the making, and its records.
 
+use zvf_format::num::to_u64;
+
 use super::encode::{Grid, Summary};
 use super::schema::{Schema, put};
 
@@ -21,7 +23,7 @@ impl OutRecord {
     pub(super) fn vlr(&self) -> Vec<u8> {
         let mut raw = vec![0; 54];
         self.name(&mut raw);
-        put(&mut raw, 20, &u16::try_from(self.data.len()).unwrap_or(u16::MAX).to_le_bytes());
+        put(&mut raw, 20, &u16::try_from(self.data.len()).unwrap_or(u16::MAX).to_le_bytes()); // others are EVLRs
         put(&mut raw, 22, text(&self.description, 32));
         raw.extend_from_slice(&self.data);
         raw
@@ -31,7 +33,7 @@ impl OutRecord {
     pub(super) fn evlr(&self) -> Vec<u8> {
         let mut raw = vec![0; 60];
         self.name(&mut raw);
-        put(&mut raw, 20, &u64::try_from(self.data.len()).unwrap_or(u64::MAX).to_le_bytes());
+        put(&mut raw, 20, &to_u64(self.data.len()).to_le_bytes());
         put(&mut raw, 28, text(&self.description, 32));
         raw.extend_from_slice(&self.data);
         raw
@@ -57,7 +59,7 @@ pub(super) struct Head<'a> {
     pub(super) encoding: u16,
     pub(super) compressed: bool,
     pub(super) vlrs: u32,
-    pub(super) points_at: u64,
+    pub(super) points_at: u32,
     /// Where records behind the points begin, and how many there are.
     pub(super) evlrs: (u64, u32),
 }
@@ -82,12 +84,13 @@ impl Head<'_> {
         put(&mut raw, 26, b"OTHER");
         put(&mut raw, 58, b"zvf");
         put(&mut raw, 94, &size.to_le_bytes());
-        put(&mut raw, 96, &u32::try_from(self.points_at).unwrap_or(u32::MAX).to_le_bytes());
+        put(&mut raw, 96, &self.points_at.to_le_bytes());
         put(&mut raw, 100, &self.vlrs.to_le_bytes());
         put(&mut raw, 104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]);
         let record_bytes = u16::try_from(schema.record_bytes).unwrap_or(u16::MAX);
         put(&mut raw, 105, &record_bytes.to_le_bytes());
         if schema.point_format < 6 {
+            // Versions before 1.4 are checked for it; 1.4 has the counts in 64 bits below.
             let old = |n: u64| u32::try_from(n).unwrap_or(0).to_le_bytes();
             put(&mut raw, 107, &old(summary.count));
             for (at, n) in (111..).step_by(4).zip(summary.by_return.iter().take(5)) {

@@ -18,13 +18,14 @@ mod schema;
 use std::io::{Cursor, Seek as _, SeekFrom, Write};
 
 use serde_json::Value as Json;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::Batch;
 
 use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
 use self::schema::{Schema, Wanted, number, refuse};
-use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once};
+use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
 use crate::read::las::record::{bytes_of, record_of};
 use crate::read::source::Numbers;
@@ -111,7 +112,7 @@ impl<'a> LasWriter<'a> {
     /// Writes bytes; a stream keeps at most what memory allows.
     fn put(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
         if let Some(collected) = &self.collected {
-            let size = u64::try_from(collected.get_ref().len()).unwrap_or(u64::MAX);
+            let size = to_u64(collected.get_ref().len());
             if size > self.options.memory {
                 return Err(ConvertError::NoType {
                     format: "LAS",
@@ -127,8 +128,7 @@ impl<'a> LasWriter<'a> {
     fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
         let header = header_bytes(state.schema.minor);
-        let start =
-            u64::from(header).saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
+        let start = u64::from(header).saturating_add(to_u64(records.len()));
         state.points_at = start;
         self.put(&vec![0; usize::from(header)])?;
         self.put(&records)?;
@@ -195,7 +195,7 @@ impl<'a> LasWriter<'a> {
         let mut evlrs = (0, 0);
         if !state.evlrs.is_empty() {
             evlrs.0 = self.out().stream_position()?.saturating_sub(self.origin());
-            evlrs.1 = u32::try_from(state.evlrs.len()).unwrap_or(u32::MAX);
+            evlrs.1 = count_u32(state.evlrs.len(), "LAS", "records behind the points")?;
             for record in &state.evlrs {
                 self.put(&record.evlr())?;
             }
@@ -214,8 +214,8 @@ impl<'a> LasWriter<'a> {
             summary: &state.summary,
             encoding: state.encoding,
             compressed: self.form != Form::Plain,
-            vlrs: u32::try_from(state.vlrs.len()).unwrap_or(u32::MAX),
-            points_at: state.points_at,
+            vlrs: count_u32(state.vlrs.len(), "LAS", "records")?,
+            points_at: count_u32(saturating_usize(state.points_at), "LAS", "bytes of records")?,
             evlrs,
         };
         let bytes = head.bytes();
@@ -249,7 +249,7 @@ impl<'a> LasWriter<'a> {
             (min.min(time), max.max(time))
         });
         let times = if times.0 > times.1 { (0.0, 0.0) } else { times };
-        let len = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        let len = to_u64(page.len());
         state.evlrs.insert(0, OutRecord::new("copc", 1000, "EPT hierarchy", page));
         state.octree = Some((cube, len, times));
         Ok(())

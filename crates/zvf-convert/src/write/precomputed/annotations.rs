@@ -14,6 +14,7 @@ use super::sharded::Shards;
 use super::{Folder, Loss, Objects, property_type, push_value};
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
+use crate::write::count_u32;
 
 pub(super) fn write(
     folder: &Folder,
@@ -40,7 +41,8 @@ pub(super) fn write(
     for (id, rows) in objects.rows.clone() {
         let mut record = Vec::new();
         if kind == "POLYLINE" {
-            record.extend_from_slice(&u32::try_from(rows.len()).unwrap_or(u32::MAX).to_le_bytes());
+            let count = count_u32(rows.len(), "precomputed", "vertices of a polyline")?;
+            record.extend_from_slice(&count.to_le_bytes());
         }
         for row in &rows {
             objects.position(*row, &mut record);
@@ -61,7 +63,8 @@ pub(super) fn write(
         record.resize(record.len().next_multiple_of(4), 0);
         let mut single = record.clone();
         for ids in related.values().map(|of| of.get(&id).map_or(&[][..], Vec::as_slice)) {
-            single.extend_from_slice(&u32::try_from(ids.len()).unwrap_or(u32::MAX).to_le_bytes());
+            let count = count_u32(ids.len(), "precomputed", "related objects of one")?;
+            single.extend_from_slice(&count.to_le_bytes());
             single.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         }
         by_id.push(id, &id.to_string(), single)?;

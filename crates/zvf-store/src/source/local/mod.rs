@@ -396,7 +396,7 @@ impl Shared {
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
-            return Err(StoreError::changed(Change::Length { expected: len, found }).into());
+            return Err(StoreError::changed(Change::length(len, found)).into());
         }
         Ok(Read { bytes, start, size, version: file.version() })
     }

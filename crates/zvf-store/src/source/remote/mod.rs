@@ -331,7 +331,7 @@ impl Shared {
         let len = expected.end.saturating_sub(expected.start);
         if found != expected {
             let found = found.end.saturating_sub(found.start);
-            return Err(Miss::Final(StoreError::changed(Change::Length { expected: len, found })));
+            return Err(Miss::Final(StoreError::changed(Change::length(len, found))));
         }
         let asked = tries.deadline.map(|_| Instant::now());
         let held = self.budget.reserve(len).await.map_err(Miss::Final)?;

@@ -63,7 +63,7 @@ impl Part {
             counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
             found = found.saturating_add(to_u64(chunk.len()));
             if found > expected {
-                let change = Change::Length { expected, found };
+                let change = Change::length(expected, found);
                 return Ok(Err(Miss::Final(StoreError::changed(change))));
             }
             if self.bytes.is_empty() && found == expected {

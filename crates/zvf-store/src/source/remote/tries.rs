@@ -260,7 +260,7 @@ impl Miss {
             }
             Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
             Self::Length { expected, found } => {
-                (StoreError::changed(Change::Length { expected, found }), true, None)
+                (StoreError::changed(Change::length(expected, found)), true, None)
             }
             Self::Final(error) => (error, false, None),
         }

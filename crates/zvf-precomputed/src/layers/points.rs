@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, LevelReader};
 use zvf_store::Caching;
 
-use crate::PrecomputedError;
-use crate::attributes::{Attribute, Property};
+use super::PrecomputedError;
+use super::attributes::{Attribute, Property};
+use super::grid::{PointGrid, PointIndex};
+use super::space::{Space, coordinate};
 use crate::encode::{encode_annotations, scatter};
-use crate::grid::{PointGrid, PointIndex};
-use crate::space::{Space, coordinate, narrow};
 
 /// A cloud of points as annotations.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Points {
                     attributes.push(Attribute {
                         name,
                         dtype: attribute.dtype(),
-                        width: usize::try_from(attribute.width()).unwrap_or(0),
+                        width: usize_from_u32(attribute.width()),
                         categories: attribute.categories().cloned(),
                     });
                 }
@@ -81,7 +82,7 @@ impl Points {
         for (place, key) in grid.chunks_of(cell) {
             let rows = self.read_chunk(&grid.level, &key).await?;
             for row in 0..rows.positions.len() {
-                let number = u64::try_from(row).unwrap_or(u64::MAX);
+                let number = to_u64(row);
                 if let Some(id) = grid.id_of(place, number) {
                     records.push((id, self.record(grid, &rows, row, space)));
                 }
@@ -116,7 +117,7 @@ impl Points {
         let mut record = Vec::new();
         for (axis, offset) in space.offset().iter().enumerate() {
             let x = coordinate(&rows.positions, row, axis) + offset;
-            record.extend(narrow(x).to_le_bytes());
+            record.extend(nearest_f32(x).to_le_bytes());
         }
         for property in &self.properties {
             let Some(attribute) = self.attributes.get(property.attribute) else { continue };

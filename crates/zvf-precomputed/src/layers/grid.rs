@@ -16,9 +16,9 @@ use zvf_format::key::ChunkKey;
 use zvf_model::LevelReader;
 use zvf_store::KeyTable;
 
-use crate::PrecomputedError;
+use super::PrecomputedError;
+use super::space::chunk_sizes;
 use crate::encode::scatter;
-use crate::space::chunk_sizes;
 
 /// All grids of a cloud of points.
 #[derive(Clone, Debug)]

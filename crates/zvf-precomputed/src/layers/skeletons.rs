@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
-use crate::PrecomputedError;
-use crate::attributes::Attribute;
-use crate::encode::encode_skeleton;
-use crate::segments::read_object;
-use crate::space::{Space, coordinate, narrow};
+use super::PrecomputedError;
+use super::attributes::Attribute;
+use super::segments::read_object;
+use super::space::{Space, coordinate};
+use crate::encode::{TooMany, encode_skeleton};
 
 /// The skeletons of a level.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Skeletons {
             if found.dtype().kind == DtypeKind::Text {
                 continue;
             }
-            let width = usize::try_from(found.width()).unwrap_or(0);
+            let width = usize_from_u32(found.width());
             let categories = found.categories().cloned();
             attributes.push(Attribute { name, dtype: found.dtype(), width, categories });
         }
@@ -57,12 +58,13 @@ impl Skeletons {
     ) -> Result<Option<Bytes>, PrecomputedError> {
         let names = self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
         let found = read_object(reader, &self.level, self.kind, id, Columns::Named(names)).await?;
-        Ok(found.map(|batch| self.encode(&batch).into()))
+        Ok(found.map(|batch| self.encode(&batch)).transpose()?.map(Bytes::from))
     }
 
-    fn encode(&self, batch: &Batch) -> Vec<u8> {
+    fn encode(&self, batch: &Batch) -> Result<Vec<u8>, TooMany> {
         let rows = 0..batch.len();
-        let position = |row| [0, 1, 2].map(|axis| narrow(coordinate(batch.positions(), row, axis)));
+        let position =
+            |row| [0, 1, 2].map(|axis| nearest_f32(coordinate(batch.positions(), row, axis)));
         let positions: Vec<f32> = rows.clone().flat_map(position).collect();
         let values = self.attributes.iter().map(|attribute| {
             let mut bytes = Vec::new();

@@ -1,10 +1,10 @@
 //! Why an object cannot be made.
 
-use zvf_format::Class;
+use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 
-use crate::encode::MultiLodError;
+use crate::encode::{MultiLodError, TooMany};
 
 /// Why an object cannot be made; that there is no such object is no error.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum PrecomputedError {
     /// A mesh cannot be encoded.
     #[error("Unsupported: {0}")]
     Mesh(#[from] MultiLodError),
+    /// It has more parts than the format counts.
+    #[error("LimitExceeded: {0}")]
+    Count(#[from] TooMany),
     /// The format has no place for it.
     #[error("Unsupported: {0}")]
     Unsupported(String),
@@ -40,11 +43,18 @@ impl PrecomputedError {
     /// The kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+}
+
+impl Diagnose for PrecomputedError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        let own = |class| Diagnosis::naming_class(class, "convert", self);
         match self {
-            Self::Query(error) => error.class(),
-            Self::Model(error) => error.class(),
-            Self::Mesh(_) | Self::Unsupported(_) => Class::Unsupported,
-            Self::TooLarge { .. } => Class::LimitExceeded,
+            Self::Query(error) => error.diagnosis(),
+            Self::Model(error) => error.diagnosis(),
+            Self::Mesh(_) | Self::Unsupported(_) => own(Class::Unsupported),
+            Self::Count(_) | Self::TooLarge { .. } => own(Class::LimitExceeded),
         }
     }
 }

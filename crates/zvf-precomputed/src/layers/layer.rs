@@ -23,15 +23,15 @@ use zvf_format::Class;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 
-use crate::PrecomputedError;
-use crate::annotations::ChainAnnotations;
-use crate::cache::Cache;
+use super::PrecomputedError;
+use super::annotations::ChainAnnotations;
+use super::cache::Cache;
+use super::meshes::Meshes;
+use super::points::Points;
+use super::segments::segment_properties;
+use super::skeletons::Skeletons;
+use super::space::Space;
 use crate::encode::MultiLod;
-use crate::meshes::Meshes;
-use crate::points::Points;
-use crate::segments::segment_properties;
-use crate::skeletons::Skeletons;
-use crate::space::Space;
 
 /// A store as precomputed objects.
 ///

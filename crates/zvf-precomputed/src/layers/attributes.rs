@@ -7,10 +7,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
+use zvf_format::num::nearest_f32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Value};
-
-use crate::space::narrow;
 
 /// What an attribute is, before any value of it is read.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ impl Attribute {
     pub(crate) fn push(&self, column: &Column, row: usize, at: usize, to: &mut Vec<u8>) {
         let (kind, size) = self.stored();
         if kind == "float32" {
-            to.extend(narrow(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
+            to.extend(nearest_f32(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
             return;
         }
         let number = match column.value(row, at) {

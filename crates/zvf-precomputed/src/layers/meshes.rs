@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_format::num::nearest_f32;
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
-use crate::PrecomputedError;
+use super::PrecomputedError;
+use super::segments::read_object;
+use super::space::{Space, coordinate};
 use crate::encode::{LodMesh, MAX_LODS, MultiLod, encode_legacy_mesh, encode_multilod};
-use crate::segments::read_object;
-use crate::space::{Space, coordinate, narrow};
 
 /// The meshes of a store, by levels.
 #[derive(Debug)]
@@ -87,9 +88,9 @@ impl Meshes {
         let places = positions(&batch);
         let all = places.as_chunks::<3>().0.iter().flat_map(|point| {
             let axes = point.iter().zip([x, y, z]);
-            axes.map(|(x, (scale, offset))| narrow(x * scale + offset))
+            axes.map(|(x, (scale, offset))| nearest_f32(x * scale + offset))
         });
-        Ok(Some(encode_legacy_mesh(&all.collect::<Vec<_>>(), &triangles(&batch)).into()))
+        Ok(Some(encode_legacy_mesh(&all.collect::<Vec<_>>(), &triangles(&batch))?.into()))
     }
 }
 

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
+use zvf_format::num::{nearest_f32, to_u64};
 use zvf_model::{Batch, Bounds, Kind, LevelReader, ObjectId, RowAttribute, RowValues};
 use zvf_query::{Columns, Mode, Query, Reader};
 
-use crate::PrecomputedError;
-use crate::attributes::{Attribute, Property};
+use super::PrecomputedError;
+use super::attributes::{Attribute, Property};
+use super::segments::{object_attributes, read_object};
+use super::space::{Space, chunk_sizes, coordinate};
 use crate::encode::{encode_annotations, scatter};
-use crate::segments::{object_attributes, read_object};
-use crate::space::{Space, chunk_sizes, coordinate, narrow};
 
 /// The objects of a level as annotations.
 #[derive(Debug)]
@@ -136,21 +137,25 @@ impl ChainAnnotations {
             let Ok(id) = u64::try_from(object.0) else { continue };
             let mut record = Vec::new();
             if self.kind != Kind::Line {
-                record.extend(u32::try_from(rows.len()).unwrap_or(u32::MAX).to_le_bytes());
+                let (what, found, most) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
+                let count = u32::try_from(rows.len());
+                let count =
+                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, most })?;
+                record.extend(count.to_le_bytes());
             } else if rows.len() != 2 {
                 continue;
             }
             for row in rows {
                 for (axis, offset) in space.offset().iter().enumerate() {
                     let x = coordinate(batch.positions(), *row, axis) + offset;
-                    record.extend(narrow(x).to_le_bytes());
+                    record.extend(nearest_f32(x).to_le_bytes());
                 }
             }
             for property in &self.properties {
                 let Some(attribute) = self.attributes.get(property.attribute) else { continue };
                 let column = values.get(property.attribute).map(RowValues::column);
-                let (column, row) = (column.filter(|_| place.is_some()), place.unwrap_or(0));
-                property.push(attribute, column, row, &mut record);
+                let (column, row) = column.zip(place).unzip();
+                property.push(attribute, column, row.unwrap_or(0), &mut record); // without a column no row is read
             }
             record.resize(record.len().next_multiple_of(4), 0);
             records.push((id, record));

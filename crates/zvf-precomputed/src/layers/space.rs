@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
-use crate::PrecomputedError;
+use super::PrecomputedError;
 
 /// The axes of a store.
 #[derive(Clone, Debug)]
@@ -119,12 +119,6 @@ pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
 /// The size of a chunk of a level.
 pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
     level.chunk_shape().sizes().to_vec()
-}
-
-/// A number in the 32 bits of these formats.
-#[expect(clippy::cast_possible_truncation, reason = "the formats have 32 bits")]
-pub(crate) const fn narrow(x: f64) -> f32 {
-    x as f32
 }
 
 /// Units with their scale and base; all others are no units to a viewer.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::PrecomputedError;
-use crate::layer::{LayerForm, Precomputed};
-use crate::segments::Ids;
+use super::PrecomputedError;
+use super::layer::{LayerForm, Precomputed};
+use super::segments::Ids;
 
 impl Precomputed {
     /// The state in which Neuroglancer shows all folders of this store, which it finds below `source`, an address without

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Kind, LevelReader, Members, ObjectId, RowAttribute, RowValues, Value};
 use zvf_query::{Columns, Query, Reader};
 
-use crate::PrecomputedError;
-use crate::attributes::Attribute;
+use super::PrecomputedError;
+use super::attributes::Attribute;
 
 /// The object of an id: ids of viewers are not negative.
 pub(crate) fn object_of(id: u64) -> Option<ObjectId> {
@@ -72,7 +73,7 @@ pub(crate) async fn object_attributes(
         let attribute = Attribute {
             name,
             dtype: values.dtype(),
-            width: usize::try_from(values.width()).unwrap_or(0),
+            width: usize_from_u32(values.width()),
             categories: field.categories,
         };
         all.push((attribute, values));
@@ -167,7 +168,7 @@ async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>, Precompu
         match members {
             Members::Ids(ids) => ids.iter().for_each(|id| add(id.0)),
             Members::Range { start, stop } => {
-                let first = u64::try_from((*start).max(0)).unwrap_or(0);
+                let first = (*start).max(0).cast_unsigned();
                 let within = places
                     .range(first..)
                     .take_while(|(id, _)| i64::try_from(**id).is_ok_and(|id| id < *stop));

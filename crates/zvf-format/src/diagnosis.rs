@@ -1,0 +1,103 @@
+//! What any error says of itself, in the terms that all layers share.
+//!
+//! An error type has one function for it, [`Diagnose::diagnosis`]: of a fault of its own it fills a [`Diagnosis`], of one
+//! that it passes on it returns what the error below says. So each layer states only its own faults, and whatever asks for
+//! a class, for advice or for what was expected asks one type.
+//!
+//! Not here: how a line of text is made of it (the front door does that), and how a command ends.
+
+use core::fmt::Display;
+
+use crate::error::{Class, Hint};
+use crate::key::ChunkKey;
+
+/// An error that knows what it is.
+pub trait Diagnose: core::error::Error {
+    /// What it is, where, what was expected and found, and what to do.
+    fn diagnosis(&self) -> Diagnosis<'_>;
+}
+
+/// What an error is, borrowed from it.
+///
+/// ```
+/// use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Part};
+///
+/// let (expected, found) = (Expected::Bytes(32), 16);
+/// let error = FormatError::new(Class::Truncated, Part::Manifest, "rows", 24, expected, found);
+/// let Diagnosis { class, span, hint, .. } = error.diagnosis();
+/// assert_eq!((class, span), (Class::Truncated, Some((24, 24))));
+/// assert!(hint.is_some_and(|hint| hint.contains("copy it again")));
+/// ```
+#[derive(Clone, Copy)]
+pub struct Diagnosis<'a> {
+    /// The kind of fault, by its stable name.
+    pub class: Class,
+    /// What was being done: `read`, `parse`, `query`, `write` and so on.
+    pub op: &'static str,
+    /// The object or array, as a path below the root of the store.
+    pub key: Option<&'a str>,
+    /// The chunk it was met in, where [`text`](Self::text) does not say it.
+    pub chunk: Option<&'a ChunkKey>,
+    /// The bytes of the object that are meant, first and one past the last.
+    pub span: Option<(u64, u64)>,
+    /// What must be there.
+    pub expected: Option<&'a dyn Display>,
+    /// What is there instead.
+    pub found: Option<&'a dyn Display>,
+    /// What to do about it.
+    pub hint: Option<&'static str>,
+    /// A name that is none of those there are, and those, with commas between them.
+    pub unknown: Option<(&'a str, &'a str)>,
+    /// The words of the error that the fault is of.
+    pub text: &'a dyn Display,
+    /// Whether these begin with the class.
+    pub says_class: bool,
+}
+
+impl<'a> Diagnosis<'a> {
+    /// A fault of which no more is known, in words that do not name the class.
+    #[must_use]
+    pub const fn new(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
+        Self {
+            class,
+            op,
+            key: None,
+            chunk: None,
+            span: None,
+            expected: None,
+            found: None,
+            hint: None,
+            unknown: None,
+            text,
+            says_class: false,
+        }
+    }
+
+    /// The same, in words that begin with the class.
+    #[must_use]
+    pub const fn naming_class(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
+        Self { says_class: true, ..Self::new(class, op, text) }
+    }
+
+    /// The same, with what must be there and what is there.
+    #[must_use]
+    pub const fn with_values(self, expected: &'a dyn Display, found: &'a dyn Display) -> Self {
+        Self { expected: Some(expected), found: Some(found), ..self }
+    }
+
+    /// The same, with this advice.
+    #[must_use]
+    pub const fn with_hint(self, hint: Option<Hint>) -> Self {
+        let hint = match hint {
+            Some(hint) => Some(hint.text()),
+            None => None,
+        };
+        Self { hint, ..self }
+    }
+}
+
+impl core::fmt::Debug for Diagnosis<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.class, self.text)
+    }
+}

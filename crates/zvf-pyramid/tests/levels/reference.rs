@@ -1,0 +1,68 @@
+//! Levels as the reference builds them: how they give way to others, and what is refused.
+
+use std::path::Path;
+
+use zvf_metadata::CrossLevelStorage;
+use zvf_pyramid::{Options, Reference, build_reference};
+
+use crate::additive::adding;
+use crate::made::{build, open, quick, store, walks, with_objects};
+use crate::replacing::files;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_level_or_link_of_another_generation_is_left() {
+    let dir = archives::scratch();
+    let address = store(dir.path(), 16.0, &walks(6, 100), with_objects(6)).await;
+    let before = files(Path::new(&address));
+    let all = vec![(2.0, 1.0), (2.0, 1.0), (2.0, 2.0)];
+    let reference = Reference { factors: all, depth: -1, ..Reference::default() };
+    let reports = build_reference(&address, &reference, &quick()).await.unwrap();
+    assert_eq!(reports.len(), 3);
+    let linked = open(&address).await;
+    assert_eq!(linked.level_numbers(), [0, 1, 2, 3]);
+    assert!(linked.group("0/links/+3").await.unwrap().is_some());
+    assert!(linked.group("3/links/-2").await.unwrap().is_some());
+
+    build(&address, &Options { levels: Some(1), size: Some(0.1), ..Options::default() }).await;
+    let store = open(&address).await;
+    assert_eq!(
+        (store.level_numbers(), store.list_levels().await.unwrap()),
+        (vec![0, 1], vec![0, 1])
+    );
+    assert!(store.group("0/links/+1").await.unwrap().is_none());
+    let root = store.root();
+    let storage = root.zarr_vectors.cross_level_storage().known();
+    assert_eq!(storage, Some(CrossLevelStorage::None));
+    let capabilities = &root.zarr_vectors.format_capabilities;
+    let words: Vec<&str> = capabilities.iter().map(|token| token.as_str()).collect();
+    assert_eq!(words, ["preserved_object_ids"]);
+
+    build(&address, &Options { until: 1_000_000, ..Options::default() }).await;
+    assert_eq!(files(Path::new(&address)), before);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1); // no scratch
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_reference_would_lose_is_refused() {
+    let dir = archives::scratch();
+    let address = crate::kinds::mixture(dir.path()).await;
+    let before = files(Path::new(&address));
+    let reference = Reference { factors: vec![(2.0, 1.0)], ..Reference::default() };
+    let error = build_reference(&address, &reference, &quick()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "kinds of geometry: expected one: the reference makes levels of the first and loses the others, \
+         found point_cloud"
+    );
+    assert_eq!(files(Path::new(&address)), before);
+
+    let dir = archives::scratch();
+    let address = store(dir.path(), 8.0, &walks(12, 50), with_objects(12)).await;
+    build(&address, &adding(1)).await;
+    let error = build_reference(&address, &Reference::default(), &quick()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "level 0: expected one that is read alone: put it together first, by building 0 levels that \
+         are not the reference's, found one that adds to the next"
+    );
+}
