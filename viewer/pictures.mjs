@@ -13,20 +13,20 @@ const DARK = "#0d0f14";
 
 /** How each is seen, and how near. Pictures are drawn twice as large and averaged, so that edges are smooth. */
 const SCENES = {
-  point_cloud: { zoom: 0.6, layers: { point_cloud: { size: { mode: "fixed", value: 5 } } } },
-  line: { zoom: 0.58, layers: { line: { width: 3.5, colour: { by: "object" } } } },
-  polyline: { zoom: 0.6, layers: { polyline: { width: 4, colour: { by: "object" } } } },
-  streamline: { zoom: 0.6, layers: { streamline: { width: 3, colour: { by: "direction" } } } },
-  graph: { zoom: 0.6, layers: { graph: { width: 4, colour: { by: "object" } } } },
-  skeleton: { zoom: 0.62, layers: { skeleton: { width: 4, colour: { by: "object" } } } },
-  mesh: { zoom: 0.6, layers: { mesh: { colour: { by: "constant", value: "#d9b9a6" } } } },
+  point_cloud: { zoom: 0.7, layers: { point_cloud: { size: { mode: "fixed", value: 5 } } } },
+  line: { zoom: 0.62, layers: { line: { width: 3.5, colour: { by: "object" } } } },
+  polyline: { zoom: 0.8, layers: { polyline: { width: 4, colour: { by: "attribute", scope: "vertex", attribute: "intensity", map: "magma" } } } },
+  streamline: { zoom: 0.76, layers: { streamline: { width: 3, colour: { by: "direction" } } } },
+  graph: { zoom: 0.72, layers: { graph: { width: 4, colour: { by: "object" } } } },
+  skeleton: { zoom: 0.74, layers: { skeleton: { width: 4, colour: { by: "object" } } } },
+  mesh: { zoom: 0.68, layers: { mesh: { colour: { by: "constant", value: "#d9b9a6" } } } },
 };
 
 runZvf(program, ["demo", folder, "--overwrite"]);
 const server = await startServer(program, KINDS.map((kind) => join(folder, `${kind}.zarrvectors`))), browser = await launchBrowser();
 mkdirSync(join(docs, "guide/pictures"), { recursive: true });
 try {
-  for (const kind of KINDS) await draw(kind, 640, 400, join(docs, `guide/pictures/${kind}.png`));
+  for (const kind of KINDS) await draw(kind, 560, 350, join(docs, `guide/pictures/${kind}.png`));
   await draw("streamline", 900, 450, join(docs, "introduction.png"));
 } finally {
   await browser.close();

@@ -379,8 +379,10 @@ export class Scene {
   }
 
   #nearestVertex(view: View, data: CellData, rows: number[], x: number, y: number): number {
-    let best = rows[0], nearest = Infinity;
-    for (const row of rows) {
+    // Ends in other chunks have the rows of those: the one that belongs to this chunk is told.
+    const own = rows.filter((row) => row < data.ownVertices), all = own.length ? own : rows;
+    let best = all[0], nearest = Infinity;
+    for (const row of all) {
       const at = project(view, [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3);
       const distance = at ? Math.hypot(at[0] - x, at[1] - y) : Infinity;
       if (distance < nearest) { nearest = distance; best = row; }

@@ -17,7 +17,6 @@ mod recipes;
 mod remote;
 #[cfg(feature = "render")]
 mod render;
-mod sql;
 mod stores;
 mod validate;
 mod views;

@@ -7,7 +7,9 @@ use archives::Unpacked;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{Method, Options, Reference, Strategy, build, build_reference};
+use zvf_pyramid::{Method, Options, Strategy, build};
+#[cfg(feature = "reference")]
+use zvf_pyramid::{Reference, build_reference};
 use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
@@ -98,6 +100,7 @@ fn levels_built_again_are_those_built_anew() {
     }
 }
 
+#[cfg(feature = "reference")]
 #[test]
 fn levels_of_the_reference_keep_the_objects_that_they_have() {
     let reference =
