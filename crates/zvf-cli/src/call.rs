@@ -69,6 +69,10 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
     // Tables ask a terminal for its width; here is none.
     let mut output = Cursor::new(Vec::new());
     match cli.run_in(&stop.0, &mut output) {
+        Ok(Outcome::Ended(code @ 1..)) => Err(Failure {
+            class: Class::InvalidArgument,
+            message: format!("{}, the program ended with exit code {code}", Class::InvalidArgument),
+        }),
         Ok(outcome) => {
             let has_findings = outcome == Outcome::Findings;
             Ok(Reply { output: output.into_inner(), has_findings })

@@ -47,6 +47,7 @@ use crate::commands::repair::Repair;
 use crate::commands::run::Run;
 #[cfg(feature = "serve")]
 use crate::commands::serve::Serve;
+use crate::commands::sql::Sql;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::tensor::Tensor;
@@ -132,6 +133,7 @@ enum Command {
     Info(Info),
     Ls(Ls),
     Query(Box<Query>),
+    Sql(Sql),
     #[cfg(feature = "render")]
     Render(Box<Render>),
     #[cfg(feature = "serve")]
@@ -234,6 +236,7 @@ impl Cli {
                 Command::Info(command) => command.run(&session, &mut out).await,
                 Command::Ls(command) => command.run(&session, &mut out).await,
                 Command::Query(command) => command.run(&session, &mut out).await,
+                Command::Sql(command) => command.run(&session, &mut out),
                 #[cfg(feature = "render")]
                 Command::Render(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]

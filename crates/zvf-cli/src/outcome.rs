@@ -19,6 +19,8 @@ pub(crate) enum Outcome {
     Clean,
     /// It looked, and found faults, which it reported.
     Findings,
+    /// Another program did it, said what there was to say, and ended with this code.
+    Ended(u8),
 }
 
 /// Arguments that make no sense together or of this store.
@@ -55,6 +57,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let error = match done {
         Ok(Outcome::Clean) => return ExitCode::SUCCESS,
         Ok(Outcome::Findings) => return ExitCode::from(FINDINGS),
+        Ok(Outcome::Ended(code)) => return ExitCode::from(code),
         Err(error) => error,
     };
     if is_closed_pipe(&error) {

@@ -60,6 +60,14 @@ impl Session {
         self.common.words(u64::try_from(jobs).unwrap_or(u64::MAX))
     }
 
+    /// The common options of a program that does all of this command line.
+    pub(crate) fn passed_words(&self) -> Vec<String> {
+        let mut words = self.common.words(1);
+        words.retain(|word| word != "--quiet" || self.common.quiet);
+        words.extend(self.common.json.then(|| "--json".to_owned()));
+        words
+    }
+
     /// The memory allowed, where it was said.
     pub(crate) const fn memory_limit(&self) -> Option<u64> {
         self.common.memory_limit

@@ -15,7 +15,7 @@ use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler
 
 /// Answer SQL over Zarr Vectors stores with many processes: one scheduler, and an executor on each machine.
 ///
-/// Statements are asked with zvf-sql --cluster HOST:PORT. Whoever reaches a port may run statements with the rights of these
+/// Statements are asked with zvf sql --cluster HOST:PORT. Whoever reaches a port may run statements with the rights of these
 /// programs: use it in a network of your own.
 #[derive(Debug, Parser)]
 #[command(name = "zvf-cluster", version, max_term_width = 100)]

@@ -49,6 +49,7 @@ pub(crate) mod repair;
 pub(crate) mod run;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
+pub(crate) mod sql;
 #[cfg(feature = "edit")]
 pub(crate) mod stores;
 pub(crate) mod tensor;

@@ -17,6 +17,7 @@ mod recipes;
 mod remote;
 #[cfg(feature = "render")]
 mod render;
+mod sql;
 mod stores;
 mod validate;
 mod views;

@@ -1,0 +1,60 @@
+//! `zvf sql`: handed over to the program `zvf-sql`, which has the engine.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+
+/// Ask stores in SQL, together with Parquet, CSV, JSON and Arrow files.
+///
+/// This is the program zvf-sql, beside this one or on PATH: it is installed on its own, because the engine in it is
+/// several times as large as everything else. All options: zvf-sql --help.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Sql {
+    /// What zvf-sql takes: a statement, --table NAME=PATH, --format, --output and so on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+impl Sql {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let Some(program) = find() else {
+            let usage = Usage::new("the program zvf-sql is neither beside zvf nor on PATH");
+            return Err(usage.with_hint("install it with: cargo install zvf-sql").into());
+        };
+        out.flush()?;
+        let mut command = Command::new(&program);
+        command.args(session.passed_words()).args(self.arguments);
+        let status =
+            command.status().with_context(|| format!("cannot run {}", program.display()))?;
+        // Without a code it was ended from outside.
+        let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(INTERRUPTED);
+        Ok(Outcome::Ended(code))
+    }
+}
+
+/// The program: beside this one, else the first on PATH.
+fn find() -> Option<PathBuf> {
+    let name = format!("zvf-sql{}", env::consts::EXE_SUFFIX);
+    let own = env::current_exe().ok();
+    let beside = own.as_deref().and_then(|own| own.parent()).map(|folder| folder.join(&name));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut all =
+        beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&name)));
+    all.find(|program| program.is_file())
+}
+
+const INTERRUPTED: u8 = 130;
+
+const EXAMPLES: &str = "Examples:
+  zvf sql \"SELECT count(*) FROM 'scan.zarrvectors'\"
+  zvf sql \"SELECT object, count(*) FROM 'tracts.zarrvectors' GROUP BY object\" -o counts.csv
+  zvf sql --table brain=brain.zarrvectors \"SELECT * FROM brain.objects LIMIT 5\"";
