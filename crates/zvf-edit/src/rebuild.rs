@@ -160,10 +160,10 @@ impl Geometry {
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(&changed_objects, renumbered, false, tally, out)?;
         self.follow_links(&rebuilt, &changed_objects)?;
-        self.write_links(&result, tally, out)?;
-        self.write_level(out)?;
         result.chunks =
             rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        self.write_links(&result, tally, out)?;
+        self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
         tally.chunks += result.changed.len() as u64;
         Ok(result)

@@ -242,7 +242,7 @@ async fn progress_of_a_store_that_is_gone_is_discarded() {
         ingest.finish().await.unwrap();
         copy(&kept, &work);
         copy(&backup, &work.join("store")); // the two changed places
-        fs::write(work.join("store.id"), "1 00000000").unwrap();
+        fs::write(work.join("store.id"), "1 0000000000000000").unwrap();
         fs::remove_dir_all(&store).unwrap();
         if name == "restored" {
             copy(&backup, &store);
