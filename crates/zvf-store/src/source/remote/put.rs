@@ -261,9 +261,10 @@ impl Remote {
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
             let denied = removed.try_filter_map(|_path| std::future::ready(Ok(None::<String>)));
             let denied = denied.or_else(|error| {
-                std::future::ready(match error {
-                    object_store::Error::NotFound { path, .. } => Ok(path),
-                    error => Err(error),
+                std::future::ready(if let object_store::Error::NotFound { path, .. } = error {
+                    Ok(path)
+                } else {
+                    Err(error)
                 })
             });
             // The time that as many bytes take.
