@@ -51,7 +51,7 @@ fn packages() -> Vec<&'static str> {
     HEAVY.iter().flat_map(|name| ["-p", *name]).collect()
 }
 
-/// Compares the tables of the demo stores with DuckDB on what they are written to.
+/// Compares the tables of the demo stores with `DuckDB` on what they are written to.
 fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
     let python = environment(house, "sql-env", &["duckdb"])?;
     let mut stores: Vec<PathBuf> = Vec::new();

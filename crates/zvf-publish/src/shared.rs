@@ -358,7 +358,9 @@ mod tests {
         for (id, marker) in [(identity.as_str(), None), (&identity[..9], Some("{}")), ("", None)] {
             fs::write(work.join(ID), id).unwrap();
             drop(fs::remove_file(one.path().join("zarr.json")));
-            marker.map(|text| fs::write(one.path().join("zarr.json"), text).unwrap());
+            if let Some(text) = marker {
+                fs::write(one.path().join("zarr.json"), text).unwrap();
+            }
             assert!(!is_gone(), "{id:?} {marker:?}");
         }
         publish(&one, b"{}");
