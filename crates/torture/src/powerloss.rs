@@ -249,7 +249,9 @@ impl Shared {
         if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
             let places = [parent.join(NAME), parent.join(WORK).join("store")];
             let place = places.iter().find(|place| model.find(place, &parent) == self.store);
-            fs::write(&id, place.map_or(Ok("none".to_owned()), |place| identity(place))?)?;
+            let number = place.map_or(Ok("0".to_owned()), |place| directory_number(place))?;
+            let sum = self.identity.split_once(' ').map_or("", |(_number, sum)| sum);
+            fs::write(&id, format!("{number} {sum}"))?;
         }
         let disk = Disk::recording();
         let disk = if how == How::InTwoSteps { disk.without_exchange() } else { disk };
@@ -293,13 +295,13 @@ fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> std::io::Result<String> {
+fn directory_number(path: &Path) -> std::io::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
     Ok(fs::metadata(path)?.ino().to_string())
 }
 
 #[cfg(not(unix))]
-fn identity(_path: &Path) -> std::io::Result<String> {
+fn directory_number(_path: &Path) -> std::io::Result<String> {
     Ok(String::new())
 }
 
