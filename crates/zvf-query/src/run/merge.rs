@@ -91,28 +91,36 @@ fn elements(
     order: &CellOrder,
 ) -> Result<Elements, QueryError> {
     let none = context.no_elements()?;
-    let mut all = Vec::new();
-    for (wave, (keyed, numbers)) in waves.iter().zip(numbers).enumerate() {
+    let count = waves.iter().filter_map(|keyed| keyed.batch.elements()).map(Elements::len).sum();
+    // The order of each element, its wave and its place there: the vertices of many elements are looked up twice, because
+    // a list for each of them would take more memory than the answer.
+    let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(count);
+    for (wave, keyed) in waves.iter().enumerate() {
         let Some(own) = keyed.batch.elements() else { continue };
         for (at, (element, key)) in own.iter().zip(&keyed.elements).enumerate() {
-            let ends: Vec<usize> =
-                element.iter().filter_map(|row| numbers.get(*row).copied()).collect();
-            // Those of a skeleton come in the order of their children.
-            let key = if context.kind == Kind::Skeleton {
-                (ends.first().map(|child| to_u64(*child)), 0)
+            // Those of a skeleton come in the order of their children; those that are no records come behind.
+            let (first, second) = if context.kind == Kind::Skeleton {
+                let child = element.first().and_then(|row| numbers.get(wave)?.get(*row));
+                (child.map(|child| to_u64(*child)), 0)
             } else {
-                // Those that are no records come behind.
-                (Some(order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX)), key.2)
+                (order.get(&(key.0, key.1)).copied(), key.2)
             };
-            all.push((key, wave, at, ends));
+            all.push((first.unwrap_or(u64::MAX), second, wave, at));
         }
     }
-    all.sort_by_key(|element| element.0);
-    let rows = all.iter().flat_map(|(_, _, _, ends)| ends.iter().copied()).collect();
-    let mut merged = Elements::new(none.width(), rows)?;
+    all.sort_unstable();
+    let width = none.width();
+    let mut rows = Vec::with_capacity(count * width);
+    for (_, _, wave, at) in &all {
+        let own = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
+        let ends = own.and_then(|own| own.rows().get(at * width..(at + 1) * width));
+        let ends = ends.unwrap_or_default();
+        rows.extend(ends.iter().filter_map(|row| numbers.get(*wave)?.get(*row).copied()));
+    }
+    let mut merged = Elements::new(width, rows)?;
     for (number, field) in none.fields().iter().enumerate() {
         let mut builder = ColumnBuilder::like(&field.column);
-        for (_, wave, at, _) in &all {
+        for (_, _, wave, at) in &all {
             let own = waves.get(*wave).and_then(|keyed| keyed.batch.elements());
             if let Some(own) = own.and_then(|own| own.fields().get(number)) {
                 builder.push_row(&own.column, *at);
