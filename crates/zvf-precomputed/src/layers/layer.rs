@@ -12,13 +12,15 @@
 //! ```
 //!
 //! What a folder needs to know of the store is found out when it is first asked for and kept; objects that were made are
-//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else.
+//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else: who asks for
+//! one that is being made waits for it, and few meshes are made at a time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use zvf_format::Class;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
@@ -54,6 +56,9 @@ pub struct Precomputed {
     space: Space,
     layers: Mutex<HashMap<String, Arc<Layer>>>,
     cache: Cache,
+    making: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
+    mesh_slots: Semaphore,
+    max_whole_faces: usize,
 }
 
 /// What a folder holds.
@@ -139,7 +144,29 @@ impl Precomputed {
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         let space = Space::new(reader.store());
-        Self { reader, space, layers: Mutex::default(), cache: Cache::default() }
+        Self {
+            reader,
+            space,
+            layers: Mutex::default(),
+            cache: Cache::new(DEFAULT_CACHE_BYTES),
+            making: Mutex::default(),
+            mesh_slots: Semaphore::new(MAX_MESHES_AT_ONCE),
+            max_whole_faces: MAX_WHOLE_FACES,
+        }
+    }
+
+    /// Keeps at most `max_bytes` of the objects that were made; 256 MiB by default.
+    #[must_use]
+    pub fn with_cache_bytes(mut self, max_bytes: usize) -> Self {
+        self.cache = Cache::new(max_bytes);
+        self
+    }
+
+    /// Cuts meshes of more than `faces` faces into octrees; a million by default.
+    #[must_use]
+    pub const fn with_max_whole_faces(mut self, faces: usize) -> Self {
+        self.max_whole_faces = faces;
+        self
     }
 
     /// The folders that this store has, the usual one of each kind.
@@ -181,11 +208,28 @@ impl Precomputed {
             return Ok(Some(bytes));
         }
         let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
-        let made = self.make(&layer, key, &name).await?;
-        if let Some(bytes) = &made {
+        // Manifest and data of a mesh are made together.
+        let object = name.strip_suffix(".index").unwrap_or(&name);
+        let gate = Arc::clone(self.lock_making().entry(object.to_owned()).or_default());
+        let held = gate.lock().await;
+        let made = match self.cache.get(&name) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.make(&layer, key, &name).await,
+        };
+        if let Ok(Some(bytes)) = &made {
             self.cache.put(&name, bytes.clone());
         }
-        Ok(made)
+        drop(held);
+        let mut making = self.lock_making();
+        // Nobody else waits: the map has one, this function the other.
+        if Arc::strong_count(&gate) <= 2 {
+            making.remove(object);
+        }
+        made
+    }
+
+    fn lock_making(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a folder, found out once.
@@ -207,8 +251,10 @@ impl Precomputed {
             (LayerForm::Skeletons, kind) => {
                 Content::Skeletons(Skeletons::new(kind, level.clone()).await?)
             }
-            (LayerForm::Meshes, _) => Content::Meshes(Meshes::new(&levels)),
-            (LayerForm::LegacyMeshes, _) => Content::Legacy(Meshes::new(&levels)),
+            (LayerForm::Meshes, _) => Content::Meshes(Meshes::new(&levels, self.max_whole_faces)),
+            (LayerForm::LegacyMeshes, _) => {
+                Content::Legacy(Meshes::new(&levels, self.max_whole_faces))
+            }
         };
         let layer = Arc::new(Layer { content, level });
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,6 +328,7 @@ impl Precomputed {
             None => (key, false),
         };
         let Some(id) = parse_number(id) else { return Ok(None) };
+        let _slot = self.mesh_slots.acquire().await; // it is never closed
         let Some(MultiLod { manifest, data }) = meshes.object(&self.reader, id).await? else {
             return Ok(None);
         };
@@ -352,6 +399,13 @@ fn parse_grid(text: &str) -> Option<usize> {
 fn parse_cell(text: &str) -> Option<Vec<u64>> {
     text.split('_').map(parse_number).collect()
 }
+
+/// Bytes of objects that are kept.
+const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+/// Meshes that are in memory while they are encoded.
+const MAX_MESHES_AT_ONCE: usize = 2;
+/// Faces of a mesh that is given whole.
+const MAX_WHOLE_FACES: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {
