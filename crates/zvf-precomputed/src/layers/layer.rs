@@ -1,12 +1,12 @@
 //! A store as folders of precomputed objects, one folder a kind of geometry.
 //!
 //! ```text
-//! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID
+//! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID, object/ID, group/NUMBER
 //! line/                    annotations
 //! polyline/, streamline/,  skeletons           info, ID, segment_properties/info
 //! graph/, skeleton/
 //! mesh/                    several resolutions info, ID.index, ID, segment_properties/info
-//! KIND.annotations/        polylines           of chains: info, spatial0/X_Y_Z, by_id/ID
+//! KIND.annotations/        polylines           of chains: the same
 //! mesh.legacy/             one fragment each   info, ID:0, ID:0:0
 //! KIND@LEVEL/              the same of that level alone
 //! ```
@@ -59,6 +59,7 @@ pub struct Precomputed {
     making: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
     mesh_slots: Semaphore,
     max_whole_faces: usize,
+    max_cell_rows: u64,
 }
 
 /// What a folder holds.
@@ -152,6 +153,7 @@ impl Precomputed {
             making: Mutex::default(),
             mesh_slots: Semaphore::new(MAX_MESHES_AT_ONCE),
             max_whole_faces: MAX_WHOLE_FACES,
+            max_cell_rows: MAX_CELL_ROWS,
         }
     }
 
@@ -166,6 +168,13 @@ impl Precomputed {
     #[must_use]
     pub const fn with_max_whole_faces(mut self, faces: usize) -> Self {
         self.max_whole_faces = faces;
+        self
+    }
+
+    /// Halves cells of the spatial index that would hold more than `rows` annotations; 100 000 by default.
+    #[must_use]
+    pub const fn with_max_cell_rows(mut self, rows: u64) -> Self {
+        self.max_cell_rows = rows;
         self
     }
 
@@ -243,11 +252,11 @@ impl Precomputed {
         let Some(level) = levels.first().cloned() else { return Ok(None) };
         let content = match (parsed.form, parsed.kind) {
             (LayerForm::Annotations, Kind::PointCloud) => {
-                Content::Points(Points::new(&levels).await?)
+                Content::Points(Points::new(&levels, self.max_cell_rows).await?)
             }
-            (LayerForm::Annotations, kind) => {
-                Content::Chains(ChainAnnotations::new(kind, level.clone()).await?)
-            }
+            (LayerForm::Annotations, kind) => Content::Chains(
+                ChainAnnotations::new(kind, level.clone(), self.max_cell_rows).await?,
+            ),
             (LayerForm::Skeletons, kind) => {
                 Content::Skeletons(Skeletons::new(kind, level.clone()).await?)
             }
@@ -290,6 +299,12 @@ impl Precomputed {
                 Some(id) => points.by_id(id, space).await,
                 None => Ok(None),
             },
+            (Content::Points(points), [relation @ ("object" | "group"), id]) => {
+                match parse_number(id) {
+                    Some(id) => points.related(reader, relation, id, space).await,
+                    None => Ok(None),
+                }
+            }
             (Content::Points(points), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
                 (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
                 _ => Ok(None),
@@ -298,6 +313,12 @@ impl Precomputed {
                 Some(id) => chains.by_id(reader, id, space).await,
                 None => Ok(None),
             },
+            (Content::Chains(chains), [relation @ ("object" | "group"), id]) => {
+                match parse_number(id) {
+                    Some(id) => chains.related(reader, relation, id, space).await,
+                    None => Ok(None),
+                }
+            }
             (Content::Chains(chains), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
                 (Some(0), Some(cell)) => chains.cell(reader, &cell, space).await,
                 _ => Ok(None),
@@ -404,6 +425,8 @@ fn parse_cell(text: &str) -> Option<Vec<u64>> {
 const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 /// Meshes that are in memory while they are encoded.
 const MAX_MESHES_AT_ONCE: usize = 2;
+/// Annotations of a cell above which cells are halved.
+const MAX_CELL_ROWS: u64 = 100_000;
 /// Faces of a mesh that is given whole.
 const MAX_WHOLE_FACES: usize = 1_000_000;
 

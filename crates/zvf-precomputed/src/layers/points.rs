@@ -4,12 +4,14 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Column, LevelReader};
+use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
+use zvf_query::{Columns, LOCATION_FIELD, Reader};
 use zvf_store::Caching;
 
 use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
 use super::grid::{PointGrid, PointIndex};
+use super::relations::Relations;
 use super::space::{Space, coordinate};
 use crate::encode::{encode_annotations, scatter};
 
@@ -19,6 +21,7 @@ pub(crate) struct Points {
     index: PointIndex,
     attributes: Vec<Attribute>,
     properties: Vec<Property>,
+    relations: Relations,
 }
 
 /// Rows of a chunk: their positions and the values of each attribute.
@@ -28,8 +31,11 @@ struct Rows {
 }
 
 impl Points {
-    pub(crate) async fn new(levels: &[LevelReader]) -> Result<Self, PrecomputedError> {
-        let index = PointIndex::new(levels).await?;
+    pub(crate) async fn new(
+        levels: &[LevelReader],
+        max_cell_rows: u64,
+    ) -> Result<Self, PrecomputedError> {
+        let index = PointIndex::new(levels, max_cell_rows).await?;
         let mut attributes = Vec::new();
         if let Some(level) = levels.first() {
             for name in level.attribute_names().await?.names {
@@ -44,7 +50,11 @@ impl Points {
             }
         }
         let properties = Property::list(&attributes);
-        Ok(Self { index, attributes, properties })
+        let relations = match levels.first() {
+            Some(level) => Relations::new(Kind::PointCloud, level).await?,
+            None => return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned())),
+        };
+        Ok(Self { index, attributes, properties, relations })
     }
 
     pub(crate) fn info(&self, space: &Space) -> Json {
@@ -64,7 +74,7 @@ impl Points {
             "upper_bound": shift(self.index.high()),
             "annotation_type": "POINT",
             "properties": properties,
-            "relationships": [],
+            "relationships": self.relations.describe(),
             "by_id": {"key": "by_id"},
             "spatial": grids.collect::<Vec<_>>(),
         })
@@ -83,7 +93,9 @@ impl Points {
             let rows = self.read_chunk(&grid.level, &key).await?;
             for row in 0..rows.positions.len() {
                 let number = to_u64(row);
-                if let Some(id) = grid.id_of(place, number) {
+                if grid.has_row(cell, &key, &rows.positions, row)
+                    && let Some(id) = grid.id_of(place, number)
+                {
                     records.push((id, self.record(grid, &rows, row, space)));
                 }
             }
@@ -109,8 +121,45 @@ impl Points {
         if row >= count.clone()? {
             return Ok(None);
         }
+        let objects = match grid.level.level() == self.relations.level() {
+            true => self.relations.objects_of_row(&key, row).await?,
+            false => Vec::new(), // fragments of coarser levels are not those of the finest
+        };
         let rows = self.read_row(&grid.level, key, row).await?;
-        Ok(Some(self.record(grid, &rows, 0, space).into()))
+        let mut record = self.record(grid, &rows, 0, space);
+        self.relations.push(&objects, &mut record).await?;
+        Ok(Some(record.into()))
+    }
+
+    /// The points of the finest level that are related to an object or a group; none where there are none.
+    pub(crate) async fn related(
+        &self,
+        reader: &Reader,
+        relation: &str,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some(relation) = self.relations.find(relation) else { return Ok(None) };
+        let Some(query) = self.relations.query(relation, id).await? else { return Ok(None) };
+        let Some(grid) = self.index.grid_of(self.relations.level()) else { return Ok(None) };
+        let names = self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
+        let query = query.columns(Columns::Named(names)).with_places().increment_only();
+        let batch = reader.run(&query).await?.batch;
+        let columns = self.attributes.iter();
+        let columns = columns.map(|own| batch.field(&own.name).map(|field| field.column.clone()));
+        let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
+        let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
+        let mut records = Vec::with_capacity(batch.len());
+        for row in 0..batch.len() {
+            let Some(Value::UInt(place)) = places.map(|places| places.value(row, 0)) else {
+                continue;
+            };
+            let (chunk, number) = (place >> 32, place & u64::from(u32::MAX));
+            records.push((grid.point_id(chunk, number), self.record(grid, &rows, row, space)));
+        }
+        records.sort_by_key(|(id, _)| scatter(*id));
+        records.dedup_by_key(|(id, _)| *id);
+        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
     fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Vec<u8> {
@@ -124,7 +173,7 @@ impl Points {
             let column = rows.columns.get(property.attribute).and_then(Option::as_ref);
             property.push(attribute, column, row, &mut record);
         }
-        record.push(u8::try_from(grid.level.level().0).unwrap_or(u8::MAX));
+        record.push(grid.level_byte);
         record.resize(record.len().next_multiple_of(4), 0);
         record
     }
