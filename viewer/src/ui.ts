@@ -248,6 +248,14 @@ export function showFault(fault: Fault, retry: (() => void) | null): void {
   while (alerts.childElementCount > 4) alerts.firstElementChild!.remove();
 }
 
+/** Says what may be missing, once. */
+export function showNotice(text: string): void {
+  const notices = byId("notices");
+  if ([...notices.children].some((one) => one.firstElementChild?.textContent === text)) return;
+  const notice = make("div", { class: "alert notice" }, make("span", {}, text), make("div", {}, button("×", () => { notice.hidden = true; }, "Close this notice")));
+  notices.append(notice);
+}
+
 const KEYS: [string, string][] = [["drag, arrows", "turn"], ["right drag, shift arrows", "move"], ["wheel, + and −", "zoom"], ["click, enter", "what is there"], ["F", "see everything"], ["1 … 6", "six views"], ["O", "perspective or orthographic"], ["P", "panel"], ["S", "save the picture"], ["T", "statistics"], ["/", "search"], ["escape", "unselect"], ["?", "this list"]];
 
 export function buildHelp(): void {

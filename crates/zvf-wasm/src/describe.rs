@@ -33,9 +33,15 @@ pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
     if let (true, Some(fault)) = (kinds.is_empty(), first_fault) {
         return Err(fault);
     }
+    let mut notices: Vec<String> =
+        reader.store().notices().iter().map(ToString::to_string).collect();
     let mut described = Vec::with_capacity(kinds.len());
     for (kind, levels) in &kinds {
-        described.push(describe_kind(*kind, levels).await?);
+        let (kind, is_complete) = describe_kind(*kind, levels).await?;
+        described.push(kind);
+        if !is_complete && !notices.iter().any(|notice| notice == NO_LISTING) {
+            notices.push(NO_LISTING.to_owned());
+        }
     }
     let groups = match kinds.first().and_then(|(_, levels)| levels.first()) {
         Some(level) => describe_groups(level).await?,
@@ -53,7 +59,7 @@ pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
         "kinds": described,
         "groups": groups,
         "faults": faults,
-        "notices": reader.store().notices().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notices": notices,
     }))
 }
 
@@ -86,8 +92,10 @@ async fn add_level(
     }
 }
 
-async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmError> {
+/// A kind, and whether its attributes are all that there are.
+async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<(Json, bool), WasmError> {
     let (mut described, mut attributes) = (Vec::with_capacity(levels.len()), Vec::new());
+    let mut is_complete = true;
     let mut objects = Json::Null;
     for level in levels {
         let meta = level.node().meta();
@@ -103,31 +111,32 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmE
         }));
     }
     if let Some(finest) = levels.first() {
-        attributes = describe_attributes(finest).await?;
+        (attributes, is_complete) = describe_attributes(finest).await?;
         objects = finest.objects().await?.map_or(Json::Null, |index| json!(index.slots()));
     }
-    Ok(
-        json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}),
-    )
+    let kind = json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects});
+    Ok((kind, is_complete))
 }
 
-/// Attributes of vertices and objects, by the names that cells take.
-async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>, WasmError> {
+/// Attributes of vertices and objects, by the names that cells take; and whether these are all.
+async fn describe_attributes(level: &LevelReader) -> Result<(Vec<Json>, bool), WasmError> {
     let mut list = Vec::new();
-    for name in level.attribute_names().await?.names {
+    let (of_vertices, of_objects) =
+        (level.attribute_names().await?, level.object_attribute_names().await?);
+    for name in of_vertices.names {
         if let Some(attribute) = level.attribute(&name).await? {
             let about = (attribute.dtype(), attribute.width(), attribute.categories());
             list.push(describe_attribute("vertex", &name, &name, about));
         }
     }
-    for name in level.object_attribute_names().await?.names {
+    for name in of_objects.names {
         if let Some(attribute) = level.object_attribute(&name).await? {
             let key = format!("object.{name}");
             let about = (attribute.dtype(), attribute.width(), None);
             list.push(describe_attribute("object", &name, &key, about));
         }
     }
-    Ok(list)
+    Ok((list, of_vertices.complete && of_objects.complete))
 }
 
 fn describe_attribute(
@@ -214,6 +223,9 @@ pub(crate) fn count_json(n: usize) -> Json {
     json!(to_u64(n))
 }
 
+/// What a page says where names come out of documents alone.
+const NO_LISTING: &str =
+    "The host cannot list objects: attributes that no document names are not shown.";
 /// The largest whole number that JavaScript has exactly.
 const MAX_SAFE: u64 = 1 << 53;
 /// Categories of one attribute that are shown.

@@ -94,6 +94,12 @@ struct LimitOptions {
     /// Pixels of one picture.
     #[arg(long, value_name = "N", default_value_t = 1 << 24)]
     max_pixels: u64,
+    /// Bytes of objects made for Neuroglancer that are kept for each store.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    max_kept_bytes: usize,
+    /// Faces of a mesh that Neuroglancer gets whole; one of more is cut into an octree.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    max_whole_faces: usize,
     /// Seconds for the first byte on a new connection.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     first_byte_timeout: u64,
@@ -230,6 +236,8 @@ impl LimitOptions {
             max_query_fields: self.max_query_fields,
             max_rows: self.max_rows,
             max_objects: self.max_objects,
+            max_kept_bytes: self.max_kept_bytes,
+            max_whole_faces: self.max_whole_faces,
             max_pixels: self.max_pixels,
             first_byte_timeout: seconds(self.first_byte_timeout),
             header_timeout: seconds(self.header_timeout),
