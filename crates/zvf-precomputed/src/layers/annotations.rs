@@ -201,7 +201,7 @@ impl ChainAnnotations {
                 let Some(attribute) = self.attributes.get(property.attribute) else { continue };
                 let column = values.get(property.attribute).map(RowValues::column);
                 let (column, row) = column.zip(place).unzip();
-                property.push(attribute, column, row.unwrap_or(0), &mut record); // without a column no row is read
+                property.push(attribute, column, row.unwrap_or(0), &mut record)?; // without a column no row is read
             }
             record.resize(record.len().next_multiple_of(4), 0);
             records.push((id, record));

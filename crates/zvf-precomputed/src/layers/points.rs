@@ -96,7 +96,7 @@ impl Points {
                 if grid.has_row(cell, &key, &rows.positions, row)
                     && let Some(id) = grid.id_of(place, number)
                 {
-                    records.push((id, self.record(grid, &rows, row, space)));
+                    records.push((id, self.record(grid, &rows, row, space)?));
                 }
             }
             if records.len() as u64 > MAX_RECORDS {
@@ -126,7 +126,7 @@ impl Points {
             false => Vec::new(), // fragments of coarser levels are not those of the finest
         };
         let rows = self.read_row(&grid.level, key, row).await?;
-        let mut record = self.record(grid, &rows, 0, space);
+        let mut record = self.record(grid, &rows, 0, space)?;
         self.relations.push(&objects, &mut record).await?;
         Ok(Some(record.into()))
     }
@@ -155,14 +155,20 @@ impl Points {
                 continue;
             };
             let (chunk, number) = (place >> 32, place & u64::from(u32::MAX));
-            records.push((grid.point_id(chunk, number), self.record(grid, &rows, row, space)));
+            records.push((grid.point_id(chunk, number), self.record(grid, &rows, row, space)?));
         }
         records.sort_by_key(|(id, _)| scatter(*id));
         records.dedup_by_key(|(id, _)| *id);
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Vec<u8> {
+    fn record(
+        &self,
+        grid: &PointGrid,
+        rows: &Rows,
+        row: usize,
+        space: &Space,
+    ) -> Result<Vec<u8>, PrecomputedError> {
         let mut record = Vec::new();
         for (axis, offset) in space.offset().iter().enumerate() {
             let x = coordinate(&rows.positions, row, axis) + offset;
@@ -171,11 +177,11 @@ impl Points {
         for property in &self.properties {
             let Some(attribute) = self.attributes.get(property.attribute) else { continue };
             let column = rows.columns.get(property.attribute).and_then(Option::as_ref);
-            property.push(attribute, column, row, &mut record);
+            property.push(attribute, column, row, &mut record)?;
         }
         record.push(grid.level_byte);
         record.resize(record.len().next_multiple_of(4), 0);
-        record
+        Ok(record)
     }
 
     async fn read_chunk(
