@@ -137,6 +137,10 @@ impl Serve {
         let mut config = Config::new(self.stores.clone(), self.bind);
         config.options = session.options(Timeouts::Interactive);
         config.limits = self.limits.limits();
+        if let Some(wrong) = self.cors.iter().find(|origin| !is_origin(origin)) {
+            let expected = "an origin, as in https://viewer.example.org";
+            return Err(Usage::new(format!("--cors: expected {expected}, found {wrong:?}")).into());
+        }
         config.access = Access { token: self.token()?, origins: self.cors.clone() };
         config.is_public = self.public;
         config.has_precomputed = self.precomputed;
@@ -157,6 +161,14 @@ impl Serve {
             text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
         Ok(Some(token))
     }
+}
+
+/// Whether this is a scheme and a host with nothing behind, as browsers write an origin: only such a one can ever match.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_part =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+    host.is_some_and(|host| !host.is_empty() && host.bytes().all(is_part))
 }
 
 /// Serves until Ctrl-C; `opens` shows the page in the browser once the server listens.
@@ -282,3 +294,20 @@ fn print_record(record: &AccessRecord) {
 
 /// How often a signal is looked for.
 const POLL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_those_that_browsers_write() {
+        for origin in ["https://viewer.example.org", "http://127.0.0.1:9000", "http://[::1]:80"] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for text in
+            ["*", "null", "viewer.example.org", "https://", "https://a/b", "https://A.example"]
+        {
+            assert!(!is_origin(text), "{text}");
+        }
+    }
+}
