@@ -92,7 +92,6 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   made.onFault = (fault) => { faults.push(fault); showFault(fault, actions.retry); };
   made.onNotice = showNotice;
   made.onChange = changed;
-  info.notices.forEach(showNotice);
   for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
   await made.start();
   scene = made;

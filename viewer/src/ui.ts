@@ -56,6 +56,8 @@ export function buildPanel(scene: Scene, actions: Actions): void {
     ...(info.axes.length > 3 ? [section("Axes", open("Axes", true), ...axisControls(scene, actions))] : []),
     section("View", open("View", false), ...viewControls(state, actions)),
     section("Detail", open("Detail", false), ...detailControls(scene, actions)),
+    // Hosts without a listing are usual: what they hide is said here, and over the picture where geometry is missing.
+    ...(info.notices.length ? [section("What may be missing", open("What may be missing", false), ...[...new Set(info.notices)].map((text) => make("p", { class: "note" }, text)))] : []),
   );
 }
 

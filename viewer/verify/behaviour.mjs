@@ -287,7 +287,9 @@ export async function checkStaticHost({ browser, server, zvf, folder, stores, se
   const host = await serveFolder(site), other = await openViewer(browser, `${host.url}/index.html#!${encodeURIComponent(JSON.stringify({ ...plain, store: "skeleton.zarrvectors/" }))}`);
   const own = await openViewer(browser, viewOf(server, "skeleton", plain));
   const differs = shareDiffering(await takePixels(own.ask, 640, 480), await takePixels(other.ask, 640, 480));
-  note({ pixels_that_differ: `${(differs * 100).toFixed(3)} %`, requests: other.requests.length });
+  const hidden = await other.page.evaluate(() => [...document.querySelectorAll("#panel summary")].find((one) => one.textContent === "What may be missing")?.parentElement.textContent);
+  note({ pixels_that_differ: `${(differs * 100).toFixed(3)} %`, requests: other.requests.length, hidden: hidden?.length });
+  assert.match(hidden ?? "", /cannot be listed/, "a host without a listing is told");
   assert.ok(differs <= 0.01);
   assert.deepEqual([other.requests.filter((url) => url.includes("/api")), other.said, own.said], [[], [], []]);
   await other.page.close();

@@ -33,15 +33,9 @@ pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
     if let (true, Some(fault)) = (kinds.is_empty(), first_fault) {
         return Err(fault);
     }
-    let mut notices: Vec<String> =
-        reader.store().notices().iter().map(ToString::to_string).collect();
     let mut described = Vec::with_capacity(kinds.len());
     for (kind, levels) in &kinds {
-        let (kind, is_complete) = describe_kind(*kind, levels).await?;
-        described.push(kind);
-        if !is_complete && !notices.iter().any(|notice| notice == NO_LISTING) {
-            notices.push(NO_LISTING.to_owned());
-        }
+        described.push(describe_kind(*kind, levels).await?);
     }
     let groups = match kinds.first().and_then(|(_, levels)| levels.first()) {
         Some(level) => describe_groups(level).await?,
@@ -59,7 +53,7 @@ pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
         "kinds": described,
         "groups": groups,
         "faults": faults,
-        "notices": notices,
+        "notices": reader.store().notices().iter().map(ToString::to_string).collect::<Vec<_>>(),
     }))
 }
 
@@ -92,10 +86,8 @@ async fn add_level(
     }
 }
 
-/// A kind, and whether its attributes are all that there are.
-async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<(Json, bool), WasmError> {
+async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmError> {
     let (mut described, mut attributes) = (Vec::with_capacity(levels.len()), Vec::new());
-    let mut is_complete = true;
     let mut objects = Json::Null;
     for level in levels {
         let meta = level.node().meta();
@@ -111,32 +103,31 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<(Json, bool
         }));
     }
     if let Some(finest) = levels.first() {
-        (attributes, is_complete) = describe_attributes(finest).await?;
+        attributes = describe_attributes(finest).await?;
         objects = finest.objects().await?.map_or(Json::Null, |index| json!(index.slots()));
     }
-    let kind = json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects});
-    Ok((kind, is_complete))
+    Ok(
+        json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}),
+    )
 }
 
-/// Attributes of vertices and objects, by the names that cells take; and whether these are all.
-async fn describe_attributes(level: &LevelReader) -> Result<(Vec<Json>, bool), WasmError> {
+/// Attributes of vertices and objects, by the names that cells take.
+async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>, WasmError> {
     let mut list = Vec::new();
-    let (of_vertices, of_objects) =
-        (level.attribute_names().await?, level.object_attribute_names().await?);
-    for name in of_vertices.names {
+    for name in level.attribute_names().await?.names {
         if let Some(attribute) = level.attribute(&name).await? {
             let about = (attribute.dtype(), attribute.width(), attribute.categories());
             list.push(describe_attribute("vertex", &name, &name, about));
         }
     }
-    for name in of_objects.names {
+    for name in level.object_attribute_names().await?.names {
         if let Some(attribute) = level.object_attribute(&name).await? {
             let key = format!("object.{name}");
             let about = (attribute.dtype(), attribute.width(), None);
             list.push(describe_attribute("object", &name, &key, about));
         }
     }
-    Ok((list, of_vertices.complete && of_objects.complete))
+    Ok(list)
 }
 
 fn describe_attribute(
@@ -223,9 +214,6 @@ pub(crate) fn count_json(n: usize) -> Json {
     json!(to_u64(n))
 }
 
-/// What a page says where names come out of documents alone.
-const NO_LISTING: &str =
-    "The host cannot list objects: attributes that no document names are not shown.";
 /// The largest whole number that JavaScript has exactly.
 const MAX_SAFE: u64 = 1 << 53;
 /// Categories of one attribute that are shown.
