@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt as _;
-use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Bounds, Column, Delta, LevelReader, ObjectId};
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
 use zvf_query::{LOCATION_FIELD, Reader};
 
 use crate::bridges::{self, Step, StepEnd};

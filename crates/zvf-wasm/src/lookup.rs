@@ -4,7 +4,7 @@
 
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
-use zvf_model::{Bounds, Kind, LevelId, Members, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{count_json, new_object, row_json, value_json};

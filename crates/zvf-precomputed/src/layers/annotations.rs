@@ -156,7 +156,9 @@ impl ChainAnnotations {
         space: &Space,
     ) -> Result<Option<Bytes>, PrecomputedError> {
         let Some(relation) = self.relations.find(relation) else { return Ok(None) };
-        let Some(query) = self.relations.query(relation, id).await? else { return Ok(None) };
+        let Some(query) = self.relations.query(&self.level, relation, id).await? else {
+            return Ok(None);
+        };
         let batch = reader.run(&query.columns(Columns::None)).await?.batch;
         let mut records = self.records(&batch, space).await?;
         records.sort_by_key(|(id, _)| scatter(*id));

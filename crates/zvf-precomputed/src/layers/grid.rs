@@ -31,6 +31,8 @@ pub(crate) struct PointIndex {
     pub(crate) grids: Vec<PointGrid>,
     /// The lower corner, in the unit of the store.
     pub(crate) low: Vec<f64>,
+    /// Whether levels add to each other: then each has points of its own.
+    is_additive: bool,
 }
 
 /// One grid, and where its points come from.
@@ -95,7 +97,7 @@ impl PointIndex {
             && levels.len() > 1
             && let Some(index) = Self::of_levels(levels, max_cell_rows).await?
         {
-            return Ok(index);
+            return Ok(Self { is_additive, ..index });
         }
         Self::of_shares(finest, rows, max_cell_rows).await
     }
@@ -140,7 +142,7 @@ impl PointIndex {
             );
         }
         let low = from.iter().zip(&coarsest).map(|(from, size)| to_float(*from) * size);
-        Ok(Some(Self { low: low.collect(), grids }))
+        Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
     }
 
     /// Grids that have shares of one level.
@@ -177,7 +179,7 @@ impl PointIndex {
             );
         }
         let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * most) * size);
-        Ok(Self { low: low.collect(), grids })
+        Ok(Self { low: low.collect(), grids, is_additive: false })
     }
 
     /// The upper corner.
@@ -187,9 +189,16 @@ impl PointIndex {
         sides.map(|((low, cell), cells)| low + cell * to_float(cells.cast_signed())).collect()
     }
 
-    /// A grid with points of a level.
-    pub(crate) fn grid_of(&self, level: LevelId) -> Option<&PointGrid> {
-        self.grids.iter().find(|grid| grid.level.level() == level)
+    /// A grid for each level with points of its own: the finest one, and the others where they add to it.
+    pub(crate) fn own_levels(&self) -> Vec<&PointGrid> {
+        let mut grids: Vec<&PointGrid> = Vec::new();
+        for grid in self.grids.iter().rev() {
+            let is_known = grids.iter().any(|known| known.level_byte == grid.level_byte);
+            if !is_known && (grids.is_empty() || self.is_additive) {
+                grids.push(grid);
+            }
+        }
+        grids
     }
 
     /// The chunk and the row of an id, and the grid whose level it is of.

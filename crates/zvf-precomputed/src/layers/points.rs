@@ -11,7 +11,7 @@ use zvf_store::Caching;
 use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
 use super::grid::{PointGrid, PointIndex};
-use super::relations::Relations;
+use super::relations::{Relations, find_objects};
 use super::space::{Space, coordinate};
 use crate::encode::{encode_annotations, scatter};
 
@@ -121,17 +121,14 @@ impl Points {
         if row >= count.clone()? {
             return Ok(None);
         }
-        let objects = match grid.level.level() == self.relations.level() {
-            true => self.relations.objects_of_row(&key, row).await?,
-            false => Vec::new(), // fragments of coarser levels are not those of the finest
-        };
+        let objects = find_objects(&grid.level, &key, row).await?;
         let rows = self.read_row(&grid.level, key, row).await?;
         let mut record = self.record(grid, &rows, 0, space)?;
         self.relations.push(&objects, &mut record).await?;
         Ok(Some(record.into()))
     }
 
-    /// The points of the finest level that are related to an object or a group; none where there are none.
+    /// The points that are related to an object or a group, each once; none where there are none.
     pub(crate) async fn related(
         &self,
         reader: &Reader,
@@ -140,22 +137,24 @@ impl Points {
         space: &Space,
     ) -> Result<Option<Bytes>, PrecomputedError> {
         let Some(relation) = self.relations.find(relation) else { return Ok(None) };
-        let Some(query) = self.relations.query(relation, id).await? else { return Ok(None) };
-        let Some(grid) = self.index.grid_of(self.relations.level()) else { return Ok(None) };
-        let names = self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
-        let query = query.columns(Columns::Named(names)).with_places().increment_only();
-        let batch = reader.run(&query).await?.batch;
-        let columns = self.attributes.iter();
-        let columns = columns.map(|own| batch.field(&own.name).map(|field| field.column.clone()));
-        let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
-        let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
-        let mut records = Vec::with_capacity(batch.len());
-        for row in 0..batch.len() {
-            let Some(Value::UInt(place)) = places.map(|places| places.value(row, 0)) else {
+        let names: Vec<String> = self.attributes.iter().map(|own| own.name.clone()).collect();
+        let mut records = Vec::new();
+        for grid in self.index.own_levels() {
+            let Some(query) = self.relations.query(&grid.level, relation, id).await? else {
                 continue;
             };
-            let (chunk, number) = (place >> 32, place & u64::from(u32::MAX));
-            records.push((grid.point_id(chunk, number), self.record(grid, &rows, row, space)?));
+            let query = query.columns(Columns::Named(names.clone())).with_places().increment_only();
+            let batch = reader.run(&query).await?.batch;
+            let columns =
+                names.iter().map(|name| batch.field(name).map(|field| field.column.clone()));
+            let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
+            let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
+            for row in 0..batch.len() {
+                let place = places.map(|places| places.value(row, 0));
+                let Some(Value::UInt(place)) = place else { continue };
+                let own = grid.point_id(place >> 32, place & u64::from(u32::MAX));
+                records.push((own, self.record(grid, &rows, row, space)?));
+            }
         }
         records.sort_by_key(|(id, _)| scatter(*id));
         records.dedup_by_key(|(id, _)| *id);

@@ -6,7 +6,7 @@
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
+use zvf_model::{Kind, LevelReader, ObjectId};
 use zvf_query::Query;
 
 use super::PrecomputedError;
@@ -50,11 +50,6 @@ impl Relations {
         Ok(Self { kind, level: level.clone(), kinds })
     }
 
-    /// The level of the objects.
-    pub(crate) fn level(&self) -> LevelId {
-        self.level.level()
-    }
-
     /// What `info` says of them.
     pub(crate) fn describe(&self) -> Json {
         let entry = |kind: &Relation| json!({"id": kind.name(), "key": kind.name()});
@@ -66,16 +61,16 @@ impl Relations {
         self.kinds.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The question for all that is related to the object or the group `id`; none where there is no such one.
+    /// The question for all of a level that is related to the object or the group `id`; none where there is no such one.
     pub(crate) async fn query(
         &self,
+        level: &LevelReader,
         relation: Relation,
         id: u64,
     ) -> Result<Option<Query>, PrecomputedError> {
         let query = match relation {
             Relation::Object => {
-                let (Some(object), Some(index)) = (object_of(id), self.level.objects().await?)
-                else {
+                let (Some(object), Some(index)) = (object_of(id), level.objects().await?) else {
                     return Ok(None);
                 };
                 if index.find(&[object]).await? == [None] {
@@ -83,12 +78,12 @@ impl Relations {
                 }
                 Query::objects([object])
             }
-            Relation::Group => match self.level.groups().await? {
+            Relation::Group => match level.groups().await? {
                 Some(groups) if id < groups.len() => Query::all().in_groups([id]),
                 Some(_) | None => return Ok(None),
             },
         };
-        let query = query.of_kind(self.kind).at_level(self.level.level());
+        let query = query.of_kind(self.kind).at_level(level.level());
         Ok(Some(query.limit_bytes(MAX_RELATED_BYTES)))
     }
 
@@ -130,32 +125,29 @@ impl Relations {
         }
         Ok(found)
     }
+}
 
-    /// The objects that a row of a chunk belongs to.
-    pub(crate) async fn objects_of_row(
-        &self,
-        key: &ChunkKey,
-        row: u64,
-    ) -> Result<Vec<ObjectId>, PrecomputedError> {
-        let Some(index) = self.level.objects().await? else { return Ok(Vec::new()) };
-        let keys = std::slice::from_ref(key);
-        let Some(owners) = self.level.owners(keys, None).await? else { return Ok(Vec::new()) };
-        let fragments = self.level.fragments(keys).await.pop().transpose()?;
-        let (Some(owners), Some(fragments)) = (owners.chunks.first(), fragments) else {
-            return Ok(Vec::new());
-        };
-        let view = fragments.view()?;
-        let holds = |fragment: &u64| {
-            view.get(*fragment).is_some_and(|rows| rows.rows().any(|own| own == row))
-        };
-        let mut rows: Vec<u64> = (0..view.len())
-            .filter(holds)
-            .flat_map(|fragment| owners.of_fragment(fragment))
-            .collect();
-        rows.sort_unstable();
-        rows.dedup();
-        Ok(index.ids_of(&rows).await?)
-    }
+/// Returns the objects that a row of a chunk belongs to; none where the level has no objects.
+pub(crate) async fn find_objects(
+    level: &LevelReader,
+    key: &ChunkKey,
+    row: u64,
+) -> Result<Vec<ObjectId>, PrecomputedError> {
+    let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
+    let keys = std::slice::from_ref(key);
+    let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };
+    let fragments = level.fragments(keys).await.pop().transpose()?;
+    let (Some(owners), Some(fragments)) = (owners.chunks.first(), fragments) else {
+        return Ok(Vec::new());
+    };
+    let view = fragments.view()?;
+    let holds =
+        |fragment: &u64| view.get(*fragment).is_some_and(|rows| rows.rows().any(|own| own == row));
+    let mut rows: Vec<u64> =
+        (0..view.len()).filter(holds).flat_map(|fragment| owners.of_fragment(fragment)).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(index.ids_of(&rows).await?)
 }
 
 /// Groups whose members are in memory together.
