@@ -33,9 +33,14 @@ def read_points(layer):
     return got
 
 
+def open_volume(url):
+    """The volume without images that stands beside a layer: CloudVolume finds meshes and skeletons through it."""
+    return CloudVolume(f"precomputed://{url.rsplit('/', 1)[0]}", progress=False)
+
+
 def read_objects(layer):
     """Vertices, edges or faces of all objects together."""
-    found = CloudVolume(f"precomputed://{layer['url']}", progress=False)
+    found = open_volume(layer["url"])
     vertices = elements = 0
     for name in layer["objects"] or ["0"]:
         if layer["kind"] == "mesh":
@@ -58,7 +63,7 @@ def measure_area(mesh):
 
 def compare_octree(layer):
     """The meshes of an octree have the area of the same meshes that are not cut, in each lod; and the octree has many fragments."""
-    cut, whole = (CloudVolume(f"precomputed://{layer[at]}", progress=False).mesh for at in ("url", "whole"))
+    cut, whole = (open_volume(layer[at]).mesh for at in ("url", "whole"))
     worst = fragments = 0
     for name in map(int, layer["objects"] or ["0"]):
         manifest = cut.get_manifest(name)

@@ -89,7 +89,20 @@ async fn every_kind_of_store_is_served_whole() {
             assert!(both.get(&layer.name, "nothing").await.is_none(), "{id}");
             assert!(both.get(&format!("{}@99", layer.name), "info").await.is_none(), "{id}");
         }
-        assert!(both.served.layers().await.unwrap().len() < 8);
+        let layers = both.served.layers().await.unwrap();
+        assert!(layers.len() < 8);
+        let volume = both.served.object("info", &[]).await.unwrap();
+        let has_segments = layers.iter().any(|layer| layer.form != LayerForm::Annotations);
+        assert_eq!(volume.is_some(), has_segments, "{id}");
+        if let Some(volume) = volume {
+            let volume: Json = serde_json::from_slice(&volume).unwrap();
+            for name in ["mesh", "skeletons"] {
+                let folder = volume[name].as_str();
+                let is_there = |folder| layers.iter().any(|layer| layer.name == folder);
+                assert!(folder.is_none_or(is_there), "{id}: {volume}");
+            }
+            assert!(volume["scales"][0]["size"][0].as_u64().unwrap() > 0, "{id}: {volume}");
+        }
         let view = both.served.view_state("http://localhost/precomputed/x").await.unwrap();
         assert!(!view["layers"].as_array().unwrap().is_empty(), "{id}");
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::saturating_floor_i64;
-use zvf_model::{Column, LevelId, LevelReader};
+use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
 use super::PrecomputedError;

@@ -1,6 +1,7 @@
 //! A store as folders of precomputed objects, one folder a kind of geometry.
 //!
 //! ```text
+//! info                     a volume without images, for programs that look for meshes and skeletons beside one
 //! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID, object/ID, group/NUMBER
 //! line/                    annotations
 //! polyline/, streamline/,  skeletons           info, ID, segment_properties/info
@@ -212,6 +213,9 @@ impl Precomputed {
         layer: &str,
         key: &[&str],
     ) -> Result<Option<Bytes>, PrecomputedError> {
+        if layer == "info" && key.is_empty() {
+            return Ok(self.space.volume(&self.layers().await?).map(|info| print(&info)));
+        }
         let name = format!("{layer}/{}", key.join("/"));
         if let Some(bytes) = self.cache.get(&name) {
             return Ok(Some(bytes));
