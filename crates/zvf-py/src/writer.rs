@@ -23,6 +23,8 @@ struct Words {
     #[pyo3(item)]
     kind: String,
     #[pyo3(item)]
+    also: Vec<String>, // further kinds
+    #[pyo3(item)]
     axes: Vec<(String, Option<String>, String)>,
     #[pyo3(item)]
     chunk_shape: Vec<f64>,
@@ -64,7 +66,7 @@ struct Words {
 
 impl Words {
     fn schema(&self, py: Python<'_>) -> PyResult<Schema> {
-        let kind: Kind = self.kind.parse().map_err(|e: zvf::model::UnknownKind| refused(py, e))?;
+        let kind = parse_kind(py, &self.kind)?;
         let axes = self.axes.iter().map(|(name, unit, kind)| Axis {
             unit: unit.clone(),
             kind: kind.clone(),
@@ -73,6 +75,9 @@ impl Words {
         let chunk = ChunkShape::new(&self.chunk_shape).map_err(|e| refused(py, e))?;
         let failed = |error: zvf::write::WriteError| refused(py, error);
         let mut schema = Schema::new(kind, axes.collect(), chunk).map_err(failed)?;
+        for kind in &self.also {
+            schema = schema.and(parse_kind(py, kind)?).map_err(failed)?;
+        }
         if let Some(bins) = &self.bin_shape {
             schema = schema.with_bins(bins).map_err(failed)?;
         }
@@ -141,6 +146,10 @@ impl Words {
         options.build.store = crate::reader::options(self.storage.clone(), None);
         Ok(options)
     }
+}
+
+fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
+    word.parse().map_err(|error: zvf::model::UnknownKind| refused(py, error))
 }
 
 /// The codecs of a document: the name and configuration of each step.
@@ -255,10 +264,11 @@ impl Writer {
 
 #[pymethods]
 impl Writer {
-    /// Adds vertices with everything that is said of them.
-    #[pyo3(signature = (positions, columns, parts=None, vertex_objects=None, part_columns=Vec::new(), elements=None, element_columns=Vec::new()))]
+    /// Adds vertices with everything that is said of them; of several kinds, those of `kind`.
+    #[pyo3(signature = (positions, columns, parts=None, vertex_objects=None, part_columns=Vec::new(), elements=None, element_columns=Vec::new(), kind=None))]
     fn push(
         &self,
+        py: Python<'_>,
         positions: Given<'_>,
         columns: Vec<GivenField<'_>>,
         parts: Option<(Vec<usize>, Vec<i64>)>,
@@ -266,8 +276,10 @@ impl Writer {
         part_columns: Vec<GivenField<'_>>,
         elements: Option<(usize, Vec<usize>)>,
         element_columns: Vec<GivenField<'_>>,
+        kind: Option<&str>,
     ) -> PyResult<Job> {
-        let mut batch = Batch::new(self.kind, positions.column()?);
+        let kind = kind.map_or(Ok(self.kind), |kind| parse_kind(py, kind))?;
+        let mut batch = Batch::new(kind, positions.column()?);
         for field in fields(columns)? {
             batch = batch.with_field(field).map_err(value_error)?;
         }
@@ -290,7 +302,7 @@ impl Writer {
         }
         let part_fields = fields(part_columns)?;
         self.with(move |writer| {
-            writer.push_with_parts(&batch, &part_fields)?;
+            writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
             Ok(nothing())
         })
     }
@@ -304,11 +316,20 @@ impl Writer {
         })
     }
 
-    /// Says of which attributes objects have; objects without vertices exist nevertheless.
-    fn object_columns(&self, ids: Vec<i64>, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+    /// Says which attributes objects have; objects without vertices exist nevertheless.
+    #[pyo3(signature = (ids, columns, kind=None))]
+    fn object_columns(
+        &self,
+        py: Python<'_>,
+        ids: Vec<i64>,
+        columns: Vec<GivenField<'_>>,
+        kind: Option<&str>,
+    ) -> PyResult<Job> {
         let fields = fields(columns)?;
+        let kind = kind.map_or(Ok(self.kind), |kind| parse_kind(py, kind))?;
         let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
         self.with(move |writer| {
+            let mut writer = writer.kind(kind)?;
             if fields.is_empty() {
                 writer.declare_objects(&ids);
             } else {

@@ -144,3 +144,61 @@ def test_pyramids_validation_pickles(tmp_path):
     assert ds.validate(level=5).ok
     assert pickle.loads(pickle.dumps(ds)).levels == (0, 1)
     assert sum(part.vertex_count for _, part in ds.select().iter_cells()) == 2000
+
+
+def test_rechunking_keeps_everything(tmp_path):
+    from zvf.compat.rechunk import RechunkSpec, rebin_level, rechunk, rechunk_by_attribute, rechunk_spatial
+
+    xyz = np.random.default_rng(4).uniform(0, 200, (40, 3))
+    words = {"vertex_attributes": {"mass": np.arange(40.0)}, "object_ids": np.arange(40) % 4, "object_attributes": {"size": np.arange(4.0)}}
+    write_points(tmp_path / "a", xyz, chunk_shape=CHUNK, groups={0: [0, 1], 1: [2, 3]}, group_attributes={"w": np.array([1.0, 2.0])}, **words)
+
+    def check(path):
+        ds = zv.open(path)
+        assert ds.read().vertex_count == 40 and set(ds.level(0).attribute_names("vertex")) >= {"mass"}
+        assert ds.level(0).attribute_names("object") == ("size",) and ds.level(0).attribute_names("group") == ("w",)
+        assert ds.groups["group_1"].members.tolist() == [2, 3]
+        assert sorted(ds.select(objects=[2]).read().attributes["mass"]) == list(range(2, 40, 4))
+        assert ds.validate(level=5).ok
+
+    assert rechunk(tmp_path / "a", RechunkSpec(by="group"), output=tmp_path / "b") == {"bins_created": 2, "objects_rechunked": 4}
+    assert rechunk_by_attribute(tmp_path / "a", "size", output=tmp_path / "c")["bins_created"] == 4
+    rechunk_spatial(tmp_path / "a", tmp_path / "d", (50.0, 50.0, 50.0))
+    for path in "abcd":
+        check(tmp_path / path)
+    assert read_points(tmp_path / "c", attribute_filter={"size": 3.0})["vertex_count"] == 10
+    assert zv.open(tmp_path / "d").level(0).scale == (50.0, 50.0, 50.0)
+    rebin_level(tmp_path / "d", (25.0, 25.0, 25.0))
+    check(tmp_path / "d")
+    assert zv.open(tmp_path / "d").level(0).resolution == (25.0, 25.0, 25.0)
+
+
+def test_columns_and_points_are_added_lazily(tmp_path):
+    from zvf.compat.lazy import open_zv
+
+    write_points(tmp_path / "a", np.random.default_rng(5).uniform(0, 200, (20, 3)), chunk_shape=CHUNK, object_ids=np.arange(20))
+    with open_zv(tmp_path / "a")[0].writer() as writer:
+        writer.add_attribute_sync("n", np.arange(20))
+        writer.add_object_attribute_sync("size", np.arange(20.0))
+        with pytest.raises(ArrayError, match="!= level vertex count 20"):
+            writer.add_attribute_sync("bad", np.arange(3))
+        added = writer.append_vertices_sync(np.ones((2, 3)), attributes={"n": [20, 21]})
+    assert added == {"vertices_added": 2, "new_objects": 2, "chunks_touched": 1}
+    found = zv.open(tmp_path / "a")
+    assert sorted(found.read().attributes["n"]) == list(range(22)) and len(found.level(0).objects) == 22
+    assert found.validate(level=5).ok
+
+
+def test_chunks_are_read_fragment_by_fragment(tmp_path):
+    from zvf.compat.core.arrays import read_chunk_attributes, read_chunk_fragment_attributes, read_chunk_vertices, read_object_vertices
+
+    xyz = np.array([[10, 10, 10], [20, 20, 20], [110, 110, 110], [120, 120, 120]], dtype=np.float32)
+    rows = {(0, 0, 0): np.array([7, 8]), (1, 1, 1): np.array([9, 10])}
+    write_points(tmp_path / "a", xyz, chunk_shape=CHUNK, object_ids=np.arange(4), vertex_attributes={"n": np.arange(4)}, fragment_attributes={"f": rows})
+    level = zv.open(tmp_path / "a").level(0).store
+    assert [g.tolist() for g in read_chunk_vertices(level, (1, 1, 1))] == [[[110.0] * 3], [[120.0] * 3]]
+    assert [g.tolist() for g in read_chunk_attributes(level, "n", (1, 1, 1))] == [[2], [3]]
+    assert read_chunk_fragment_attributes(level, "f", (1, 1, 1)).tolist() == [9, 10]
+    assert [g.tolist() for g in read_object_vertices(level, 3)] == [[[120.0] * 3]]
+    assert level.list_chunks("vertices") == ["0.0.0", "1.1.1"]
+    assert zv.building.rebuild_presence(zv.open(tmp_path / "a", mode="r+").level(0).store, "vertices") == ["0.0.0", "1.1.1"]

@@ -350,3 +350,84 @@ def test_the_command_comes_along(cloud):
     assert "point_cloud" in done.stdout
     done = subprocess.run([sys.executable, "-m", "zvf", "info", "/nowhere"], capture_output=True, text=True, check=False)
     assert done.returncode == 4
+
+
+def test_polars_pushes_columns_and_rows_down(tmp_path, xyz):
+    pl = pytest.importorskip("polars")
+    from zvf._polars import pushed
+
+    fa = np.random.default_rng(1).random(5000).astype(np.float32)
+    fa[::50] = np.nan
+    sides = np.array(["left", "right", "mid"])[np.arange(5000) % 3]
+    ds = zvf.points(tmp_path / "a", xyz, attributes={"fa": fa, "n": np.arange(5000), "side": sides}, chunk=25.0)
+    table, col = pl.DataFrame(ds.read()), pl.col
+    said = {
+        "not (`fa` < 0.3)": col("fa") > 0.3,
+        "`fa` < 0.5": col("fa") < 0.5,
+        "(`side` = 'left') or (`side` = 'mid')": col("side").is_in(["left", "mid"]),
+        "(not (`n` < 3)) and (`n` <= 9)": col("n").is_between(3, 9),
+        "(`n` <= 100) and (not (`fa` < 0.1))": ~((col("n") > 100) | (col("fa") < 0.1)),
+        "(`n` < 10)": (col("n") < 10) & (col("fa").sqrt() < 0.5),
+        "`z` < 5": col("position").arr.get(2) < 5,
+        "`n` < 5": 5 > col("n"),
+        None: col("n") % 2 == 0,
+    }
+    for condition, predicate in said.items():
+        query = pushed(ds, ["n"], predicate)
+        assert query.words.get("where") == condition
+        assert set(query.words["attributes"]) <= {"n", "fa", "side"} and "n" in query.words["attributes"]
+        found = ds.scan_polars().filter(predicate).select("n").collect()["n"]
+        assert sorted(found) == sorted(table.filter(predicate)["n"])
+        if condition is not None:
+            assert query.count() < 5000, "fewer rows are read"
+    assert pushed(ds, ["position"], None).words["attributes"] == []
+    assert ds.scan_polars().select("n").head(3).collect().height == 3
+
+
+@given(value=st.floats(-2, 2, width=32), operator=st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]), negated=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_condition_that_is_pushed_down_loses_no_row(value, operator, negated):
+    pl = pytest.importorskip("polars")
+    import operator as operators
+
+    ds = _small_columns()
+    table = pl.DataFrame(ds.read())
+    for name in ("f4", "f8", "i4"):
+        predicate = getattr(operators, operator)(pl.col(name), value)
+        predicate = ~predicate if negated else predicate
+        found = ds.scan_polars().filter(predicate).collect()["i4"]
+        assert sorted(found) == sorted(table.filter(predicate)["i4"])
+
+
+def _small_columns(made=[]):  # noqa: B006: it is made once
+    if not made:
+        import tempfile
+
+        values = np.array([-2, -1, -0.1, 0, 0.1, 0.3, 1, 1.5, 2, np.nan])
+        columns = {"f4": values.astype(np.float32), "f8": values, "i4": np.arange(-4, 6, dtype=np.int32)}
+        made.append(zvf.points(tempfile.mkdtemp() + "/a", np.zeros((10, 3)), attributes=columns))
+    return made[0]
+
+
+def test_ingest_by_processes(tmp_path, xyz):
+    np.savetxt(tmp_path / "a.csv", xyz, delimiter=",", header="x,y,z", comments="")
+    seen = []
+    ds = zvf.ingest(tmp_path / "a.csv", tmp_path / "a.zarrvectors", workers=2, progress=lambda done, total: seen.append((done, total)))
+    assert ds.count() == len(xyz) and zvf.validate(ds, level=5).ok
+    assert len(seen) > 1 and seen[-1][0] == seen[-1][1]
+    with pytest.raises(FileExistsError):
+        zvf.ingest(tmp_path / "a.csv", tmp_path / "a.zarrvectors", workers=2)
+    with pytest.raises(ValueError, match="workers"):
+        zvf.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors", workers=0)
+
+
+def test_a_store_of_several_kinds(tmp_path, xyz):
+    with zvf.create(tmp_path / "a", kind=["point_cloud", "graph"], chunk=50.0) as w:
+        w.push(xyz[:100], attributes={"mass": np.arange(100.0)})
+        w.push(xyz[:3], edges=[[0, 1], [1, 2]], kind="graph")
+    ds = zvf.open(tmp_path / "a")
+    assert ds.kinds == ("point_cloud", "graph")
+    assert ds.count() == 100 and len(ds.read(kind="graph").edges) == 2
+    with pytest.raises(ValueError, match="mesh"), zvf.create(tmp_path / "b", kind=["graph", "point_cloud"], chunk=50.0) as w:
+        w.push(xyz[:3], faces=[[0, 1, 2]], kind="mesh")
+    assert not (tmp_path / "b").exists()

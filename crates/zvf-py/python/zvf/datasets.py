@@ -253,24 +253,15 @@ class Dataset:
         self.refresh()
 
     def scan_polars(self) -> Any:
-        """A lazy frame of polars over the finest level; the columns and the rows wanted are pushed down."""
-        import polars
-        from polars.io.plugins import register_io_source
+        """A lazy frame of polars over the finest level; the columns and the rows wanted are pushed down.
 
-        empty = polars.DataFrame(self.select(limit=1))
+        Comparisons of attributes with numbers and text, ``is_in`` and ``is_between`` become a condition, those of
+        ``pl.col("position").arr.get(axis)`` narrow the chunks that are read; polars applies its whole predicate to
+        what comes, so that anything else is right as well, and reads more.
+        """
+        from ._polars import scan
 
-        def source(columns: Any, predicate: Any, rows: Any, batch: Any) -> Iterator[Any]:
-            own = [c for c in (columns or []) if c in self.level(0).attributes]
-            query = self.select(attributes=own if columns is not None else None)
-            if rows is not None and predicate is None:
-                query = query.limit(rows)
-            for part in query.batches():
-                frame = polars.DataFrame(part)
-                if predicate is not None:
-                    frame = frame.filter(predicate)
-                yield frame.select(columns) if columns is not None else frame
-
-        return register_io_source(source, schema=empty.schema)
+        return scan(self)
 
     def __repr__(self) -> str:
         info = self.info()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._jobs import address_of, command, storage_pairs
+from ._jobs import address_of, command, reporter, storage_pairs
 from .datasets import Dataset, _options
+from .errors import BackendError
 
 
 @dataclass(frozen=True)
@@ -128,12 +132,25 @@ def unpack(file: Any, out: Any, *, progress: Any = None, **words: Any) -> Datase
     return Dataset(target, [])
 
 
-def ingest(files: Any, at: Any, *, storage_options: Any = None, progress: Any = None, workers: int | None = None, **words: Any) -> Dataset:
+def ingest(
+    files: Any,
+    at: Any,
+    *,
+    storage_options: Any = None,
+    progress: Any = None,
+    workers: int | None = None,
+    **words: Any,
+) -> Dataset:
     """Create a store from files (npy, CSV, PLY, OBJ, SWC, TRK, ...); words are options of ``zvf create``.
 
-    ``workers`` is how many threads work on it; without, as many as there are cores.
+    ``workers`` is how many processes work on it, each on tasks of a plan (see :func:`tasks`); without, or with one,
+    it is this process with all its threads. ``progress`` then counts tasks.
     """
-    del workers  # the writer uses the pool of the process
+    if workers is not None and int(workers) < 1:
+        raise ValueError(f"workers: expected at least 1, found {workers}")
+    if workers is not None and int(workers) > 1:
+        plan = tasks(files, at, shares=int(workers), storage_options=storage_options, **words)
+        return plan.run_all(int(workers), progress=progress)
     address, storage = _address(at, storage_options)
     names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     command("create", *(os.fspath(f) for f in names), address, *_options(words), storage=storage, progress=progress)
@@ -181,10 +198,57 @@ class Tasks:
         command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
         return int(task)
 
+    def run_all(self, workers: int = 2, *, progress: Any = None) -> Dataset:
+        """Do every task in this many processes of this machine, and finish.
+
+        The processes run the command ``zvf ingest run`` and nothing of the program that calls, so that it needs no
+        ``if __name__ == "__main__"``. Ctrl-C ends them; what they have done stays done.
+        """
+        advance, end = reporter(progress, "ingest")
+        done = 0
+        try:
+            for stage in self.stages():
+                for _ in _run_commands([self._command(task) for task in stage], workers):
+                    done += 1
+                    if advance is not None:
+                        advance(done, len(self))
+        finally:
+            end()
+        return self.finish()
+
+    def _command(self, task: int) -> list[str]:
+        options = [word for key, value in self.storage for word in ("--storage-option", f"{key}={value}")]
+        return [sys.executable, "-m", "zvf", "--quiet", *options, "ingest", "run", self.address, "--task", str(task)]
+
     def finish(self) -> Dataset:
         """Make the store visible, when every task is done."""
         command("ingest", "finish", self.address, storage=self.storage)
         return Dataset(self.address, self.storage)
+
+
+def _run_commands(commands: list[list[str]], workers: int) -> Iterator[None]:
+    """Runs programs, so many at a time, and yields as each ends; the first that fails ends all."""
+    waiting, running = list(reversed(commands)), list[subprocess.Popen[str]]()
+    # What is imported here is imported there, wherever it lies.
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *sys.path[1:]])
+    environment = {**os.environ, "PYTHONPATH": path}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                running.append(subprocess.Popen(waiting.pop(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+            ended = [process for process in running if process.poll() is not None]
+            for process in ended:
+                running.remove(process)
+                said = process.communicate()[1]
+                if process.returncode != 0:
+                    raise BackendError(f"a process of ingest ended with {process.returncode}: {said.strip()}", op="ingest")
+                yield
+            if not ended:
+                time.sleep(0.01)
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
 
 
 def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Any) -> Tasks:

@@ -96,6 +96,7 @@ class Writer:
         faces: Any = None,
         element_attributes: Mapping[str, Any] | None = None,
         part_attributes: Mapping[str, Any] | None = None,
+        kind: str | None = None,
     ) -> None:
         """Add geometry.
 
@@ -109,6 +110,7 @@ class Writer:
             part_ids: the object of each part.
             edges: pairs of rows of this call.
             faces: rows of this call, three a face or more.
+            kind: of a store of several kinds, which; the first one unless said.
         """
         from ._arrays import positions as as_positions
 
@@ -124,7 +126,7 @@ class Writer:
         else:
             points = as_positions(positions)
             columns_given = dict(attributes or {})
-            if self.kind in _CHAINS and offsets is None and object_ids is None and len(points):
+            if (kind or self.kind) in _CHAINS and offsets is None and object_ids is None and len(points):
                 offsets = [0, len(points)]
         if points.shape[1] != self._ndim:
             raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
@@ -167,13 +169,14 @@ class Writer:
             columns(part_attributes, None if parts is None else len(parts[1])),
             elements,
             columns(element_attributes, count) if element_attributes else [],
+            **({} if kind is None else {"kind": kind}),
         ).wait()
         self._vertices += len(points)
 
-    def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None) -> None:
+    def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Say that objects exist, and what their attributes are."""
         wanted = indices(ids, "ids").ravel()
-        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted))).wait()
+        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted)), **({} if kind is None else {"kind": kind})).wait()
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""
@@ -240,7 +243,7 @@ def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
 def create(
     at: Any,
     *,
-    kind: str = "point_cloud",
+    kind: str | Sequence[str] = "point_cloud",
     ndim: int = 3,
     chunk: Any = 100.0,
     bins: Any = None,
@@ -266,7 +269,8 @@ def create(
     """Begin a store that is written in pieces: see :class:`Writer`.
 
     Args:
-        kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``.
+        kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``; several for a
+            store of several kinds, each call of :meth:`Writer.push` then says which.
         chunk: the size of a chunk, one number or one for each axis; or how many bytes one is to have, such as
             ``"256KiB"``: then the first points that are pushed say how large that is.
         bins: the size of a bin, of which a chunk has a whole number.
@@ -275,7 +279,8 @@ def create(
         memory: bytes that may be held, such as ``"2GiB"``; more is put aside in ``scratch``.
         compat: write cells exactly as the reference does.
     """
-    if kind not in _KINDS:
+    kinds = [kind] if isinstance(kind, str) else list(kind)
+    if not kinds or any(one not in _KINDS for one in kinds):
         raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, found {kind!r}")
     ndim = int(ndim)
     if not 1 <= ndim <= 8:
@@ -288,7 +293,8 @@ def create(
         low, high = (np.asarray(corner, dtype=np.float64).ravel().tolist() for corner in bounds)
         limits = (low, high)
     words = {
-        "kind": kind,
+        "kind": kinds[0],
+        "also": kinds[1:],
         "axes": [_axis(a, unit) for a in (axes or list(_NAMES[:ndim]))],
         "chunk_shape": shape,
         "chunk_bytes": chunk_bytes,

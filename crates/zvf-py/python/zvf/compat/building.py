@@ -33,11 +33,31 @@ from .constants import (
     XLEVEL_NONE,
 )
 from .core.group import Group
-from .core.metadata import LevelMetadata, RootMetadata
+from .core.metadata import (
+    LevelMetadata,
+    RootMetadata,
+    chunk_scale_factor,
+    chunk_scale_from_root,
+    compute_bin_ratio,
+    compute_bin_shape,
+    get_level_bin_shape,
+    get_level_chunk_shape,
+    validate_bin_shape_divides_chunk,
+)
+from .core.multiscale import (
+    get_level_scale,
+    get_level_translation,
+    read_multiscale_metadata,
+    write_multiscale_metadata,
+)
 from .core.store import (
     commit,
     create_store,
+    session_for,
+    update_level_metadata,
+    update_root_metadata,
     get_resolution_level,
+    list_available_ratios,
     list_resolution_levels,
     open_store,
     read_level_metadata,
@@ -45,6 +65,7 @@ from .core.store import (
     remove_resolution_level,
     set_bounds,
 )
+from .exceptions import StoreError
 from .multiresolution.registry import register_coarsen_strategy, register_selection_strategy
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 from .sharding import get_shard_info, is_sharded, reshard, shard_store, unshard_store
@@ -105,6 +126,91 @@ def chunks_intersecting_bbox(low: Any, high: Any, chunk_shape: Any) -> list[tupl
     from .api.grid import Grid
 
     return sorted(ref.coords for ref in Grid((1,) * len(chunk_shape), tuple(chunk_shape)).cells_in((low, high)))
+
+
+def per_chunk_array_paths(level_group: Group) -> list[str]:
+    """The arrays of a level that have a cell for each chunk, those of links included."""
+    found: list[str] = []
+
+    def walk(group: Group, prefix: str) -> None:
+        for name in group.children():
+            node, path = group[name], f"{prefix}{name}"
+            if node._document().get("node_type") != "array":
+                walk(node, f"{path}/")
+            elif path.split("/")[0] not in (OBJECT_INDEX, OBJECT_ATTRIBUTES, GROUPS, GROUP_ATTRIBUTES):
+                found.append(path)
+
+    walk(level_group, "")
+    return sorted(found)
+
+
+def array_is_sharded(level_group: Group, array_name: str) -> bool:
+    """Whether the cells of one array are in shards."""
+    if not isinstance(level_group, Group):
+        raise StoreError(
+            f"array_is_sharded() takes a level Group and an array name, got {type(level_group).__name__}; for a whole "
+            f"store see get_shard_info()"
+        )
+    if array_name not in level_group:
+        return False
+    codecs = level_group[array_name]._document().get("codecs") or []
+    return any(isinstance(codec, dict) and codec.get("name") == "sharding_indexed" for codec in codecs)
+
+
+def rebuild_presence(level_group: Group, array_name: str | None = None, *, on_sharded: str = "skip") -> list[str]:
+    """Write the list of chunks that have a cell again: of one array, whose keys come back, or of all, whose paths do."""
+    if array_name is not None:
+        return level_group.derive_nonempty_chunks(array_name, on_sharded=on_sharded)
+    rebuilt = [name for name in per_chunk_array_paths(level_group) if not array_is_sharded(level_group, name)]
+    for name in rebuilt:
+        level_group.derive_nonempty_chunks(name, on_sharded=on_sharded)
+    return rebuilt
+
+
+def refresh_arrays_present(level_group: Group) -> list[str]:
+    """Write the families of arrays that a level has again; returns them."""
+    families = {path.split("/")[0] for path in per_chunk_array_paths(level_group)}
+    families |= {name for name in (OBJECT_INDEX, OBJECT_ATTRIBUTES, GROUPS, GROUP_ATTRIBUTES) if name in level_group}
+    update_level_metadata(level_group, arrays_present=sorted(families))
+    return sorted(families)
+
+
+def expand_manifest_blocks(blocks: Any) -> list[tuple[tuple[int, ...], int]]:
+    """Pairs of a chunk and one or more fragments, as pairs of a chunk and one fragment."""
+    found = []
+    for chunk, fragments in blocks:
+        numbers = [fragments] if isinstance(fragments, (int, np.integer)) else fragments
+        found += [(tuple(int(c) for c in chunk), int(n)) for n in numbers]
+    return found
+
+
+def level_grid_layout(bounds: Any, chunk_shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first chunk of a grid, and how many there are on each axis."""
+    from .api.grid import Grid
+
+    grid = Grid.plan(bounds, cell_size=chunk_shape)
+    return grid.anchor, grid.shape
+
+
+#: The methods of :class:`Group` that stay as they are.
+GROUP_SUPPORTED_METHODS: frozenset[str] = frozenset(
+    {
+        "array_exists",
+        "attrs",
+        "children",
+        "chunk_exists",
+        "delete_subtree",
+        "derive_nonempty_chunks",
+        "list_chunks",
+        "path",
+        "read_array_attrs",
+        "read_array_meta",
+        "require_group",
+        "standalone_array_exists",
+        "url",
+        "write_array_meta",
+    }
+)
 
 
 def level_info(level: Group) -> dict[str, Any]:

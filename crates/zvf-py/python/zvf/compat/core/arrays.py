@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..api.grid import CellRef, Grid
 from ..building import (
+    chunks_intersecting_bbox,
+    expand_manifest_blocks,
+    level_grid_layout,
     list_chunk_keys,
     object_count,
     read_all_groupings,
@@ -17,26 +18,12 @@ from ..building import (
     read_object_attributes,
     read_object_manifests,
 )
-from ..building import _level as _level_of
+from ..exceptions import ArrayError
+from .cells import by_fragment, chunk_answer, fragment_column
 from .group import Group
 
 
-def expand_manifest_blocks(blocks: Iterable[tuple[Any, Any]]) -> list[tuple[tuple[int, ...], int]]:
-    """Pairs of a chunk and one or more fragments, as pairs of a chunk and one fragment."""
-    found = []
-    for chunk, fragments in blocks:
-        numbers = [fragments] if isinstance(fragments, (int, np.integer)) else fragments
-        found += [(tuple(int(c) for c in chunk), int(n)) for n in numbers]
-    return found
-
-
 _expand_blocks = expand_manifest_blocks
-
-
-def level_grid_layout(bounds: Any, chunk_shape: Sequence[float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first chunk of a grid, and how many there are on each axis."""
-    grid = Grid.plan(bounds, cell_size=chunk_shape)
-    return grid.anchor, grid.shape
 
 
 def read_object_manifest(level: Group, object_id: int) -> list[tuple[tuple[int, ...], int]]:
@@ -44,22 +31,78 @@ def read_object_manifest(level: Group, object_id: int) -> list[tuple[tuple[int, 
     return read_object_manifests(level, [int(object_id)])[int(object_id)]
 
 
-def read_chunk_vertices(level: Group, chunk: Any, dtype: Any = np.float32, ndim: int | None = None) -> list[np.ndarray]:
-    """The vertices of a chunk, as a list with one array."""
-    found = _level_of(level).select(cells=[CellRef(tuple(int(c) for c in chunk))], attributes=[]).read()
-    return [found.positions.astype(dtype, copy=False)]
+def read_chunk_vertices(level: Group, chunk: Any, dtype: Any = None, ndim: int | None = None) -> list[np.ndarray]:
+    """The vertices of a chunk, an array for each fragment."""
+    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level, chunk, None)]
+
+
+def read_chunk_attributes(
+    level: Group, attr_name: str, chunk: Any, dtype: Any = None, ncols: int | None = None, **unused: Any
+) -> list[np.ndarray]:
+    """An attribute of the vertices of a chunk, an array for each fragment."""
+    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level, chunk, attr_name)]
+
+
+def read_chunk_fragment_attributes(
+    level: Group, attr_name: str, chunk: Any, dtype: Any = None, ncols: int | None = None, **unused: Any
+) -> np.ndarray:
+    """An attribute of the fragments of a chunk, a row for each."""
+    found = fragment_column(level, chunk, attr_name)
+    return found if dtype is None else found.astype(dtype, copy=False)
+
+
+def read_fragment(level: Group, chunk: Any, fragment_index: int, dtype: Any = np.float32, ndim: int = 3) -> np.ndarray:
+    """The vertices of one fragment."""
+    groups = read_chunk_vertices(level, chunk, dtype)
+    if not 0 <= int(fragment_index) < len(groups):
+        raise ArrayError(f"chunk {tuple(chunk)} has {len(groups)} fragments, not one of the number {fragment_index}")
+    return groups[int(fragment_index)]
+
+
+def chunk_vertex_count(level: Group, chunk: Any, *, default: int = 0) -> int:
+    """How many vertices a chunk has."""
+    try:
+        return len(chunk_answer(level, chunk, [])[2])
+    except ArrayError:
+        return default
+
+
+def read_object_vertices(level: Group, object_id: int, dtype: Any = np.float32, ndim: int = 3) -> list[np.ndarray]:
+    """The vertices of an object, an array for each fragment of its manifest."""
+    refs = read_object_manifest(level, object_id)
+    return [read_fragment(level, chunk, number, dtype) for chunk, number in refs]
+
+
+def resolve_chunk_keys(
+    level: Group, chunk_shape: Any, *, bbox: Any = None, chunks: Any = None, array_name: str = "vertices"
+) -> list[tuple[int, ...]]:
+    """The chunks of a level that a box meets and that are named, those that hold something."""
+    keys = list_chunk_keys(level, array_name)
+    if chunks is not None:
+        named = {tuple(int(c) for c in chunk) for chunk in chunks}
+        keys = [key for key in keys if key in named]
+    if bbox is not None:
+        met = set(chunks_intersecting_bbox(bbox[0], bbox[1], chunk_shape))
+        keys = [key for key in keys if key[-len(chunk_shape) :] in met]
+    return keys
 
 
 __all__ = [
+    "chunk_vertex_count",
     "expand_manifest_blocks",
     "level_grid_layout",
     "list_chunk_keys",
     "object_count",
     "read_all_groupings",
     "read_all_object_manifests",
+    "read_chunk_attributes",
+    "read_chunk_fragment_attributes",
     "read_chunk_vertices",
+    "read_fragment",
     "read_group_object_ids",
     "read_object_attributes",
     "read_object_manifest",
     "read_object_manifests",
+    "read_object_vertices",
+    "resolve_chunk_keys",
 ]

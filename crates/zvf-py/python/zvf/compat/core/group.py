@@ -17,7 +17,7 @@ import numpy as np
 import zvf
 from zvf._jobs import address_of
 
-from ..exceptions import MissingStoreError, ReadOnlyError, StoreError, translating
+from ..exceptions import MissingStoreError, ReadOnlyError, ShardedPresenceError, StoreError, translating
 
 
 class Shared:
@@ -206,6 +206,40 @@ class Group:
             node.attrs.update({"zv_array": {**attributes["zv_array"], **extra}})
         else:
             node.attrs.update(extra)
+
+    def read_array_attrs(self, name: str) -> dict[str, Any]:
+        """The attributes of an array."""
+        return self[name].attrs.to_dict()
+
+    def list_chunks(self, name: str) -> list[str]:
+        """The keys of the chunks of an array that have a cell, as it lists them; where it lists none, of the level."""
+        listed = self.read_array_meta(name).get("nonempty_chunks")
+        if listed is not None:
+            return sorted(str(key) for key in listed)
+        keys = self._shared.dataset()._native.chunks(self.level).wait()
+        return sorted(".".join(str(c) for c in key) for key in keys)
+
+    def chunk_exists(self, name: str, key: Any) -> bool:
+        """Whether an array has a cell for a chunk."""
+        text = key if isinstance(key, str) else ".".join(str(int(c)) for c in key)
+        return name in self and text in self.list_chunks(name)
+
+    def derive_nonempty_chunks(self, name: str, *, on_sharded: str = "raise") -> list[str]:
+        """Write the list of the chunks that have a cell, by the files there are; those in shards are not looked into."""
+        document = self[name]._document()
+        if any(codec.get("name") == "sharding_indexed" for codec in document.get("codecs") or [] if isinstance(codec, dict)):
+            if on_sharded == "skip":
+                return self.list_chunks(name)
+            raise ShardedPresenceError(f"{name}: cells are in shards, which a listing of files does not show")
+        origin, _ = self.chunk_grid_bounds(name)
+        folder = self[name].path / "c"
+        found = []
+        for path in folder.rglob("*"):
+            if path.is_file():
+                at = [int(part) for part in path.relative_to(folder).parts]
+                found.append(".".join(str(a + o) for a, o in zip(at, origin or (0,) * len(at))))
+        self.write_array_meta(name, {"nonempty_chunks": sorted(found)})
+        return sorted(found)
 
     def chunk_grid_bounds(self, name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The first chunk of an array, and how many there are on each axis."""

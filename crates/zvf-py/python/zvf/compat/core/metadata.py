@@ -40,6 +40,11 @@ class RootMetadata:
         bins = self.base_bin_shape or self.chunk_shape
         return tuple(round(c / b) for c, b in zip(self.chunk_shape, bins))
 
+    @property
+    def effective_bin_shape(self) -> tuple[float, ...]:
+        """The size of a bin: that of a chunk where there are no bins."""
+        return self.base_bin_shape or self.chunk_shape
+
     def validate(self) -> None:
         """Fails when what is said contradicts itself."""
         if self.bounds is not None and any(a > b for a, b in zip(*self.bounds)):
@@ -115,3 +120,48 @@ class LevelMetadata:
             chunk_attribute_values=block.get("chunk_attribute_values"),
             chunk_dims=block.get("chunk_dims"),
         )
+
+
+def compute_bin_shape(base_bin_shape: tuple[float, ...], bin_ratio: tuple[int, ...]) -> tuple[float, ...]:
+    """The size of a bin, by that of the finest level and their ratio."""
+    if len(base_bin_shape) != len(bin_ratio):
+        raise MetadataError(f"bin_ratio: expected the rank {len(base_bin_shape)}, found {len(bin_ratio)}")
+    return tuple(float(b) * int(r) for b, r in zip(base_bin_shape, bin_ratio))
+
+
+def compute_bin_ratio(base_bin_shape: tuple[float, ...], level_bin_shape: tuple[float, ...]) -> tuple[int, ...]:
+    """How many bins of the finest level one of another has on each axis."""
+    found = []
+    for base, own in zip(base_bin_shape, level_bin_shape):
+        ratio = own / base
+        if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-6:
+            raise MetadataError(f"a bin of {own} is no whole multiple of one of {base}")
+        found.append(round(ratio))
+    return tuple(found)
+
+
+def get_level_chunk_shape(root: RootMetadata, level: LevelMetadata | None) -> tuple[float, ...]:
+    """The size of a chunk of a level."""
+    own = level.chunk_shape if level is not None else None
+    return tuple(float(c) for c in own or root.chunk_shape)
+
+
+def get_level_bin_shape(root: RootMetadata, level: LevelMetadata | None) -> tuple[float, ...]:
+    """The size of a bin of a level."""
+    if level is not None and level.bin_shape:
+        return tuple(float(b) for b in level.bin_shape)
+    ratio = level.bin_ratio if level is not None and level.bin_ratio else (1,) * len(root.effective_bin_shape)
+    return compute_bin_shape(root.effective_bin_shape, ratio)
+
+
+def chunk_scale_from_root(root: RootMetadata, level: LevelMetadata | None) -> tuple[int, ...]:
+    """How many chunks of the root one of a level has on each axis."""
+    return compute_bin_ratio(root.chunk_shape, get_level_chunk_shape(root, level))
+
+
+chunk_scale_factor = chunk_scale_from_root
+
+
+def validate_bin_shape_divides_chunk(chunk_shape: tuple[float, ...], bin_shape: tuple[float, ...]) -> None:
+    """Fails unless a chunk has a whole number of bins on each axis."""
+    RootMetadata(chunk_shape=chunk_shape, base_bin_shape=bin_shape).validate()

@@ -13,7 +13,7 @@ from ..constants import DEFAULT_AXES_NAMES, DEFAULT_BOUNDS_SIDE, FORMAT_VERSION,
 from ..exceptions import ExistingStoreError, LevelError, MetadataError, MissingStoreError
 from .backends import detect_scheme
 from .group import Group, Shared, shared_for, write_json
-from .metadata import LevelMetadata, RootMetadata
+from .metadata import LevelMetadata, RootMetadata, compute_bin_ratio, get_level_bin_shape
 
 FsGroup = Group
 _detect_scheme = detect_scheme
@@ -149,7 +149,10 @@ def get_resolution_level(group: Group, level: int = 0) -> Group:
 def read_level_metadata(group: Group, level: int = 0) -> LevelMetadata:
     """What a level says."""
     if group.is_local and Path(group._shared.address).is_dir():
-        return LevelMetadata.from_attrs(get_resolution_level(group, level).attrs.to_dict())
+        found = LevelMetadata.from_attrs(get_resolution_level(group, level).attrs.to_dict())
+        if int(level) and not found.bin_shape and not found.bin_ratio:
+            found.bin_shape = _bins_by_scale(group, int(level))
+        return found
     for entry in group._shared.dataset().info()["levels"]:
         if entry["level"] == level:
             bins = entry.get("bin_shape")
@@ -161,6 +164,17 @@ def read_level_metadata(group: Group, level: int = 0) -> LevelMetadata:
                 parent_level=entry.get("parent"),
             )
     raise LevelError(f"there is no level {level}")
+
+
+def _bins_by_scale(group: Group, level: int) -> tuple[float, ...] | None:
+    """The size of a bin, by the scale that the root has for the level."""
+    attributes = Group(group._shared).attrs.to_dict()
+    base = RootMetadata.from_attrs(attributes).effective_bin_shape
+    for dataset in (attributes.get("multiscales") or [{}])[0].get("datasets", []):
+        scales = [one["scale"] for one in dataset.get("coordinateTransformations", []) if one.get("type") == "scale"]
+        if dataset.get("path") == str(level) and scales and len(scales[0]) == len(base):
+            return tuple(float(b) * float(s) for b, s in zip(base, scales[0]))
+    return None
 
 
 def remove_resolution_level(group: Group, level: int) -> None:
@@ -189,4 +203,36 @@ def set_bounds(group: Group, bounds: Any, *, force: bool = False) -> None:
 
 def commit(group: Group, message: str = "") -> str | None:
     """Plain stores have no transactions to commit."""
+    return None
+
+
+def list_available_ratios(root: Group) -> list[tuple[int, ...]]:
+    """For each level, how many bins of the finest level one of its bins has on each axis."""
+    meta = read_root_metadata(root)
+    levels = [read_level_metadata(root, level) for level in list_resolution_levels(root)]
+    return [tuple(own.bin_ratio or compute_bin_ratio(meta.effective_bin_shape, get_level_bin_shape(meta, own))) for own in levels]
+
+
+def update_level_metadata(level_group: Group, *, arrays_present: Sequence[str] | None = None, **fields: Any) -> LevelMetadata:
+    """Change what a level says of itself; keys that are not named stay."""
+    block = dict(level_group.attrs.get("zarr_vectors_level") or {})
+    if arrays_present is not None:
+        block["arrays_present"] = list(arrays_present)
+    block.update(fields)
+    level_group.attrs.update({"zarr_vectors_level": block})
+    return LevelMetadata.from_attrs(level_group.attrs.to_dict())
+
+
+def update_root_metadata(root: Group, *, add_capabilities: Sequence[str] = (), **fields: Any) -> RootMetadata:
+    """Change what the root says of the store; keys that are not named stay."""
+    block = dict(root.attrs.get("zarr_vectors") or {})
+    block.update(fields)
+    if add_capabilities:
+        block["format_capabilities"] = sorted({*(block.get("format_capabilities") or []), *add_capabilities})
+    root.attrs.update({"zarr_vectors": block})
+    return read_root_metadata(root)
+
+
+def session_for(group: Group) -> Any:
+    """Plain stores have no sessions."""
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
 from ..api.grid import CellRef
 from ..api.level import Level
+
+if TYPE_CHECKING:
+    from .writer import ZVWriter
 
 
 def open_zv(path: Any, **unused: Any) -> LazyStore:
@@ -110,6 +113,14 @@ class LazyLevel:
     def filter(self, **terms: Any) -> LazyView:
         """What lies in a box, or belongs to objects or groups."""
         return LazyView(self._level, {}).filter(**terms)
+
+    def writer(self) -> ZVWriter:
+        """A writer of columns and points; the store is opened for writing by this."""
+        from ..api.dataset import open as reopened
+        from .writer import ZVWriter
+
+        source = self._level.dataset
+        return ZVWriter(reopened(source.store._shared.address, mode="r+", storage=source._storage).level(self._level.index))
 
     @property
     def object_index(self) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from zvf._jobs import command
 
 from ..api.dataset import Dataset
 from ..core.group import Group, shared_for
-from ..core.store import list_resolution_levels, read_level_metadata
+from ..core.store import list_resolution_levels, read_level_metadata, read_root_metadata
 from ..exceptions import CoarseningError, translating
 from .registry import registered_coarsen_strategies
 
@@ -45,13 +46,17 @@ def build_pyramid(
     group._shared.changed()
     levels = [i for i in list_resolution_levels(group) if i > 0]
     specs = []
+    sources = len(Dataset(Group(group._shared)).level(0).objects)
     for (bins, objects), level in zip(pairs, levels):
         meta = read_level_metadata(group, level)
         specs.append(
             {
                 "level": level,
                 "objects_kept": len(Dataset(Group(group._shared)).level(level).objects.ids()),
+                "source_objects": sources,
+                "object_count": len(Dataset(Group(group._shared)).level(level).objects.ids()),
                 "vertex_count": meta.vertex_count,
+                "method": method,
                 "coarsen_factor": bins,
                 "sparsity_factor": objects,
                 "bin_shape": meta.bin_shape,
@@ -66,13 +71,32 @@ def build_pyramid(
     }
 
 
-def coarsen_level(store_path: Any, source_level: int = 0, target_level: int = 1, *, coarsen_factor: float = 2.0, sparsity_factor: float = 1.0, **words: Any) -> dict[str, Any]:
-    """Build one level from the one before it; levels in between must be there."""
+def coarsen_level(
+    store_path: Any, source_level: int = 0, target_level: int = 1, *, coarsen_factor: float = 1.0, sparsity_factor: float = 1.0, **words: Any
+) -> dict[str, Any]:
+    """Build one level from another: all are built again, those that are there by the factors that they have."""
     group = Group(shared_for(store_path, "r+"))
-    if target_level != source_level + 1 or source_level != 0:
-        raise CoarseningError("one level is built from level 0 as level 1; see build_pyramid for more")
-    report = build_pyramid(group, factors=[(coarsen_factor, sparsity_factor)], **words)
-    return dict(report["level_specs"][0])
+    there = [level for level in list_resolution_levels(group) if 0 < level < int(target_level)]
+    if int(target_level) != len(there) + 1 or int(source_level) not in (0, *there):
+        raise CoarseningError(f"level {target_level} cannot be built from {source_level}: there is {[0, *there]}")
+    factors = _factors_of(group, there)
+    # Each factor is over the level before; what the coarser of them skip, the last one makes up for.
+    before = math.prod(bins for bins, _ in factors[int(source_level) :])
+    kept = math.prod(objects for _, objects in factors[int(source_level) :])
+    factors.append((float(coarsen_factor) / before, max(float(sparsity_factor) / kept, 1.0)))
+    return dict(build_pyramid(group, factors=factors, **words)["level_specs"][-1])
+
+
+def _factors_of(group: Group, levels: Sequence[int]) -> list[tuple[float, float]]:
+    """The factors of levels that are there: of bins and of objects, each over the level before."""
+    base = read_root_metadata(group).effective_bin_shape
+    found, before, share = [], base, 1.0
+    for level in levels:
+        meta = read_level_metadata(group, level)
+        own = meta.bin_shape or tuple(b * r for b, r in zip(base, meta.bin_ratio or (1,) * len(base)))
+        found.append((round(own[0] / before[0], 6) or 1.0, share / (meta.object_sparsity or 1.0)))
+        before, share = own, meta.object_sparsity or 1.0
+    return found
 
 
 def _number(value: float) -> str:

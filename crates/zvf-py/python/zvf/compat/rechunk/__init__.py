@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .engine import rechunk, rechunk_by_attribute, rechunk_spatial, suggest_chunk_shape
-from .spec import RechunkSpec
+from .engine import rebin_level, rechunk, rechunk_by_attribute, rechunk_spatial, suggest_chunk_shape
+from .spec import DimensionMapper, RechunkSpec
 
-__all__ = ["RechunkSpec", "rechunk", "rechunk_by_attribute", "rechunk_spatial", "suggest_chunk_shape"]
+__all__ = ["DimensionMapper", "RechunkSpec", "rebin_level", "rechunk", "rechunk_by_attribute", "rechunk_spatial", "suggest_chunk_shape"]

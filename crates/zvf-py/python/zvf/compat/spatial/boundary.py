@@ -8,7 +8,7 @@ from ..api.grid import CellRef
 from ..building import _level, list_chunk_keys
 
 
-def chunk_local_to_global_offsets(level: Any) -> tuple[dict[tuple[int, ...], int], list[tuple[int, ...]], int]:
+def chunk_local_to_global_offsets(level: Any, ndim: int | None = None) -> tuple[dict[tuple[int, ...], int], list[tuple[int, ...]], int]:
     """Where each chunk begins in the vertices of a level, the chunks, and how many vertices there are."""
     offsets, keys, total = {}, list_chunk_keys(level), 0
     for key in keys:
