@@ -50,8 +50,9 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
     // Names are lost when they are left out, so that is a run of its own.
-    for passes in [["--debuginfo"].iter().chain(&WASM_PASSES), ["--strip-debug"].iter().chain(&[])] {
-        let words: Vec<&str> = ["-o", &bare, &bare].into_iter().chain(passes.copied()).collect();
+    for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
+        let mut words = vec!["-o", &bare, &bare];
+        words.extend(passes);
         house.program(tool(house, "wasm-opt")).args(&words).args(&WASM_FEATURES).run()?;
     }
     Ok(())
@@ -138,7 +139,8 @@ const WASM: &str = "wasm32-unknown-unknown";
 const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get install nodejs npm`)";
 /// What makes the packed module smaller. Functions in the order of their names stand beside their like, and pack better by
 /// a twentieth. The passes of `-Oz` save bytes too, but what they leave packs worse by a twentieth.
-const WASM_PASSES: [&str; 5] = [
+const WASM_PASSES: [&str; 6] = [
+    "--debuginfo",
     "--duplicate-function-elimination",
     "--duplicate-import-elimination",
     "--remove-unused-module-elements",
