@@ -1,7 +1,5 @@
 //! Questions about objects, groups and rows, answered as documents.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "other values are shown as JSON")]
-
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
 use zvf_model::{Bounds, Kind, LevelId, LevelReader, Members, ObjectId};
