@@ -222,23 +222,16 @@ impl Precomputed {
         }
         let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
         // Manifest and data of a mesh are made together.
-        let object = name.strip_suffix(".index").unwrap_or(&name);
-        let gate = Arc::clone(self.lock_making().entry(object.to_owned()).or_default());
-        let held = gate.lock().await;
-        let made = match self.cache.get(&name) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => self.make(&layer, key, &name).await,
-        };
-        if let Ok(Some(bytes)) = &made {
+        let making = Making::begin(self, name.strip_suffix(".index").unwrap_or(&name));
+        let _held = making.gate.lock().await;
+        if let Some(bytes) = self.cache.get(&name) {
+            return Ok(Some(bytes));
+        }
+        let made = self.make(&layer, key, &name).await?;
+        if let Some(bytes) = &made {
             self.cache.put(&name, bytes.clone());
         }
-        drop(held);
-        let mut making = self.lock_making();
-        // Nobody else waits: the map has one, this function the other.
-        if Arc::strong_count(&gate) <= 2 {
-            making.remove(object);
-        }
-        made
+        Ok(made)
     }
 
     fn lock_making(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
@@ -391,6 +384,31 @@ impl Precomputed {
 
     pub(crate) async fn level_of(&self, kind: Kind) -> Result<LevelReader, PrecomputedError> {
         Ok(self.reader.level_of_kind(LevelId(0), kind).await?)
+    }
+}
+
+/// An object that is being made, or waited for; others that want it wait at its gate.
+struct Making<'a> {
+    owner: &'a Precomputed,
+    object: &'a str,
+    gate: Arc<AsyncMutex<()>>,
+}
+
+impl<'a> Making<'a> {
+    fn begin(owner: &'a Precomputed, object: &'a str) -> Self {
+        let gate = Arc::clone(owner.lock_making().entry(object.to_owned()).or_default());
+        Self { owner, object, gate }
+    }
+}
+
+impl Drop for Making<'_> {
+    /// Also where a request was given up: nothing stays of an object that nobody waits for.
+    fn drop(&mut self) {
+        let mut making = self.owner.lock_making();
+        // The map has one, this has the other.
+        if Arc::strong_count(&self.gate) <= 2 {
+            making.remove(self.object);
+        }
     }
 }
 
