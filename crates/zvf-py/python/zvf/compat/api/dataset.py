@@ -92,7 +92,8 @@ class Dataset:
         """The kind that a read is decoded as."""
         if not self.kinds:
             raise MetadataError(f"{self.url} declares no geometry_types: write geometry to it first")
-        return self.kinds[0]
+        # Of several kinds, meshes come first whatever was written first: points are what a composite is of.
+        return "point_cloud" if len(self.kinds) > 1 and "point_cloud" in self.kinds else self.kinds[0]
 
     @property
     def levels(self) -> tuple[int, ...]:

@@ -66,6 +66,18 @@ class Level:
         self._index = int(index)
         self._meta: Any = None
         self._names: dict[str, tuple[str, ...]] = {}
+        self._kind: str | None = None  # of several kinds, the one that is asked for
+
+    def of_kind(self, kind: str) -> Level:
+        """The same level, of a store with several kinds asked for this one."""
+        found = Level(self._dataset, self._index)
+        found._kind = kind if kind in self._dataset.kinds else None
+        return found
+
+    @property
+    def _single_kind(self) -> str | None:
+        """The kind that has to be said, since there are several."""
+        return self.kind if len(self._dataset.kinds) > 1 else None
 
     @property
     def index(self) -> int:
@@ -80,7 +92,7 @@ class Level:
     @property
     def kind(self) -> str:
         """The kind of geometry."""
-        return self._dataset.kind_of(self._index)
+        return self._kind or self._dataset.kind_of(self._index)
 
     def _metadata(self) -> Any:
         if self._meta is None:
@@ -90,6 +102,8 @@ class Level:
     @property
     def vertex_count(self) -> int:
         """How many vertices there are, from metadata."""
+        if self._single_kind is not None and self.kind != self._dataset.kinds[0]:
+            return self._dataset.store._shared.dataset().count(level=self._index, kind=self.kind)
         return int(self._metadata().vertex_count or 0)
 
     @property
@@ -140,6 +154,9 @@ class Level:
         """The names of attributes of vertices, fragments, objects, groups or links, sorted."""
         if kind not in _ATTR_GROUPS:
             raise ValueError(f"unknown attribute family {kind!r}; expected one of {sorted(_ATTR_GROUPS)}")
+        if kind == "vertex" and self._single_kind is not None and self.kind != self._dataset.kinds[0]:
+            answer = self._dataset.store._shared.dataset().read(level=self._index, kind=self.kind, limit=1)
+            return tuple(sorted(answer))
         if kind not in self._names:
             node = self.store
             if node.is_local and not node._shared.address.endswith(".tet"):
@@ -251,6 +268,8 @@ class Level:
             return self._empty(kind, names)
         chunked = self._chunk_attribute() if selection.where else None
         words: dict[str, Any] = {"level": self._index, "attributes": names, "unknown_objects": "skip"}
+        if self._single_kind is not None:
+            words["kind"] = self._single_kind
         if box is not None:
             words["box"] = box
             words["mode"] = "inside" if kind in (c.GEOM_POINT_CLOUD, c.GEOM_GRAPH, c.GEOM_SKELETON) else "touch"

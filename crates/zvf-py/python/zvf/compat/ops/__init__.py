@@ -8,6 +8,9 @@ from zvf._jobs import command
 
 from ..core.group import Group, shared_for
 from ..exceptions import EditError, translating
+from .attributes import add_attribute, edit_attribute, remove_attribute
+from .refresh import rebuild_pyramid_from_level
+from .refs import AttributeRef, FragmentRef, LinkRef, ObjectRef, VertexRef
 
 
 def vacuum(store: Any, **unused: Any) -> Any:
@@ -20,4 +23,15 @@ def vacuum(store: Any, **unused: Any) -> Any:
     return said
 
 
-__all__ = ["vacuum"]
+__all__ = [
+    "AttributeRef",
+    "FragmentRef",
+    "LinkRef",
+    "ObjectRef",
+    "VertexRef",
+    "add_attribute",
+    "edit_attribute",
+    "rebuild_pyramid_from_level",
+    "remove_attribute",
+    "vacuum",
+]

@@ -138,7 +138,7 @@ def check_bounds(target: Target, positions: npt.NDArray[Any], policy: str) -> np
 
 def writer_for(
     target: Target,
-    kind: str,
+    kind: str | Sequence[str],
     ndim: int,
     *,
     compressor: Any,
@@ -247,13 +247,14 @@ def merged(before: ReadResult | None, attributes: dict[str, Any], rows: int) -> 
     return {n: np.concatenate([before.attributes[n], np.asarray(attributes[n])]) for n in attributes}
 
 
-def open_level(source: Any, level: int) -> Any:
-    """The level of a store for reading."""
+def open_level(source: Any, level: int, *kinds: str) -> Any:
+    """The level of a store for reading; of several kinds, the first of these that it has."""
     from ..core.store import open_store
 
     group = source if isinstance(source, Group) else open_store(getattr(source, "store", source), "r")
     dataset = Dataset(Group(group._shared))
-    return dataset.level(int(level))
+    found = dataset.level(int(level))
+    return next((found.of_kind(kind) for kind in kinds if len(dataset.kinds) > 1 and kind in dataset.kinds), found)
 
 
 def check_filter(level: Any, attribute_filter: Mapping[str, Any] | None) -> None:

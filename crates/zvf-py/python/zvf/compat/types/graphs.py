@@ -148,7 +148,7 @@ def read_graph(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read a graph or a skeleton."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "graph", "skeleton")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

@@ -104,7 +104,7 @@ def read_lines(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read lines."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "line")
     check_filter(source, attribute_filter)
     found = source.read(bbox=bbox, objects=object_ids, where=attribute_filter)
     ends = found.positions.reshape(-1, 2, found.ndim)

@@ -106,7 +106,7 @@ def read_mesh(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read a mesh."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "mesh")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

@@ -152,7 +152,7 @@ def read_points(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read points; attributes that are named come along."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "point_cloud")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

@@ -125,7 +125,7 @@ def read_polylines(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read polylines: a box gives whole ones, chunks give the runs inside them."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "polyline", "streamline")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,
