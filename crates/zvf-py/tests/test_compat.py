@@ -244,3 +244,27 @@ def test_attributes_are_edited_by_reference(tmp_path):
         edit_attribute(root, AttributeRef("vertex", "i", ObjectRef(0, 1)), 1)
     with pytest.raises(zv.exceptions.EditError):
         VertexRef.from_object(root, level=0, object_id=7, vertex_index=0)
+
+
+def test_switches_of_boxes_and_edits(tmp_path):
+    diagonal = np.array([[10, 90, 50], [90, 10, 50]])
+    write_polylines(tmp_path / "p", [diagonal, np.zeros((2, 3))], chunk_shape=CHUNK)
+    write_lines(tmp_path / "l", np.stack([diagonal, diagonal + [0, 0, 5]]), chunk_shape=CHUNK)
+    write_mesh(tmp_path / "m", np.array([[0, 0, 0], [90, 0, 0], [0, 90, 0]]), [[0, 1, 2]], chunk_shape=CHUNK)
+    away, middle = ([60, 60, 40], [80, 80, 60]), ([45, 45, 40], [55, 55, 52])
+    lines, ends, mesh = (zv.open(tmp_path / name) for name in "plm")
+    assert lines.select(bbox=away).read().part_count == 0 and lines.select(bbox=middle).read().part_count == 1
+    assert ends.select(bbox=middle).read().part_count == 1
+    assert len(mesh.select(bbox=([20, 20, 0], [30, 30, 1])).read().faces) == 1
+    with zv.config(touch="reference"):
+        assert lines.select(bbox=away).read().part_count == 2, "all that has a vertex in a chunk of the box"
+        assert ends.select(bbox=middle).read().part_count == 0, "no end lies there"
+        assert ends.select(bbox=([0, 80, 50], [20, 95, 50])).read().part_count == 1
+        assert len(mesh.select(bbox=([20, 20, 0], [30, 30, 1])).read().faces) == 0
+    ds = zv.open(tmp_path / "p", mode="r+")
+    with zv.config(edits="reference"), ds.editing() as edit:
+        edit.move_vertex(object=1, index=0, to=[5, 5, 5])
+        edit.move_vertex(object=1, index=1, to=[6, 6, 6])
+    assert edit.renamed() == {1: 2} and edit.new_id_of(1) == 2 and edit.new_id_of(0) == 0
+    assert ds.level(0).objects[1].positions.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert ds.level(0).objects[2].positions.tolist() == [[5, 5, 5], [6, 6, 6]]

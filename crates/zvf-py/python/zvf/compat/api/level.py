@@ -272,7 +272,7 @@ class Level:
             words["kind"] = self._single_kind
         if box is not None:
             words["box"] = box
-            words["mode"] = "inside" if kind in (c.GEOM_POINT_CLOUD, c.GEOM_GRAPH, c.GEOM_SKELETON) else "touch"
+            words["mode"] = _mode(kind)
         if selection.objects is not None:
             words["objects"] = list(dict.fromkeys(int(i) for i in selection.objects))
         if selection.groups is not None:
@@ -292,6 +292,9 @@ class Level:
                 result = result.restrict(self._with_value(answer.codes("zvf.place"), chunked, selection.where))
             if selection.cells is not None:
                 result = self._in_cells(result, selection)
+        if box is not None and kind == c.GEOM_LINE and config.touch == "reference" and result.vertex_count:
+            inside = ((result.positions >= box[0]) & (result.positions <= box[1])).all(axis=1).reshape(-1, 2).any(axis=1)
+            result = result.restrict(np.repeat(inside, 2))
         if selection.near is not None and result.vertex_count:
             centre, radius = selection.near
             away = result.positions.astype(np.float64) - np.asarray(centre, dtype=np.float64)
@@ -404,6 +407,15 @@ def condition(where: Any) -> str:
         else:
             words.append(f"{quoted} = {value.item() if isinstance(value, np.generic) else value}")
     return " and ".join(words)
+
+
+def _mode(kind: str) -> str:
+    """How geometry lies to a box: by its exact shape, or as the reference has it."""
+    if kind in (c.GEOM_POINT_CLOUD, c.GEOM_GRAPH, c.GEOM_SKELETON):
+        return "inside"
+    if config.touch != "reference" or kind == c.GEOM_LINE:
+        return "touch"
+    return "inside" if kind == c.GEOM_MESH else "cells"
 
 
 def _box_of(selection: Selection) -> Any:

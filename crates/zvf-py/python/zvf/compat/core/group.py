@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 import zvf
-from zvf._jobs import address_of
+from zvf._jobs import address_of, is_in_memory
 
 from ..exceptions import MissingStoreError, ReadOnlyError, ShardedPresenceError, StoreError, translating
 
@@ -278,6 +278,8 @@ class Group:
         return int(found.group(1)) if found else 0
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._shared.memory is not None or is_in_memory(self._shared.address):
+            raise TypeError("a store in memory cannot be pickled: its bytes are in this process alone")
         return _again, (self._shared.address, self._shared.mode, self._shared.storage, self._below)
 
     def __repr__(self) -> str:
