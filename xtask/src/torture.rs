@@ -107,5 +107,5 @@ const BOUNDED: [&[&str]; 24] = [
 /// What takes the rights of the system's owner.
 const BOUNDED_AS_ROOT: [&[&str]; 2] = [
     &["diskfull", "--from", "256", "--step", "1024", "--disks", "3"],
-    &["diskfull", "--edits", "--from", "256", "--to", "1280", "--step", "512"],
+    &["diskfull", "--edits", "--from", "1024", "--to", "4096", "--step", "1024"],
 ];

@@ -1,6 +1,8 @@
-//! Stores from the archives in `testdata/zvf`: into a directory, or into memory.
+//! Stores from the archives in `testdata/zvf`: into a directory, or into memory; and files over HTTP ([`http`]).
 //!
 //! For tests of every layer; whatever is missing or broken here is a panic.
+
+pub mod http;
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,8 +1,7 @@
 //! Files over HTTP, each answer late by the same time; requests and bytes are counted.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use archives::http::{Exchange, serve_files};
 
 use crate::contest::Cost;
 
@@ -30,22 +30,18 @@ struct Counts {
 impl Server {
     /// Serves what is below `root`.
     pub(crate) fn start(root: &Path, late: Duration) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (at, counts) = (listener.local_addr()?, Arc::<Counts>::default());
-        let server = Self { root: root.to_owned(), at, counts: Arc::clone(&counts) };
-        let root = root.to_owned();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (root, counts) = (root.clone(), Arc::clone(&counts));
-                // An answer of two small writes would wait for the other side's acknowledgement.
-                let _ = stream.set_nodelay(true);
-                thread::spawn(move || {
-                    let mut lines = BufReader::new(&stream);
-                    while answer(&mut lines, &stream, &root, late, &counts).is_some() {}
-                });
+        let counts = Arc::<Counts>::default();
+        let seen = Arc::clone(&counts);
+        let at = serve_files(root.to_owned(), move |exchange| match exchange {
+            Exchange::Asked(_) => {
+                thread::sleep(late);
+                seen.requests.fetch_add(1, Ordering::SeqCst);
             }
-        });
-        Ok(server)
+            Exchange::Sent(bytes) => {
+                seen.bytes.fetch_add(bytes as u64, Ordering::SeqCst);
+            }
+        })?;
+        Ok(Self { root: root.to_owned(), at, counts })
     }
 
     /// Its URL.
@@ -77,48 +73,4 @@ impl Server {
         ensure!(answer.starts_with(b"HTTP/1.1 200"), "{path} was not served");
         Ok(answer)
     }
-}
-
-/// Answers one request; nothing when there is no more.
-fn answer(
-    lines: &mut impl std::io::BufRead,
-    mut stream: &TcpStream,
-    root: &Path,
-    late: Duration,
-    counts: &Counts,
-) -> Option<()> {
-    let mut lines = lines.lines().map_while(Result::ok);
-    let request = lines.next()?;
-    let mut range = None;
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            range = Some(value.to_owned());
-        }
-    }
-    let path = request.split(' ').nth(1)?.trim_start_matches('/').to_owned();
-    thread::sleep(late);
-    counts.requests.fetch_add(1, Ordering::SeqCst);
-    let Ok(bytes) = fs::read(root.join(path)) else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok();
-    };
-    let total = bytes.len();
-    let (start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
-        None => (0, total),
-        Some(("", last)) => (total.saturating_sub(last.parse().ok()?), total),
-        Some((start, "")) => (start.parse().ok()?, total),
-        Some((start, end)) => (start.parse().ok()?, total.min(end.parse::<usize>().ok()? + 1)),
-    };
-    let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
-    let mut out = format!(
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{total}\r\n\
-         ETag: \"{total}\"\r\nLast-Modified: Mon, 05 Jan 2026 10:00:00 GMT\r\n\r\n",
-        end - start,
-        end.saturating_sub(1)
-    )
-    .into_bytes();
-    if !request.starts_with("HEAD") {
-        out.extend(bytes.get(start..end)?);
-        counts.bytes.fetch_add((end - start) as u64, Ordering::SeqCst);
-    }
-    stream.write_all(&out).ok()
 }

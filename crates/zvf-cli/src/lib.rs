@@ -13,14 +13,11 @@ mod arguments;
 mod call;
 mod cli;
 mod commands;
-mod exit_code;
 mod interrupt;
 mod outcome;
 mod progress;
 mod session;
 mod table;
 mod target;
-
-use zvf::format::Class;
 
 pub use call::{Failure, Reply, Stop, call, main_with};

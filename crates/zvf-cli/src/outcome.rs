@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use zvf::convert::ConvertError;
+use zvf::exit_code;
 use zvf::format::Class;
 
 use crate::call::Failure;
-use crate::exit_code::{FINDINGS, exit_code};
 use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::target::Refused;
 
@@ -56,7 +56,7 @@ impl std::error::Error for Usage {}
 pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let error = match done {
         Ok(Outcome::Clean) => return ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => return ExitCode::from(FINDINGS),
+        Ok(Outcome::Findings) => return ExitCode::from(exit_code(Class::ExpectationFailed)),
         Ok(Outcome::Ended(code)) => return ExitCode::from(code),
         Err(error) => error,
     };

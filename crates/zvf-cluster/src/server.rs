@@ -78,7 +78,7 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
     start_server(cluster, options.listen, Arc::new(known)).await.map_err(ballista)
 }
 
-/// Runs an executor until it is told to stop, by a signal or the scheduler.
+/// Runs an executor until a signal or the scheduler stops it.
 ///
 /// # Errors
 ///

@@ -1,10 +1,9 @@
-//! What any error says of itself, in the terms that all layers share.
+//! Class, place, expected, found and hint of any error, in the terms that all layers share.
 //!
-//! An error type has one function for it, [`Diagnose::diagnosis`]: of a fault of its own it fills a [`Diagnosis`], of one
-//! that it passes on it returns what the error below says. So each layer states only its own faults, and whatever asks for
-//! a class, for advice or for what was expected asks one type.
+//! An error type has one function for it, [`Diagnose::diagnosis`]: for an error of its own layer it fills a [`Diagnosis`],
+//! for one from the layer below it returns that one's. So each layer describes only its own errors, and callers ask one type.
 //!
-//! Not here: how a line of text is made of it (the front door does that), and how a command ends.
+//! Not here: the line of text (`zvf::Error`), and exit codes.
 
 use core::fmt::Display;
 
@@ -48,14 +47,14 @@ pub struct Diagnosis<'a> {
     pub hint: Option<&'static str>,
     /// A name that is none of those there are, and those, with commas between them.
     pub unknown: Option<(&'a str, &'a str)>,
-    /// The words of the error that the fault is of.
+    /// The message of the error where it arose.
     pub text: &'a dyn Display,
-    /// Whether these begin with the class.
+    /// Whether the message begins with the class.
     pub says_class: bool,
 }
 
 impl<'a> Diagnosis<'a> {
-    /// A fault of which no more is known, in words that do not name the class.
+    /// An error of which no more is known, whose message does not name the class.
     #[must_use]
     pub const fn new(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
         Self {
@@ -73,7 +72,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The same, in words that begin with the class.
+    /// The same, whose message begins with the class.
     #[must_use]
     pub const fn naming_class(class: Class, op: &'static str, text: &'a dyn Display) -> Self {
         Self { says_class: true, ..Self::new(class, op, text) }

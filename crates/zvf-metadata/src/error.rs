@@ -110,7 +110,7 @@ impl fmt::Display for MetadataError {
     }
 }
 
-// The fault inside is told in the words of this one, and so is no source.
+// No source: `Display` shows the error inside already.
 impl core::error::Error for MetadataError {}
 
 impl Diagnose for MetadataError {

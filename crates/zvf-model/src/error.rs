@@ -184,7 +184,7 @@ impl Diagnose for ModelError {
 }
 
 impl std::error::Error for ModelError {
-    /// What the fault inside has as its source: its own words are told here.
+    /// The source of the error inside: `Display` shows that error already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.fault {
             Fault::Store(error) => error.source(),

@@ -4,16 +4,15 @@
 //! cluster, on all cores.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use zvf_format::num::{f64_from_u64, saturating_u32_from_usize, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
-use crate::hash::Fast;
 use crate::rule::Aggregation;
 
 /// Vertices, cluster by cluster.
@@ -260,7 +259,7 @@ fn most_often(column: &Column, rows: &[u32]) -> u32 {
 
 /// The same where many values differ.
 fn most_of_many(column: &Column, rows: &[u32]) -> u32 {
-    let mut seen: HashMap<&[u8], (usize, u32), Fast> = HashMap::default();
+    let mut seen: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
         let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
         *times = times.saturating_add(1);
@@ -285,12 +284,12 @@ fn weight_of(of: &[u64], row: u32) -> u64 {
 /// Numbers for what is alike, in the order in which it is first met.
 #[derive(Debug)]
 pub(crate) struct Numbers<K> {
-    known: HashMap<K, u32, Fast>,
+    known: FxHashMap<K, u32>,
 }
 
 impl<K: std::hash::Hash + Eq> Numbers<K> {
     pub(crate) fn new() -> Self {
-        Self { known: HashMap::default() }
+        Self { known: FxHashMap::default() }
     }
 
     /// The number of `key`.

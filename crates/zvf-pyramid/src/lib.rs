@@ -13,7 +13,6 @@ mod clusters;
 mod columns;
 mod error;
 mod groups;
-mod hash;
 mod ladder;
 mod levels;
 mod links;

@@ -12,9 +12,10 @@
 //!
 //! Not here: which vertex stands for which (`shape`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
@@ -31,7 +32,6 @@ use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::hash::Fast;
 use crate::options::RowsHook;
 use crate::shape::Coarsened;
 
@@ -283,7 +283,7 @@ struct Cells<'a> {
     ends: [Vec<i64>; 2],
     sinks: BTreeMap<Vec<i64>, CellSink>,
     chunk: u32,
-    rows: HashMap<u32, Vec<u8>, Fast>, // of the chunk, by the chunk at the other end
+    rows: FxHashMap<u32, Vec<u8>>, // of the chunk, by the chunk at the other end
     waiting: Vec<(Vec<i64>, ChunkKey, Vec<u8>)>,
     held: usize,
     written: u64, // links that have a cell
@@ -313,7 +313,7 @@ impl<'a> Cells<'a> {
             low.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
             high.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
         }
-        let (sinks, rows, waiting) = (BTreeMap::new(), HashMap::default(), Vec::new());
+        let (sinks, rows, waiting) = (BTreeMap::new(), FxHashMap::default(), Vec::new());
         let (chunk, held) = (0, 0);
         Ok(Self {
             build,

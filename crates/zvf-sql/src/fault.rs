@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use datafusion::error::DataFusionError;
 use serde_json::json;
+use zvf::exit_code;
 use zvf::format::Class;
 
 /// A fault, with its class.
@@ -35,12 +36,12 @@ impl Fault {
             return ExitCode::SUCCESS;
         }
         self.print(json);
-        ExitCode::from(self.class.exit_code())
+        ExitCode::from(exit_code(self.class))
     }
 
     /// Prints it.
     pub(crate) fn print(&self, json: bool) {
-        let (class, code) = (self.class, self.class.exit_code());
+        let (class, code) = (self.class, exit_code(self.class));
         let line = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = if json {
             let line = json!({"type": "error", "class": class.to_string(), "exit_code": code, "message": line});

@@ -24,12 +24,16 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Fault> {
         return Err(Fault::usage("the name of the file says no format: give --format"));
     }
     let Some(path) = arguments.file() else { return Ok(()) };
-    let is_full = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
     if !arguments.overwrite && std::fs::metadata(path).is_ok_and(is_full) {
         let text = format!("{} is there: give another name, or --overwrite", path.display());
         return Err(Fault::new(Class::AlreadyExists, text));
     }
     Ok(())
+}
+
+/// Whether a file holds something; an empty one was made for the answer.
+fn is_full(found: std::fs::Metadata) -> bool {
+    found.is_file() && found.len() > 0
 }
 
 /// Writes an answer; whether there were more rows than are shown.
@@ -41,9 +45,12 @@ pub(crate) async fn write(frame: DataFrame, arguments: &Arguments) -> Result<boo
         out.flush()?;
         return Ok(more);
     };
-    // An empty file that is there was made for this; see `check`.
-    let replace = arguments.overwrite || path.exists();
-    let options = FileOptions { replace, replace_changed: replace, ..FileOptions::default() };
+    let is_empty = std::fs::metadata(path).is_ok_and(|found| !is_full(found));
+    let options = FileOptions {
+        replace: arguments.overwrite || is_empty,
+        replace_changed: arguments.overwrite,
+        ..FileOptions::default()
+    };
     let mut file = AtomicFile::create(&Disk::default(), path, options)?;
     let mut out = BufWriter::new(file.file());
     let more = write_to(frame, format, arguments, &mut out).await?;

@@ -103,8 +103,12 @@ fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (
 fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut renamed = Vec::new();
-    for corners in rows.as_chunks::<N>().0 {
-        let corners = corners.map(|row| moved.get(usize_of(row)).copied().unwrap_or(0));
+    'rows: for row in rows.as_chunks::<N>().0 {
+        let mut corners = *row;
+        for corner in &mut corners {
+            let Some(cluster) = moved.get(usize_of(*corner)) else { continue 'rows };
+            *corner = *cluster;
+        }
         let mut sorted = corners;
         sorted.sort_unstable();
         let is_whole = sorted.windows(2).all(|pair| pair.first() != pair.last());

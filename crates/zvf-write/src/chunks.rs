@@ -6,8 +6,8 @@
 //! Not here: which chunk a position lies in (`route`).
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
+use rustc_hash::FxHashMap;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 
@@ -18,13 +18,13 @@ use crate::WriteError;
 pub(crate) struct ChunkTable {
     rank: usize,    // components of a key, not 0
     keys: Vec<i64>, // `rank` for each chunk
-    numbers: HashMap<Box<[i64]>, u32, Fast>,
+    numbers: FxHashMap<Box<[i64]>, u32>,
 }
 
 impl ChunkTable {
     /// No chunks yet, of keys with `rank` components.
     pub(crate) fn new(rank: usize) -> Self {
-        Self { rank: rank.max(1), keys: Vec::new(), numbers: HashMap::default() }
+        Self { rank: rank.max(1), keys: Vec::new(), numbers: FxHashMap::default() }
     }
 
     /// Components of a key.
@@ -175,38 +175,6 @@ impl Order {
     /// The shard that chunk `number` lies in; one of its own without shards.
     pub(crate) fn shard(&self, number: u32) -> u32 {
         self.shards.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
-    }
-}
-
-/// Hashing of numbers that nobody chose to collide: keys come from positions, and a table of chunks
-/// that degenerates is slow, not wrong.
-pub(crate) type Fast = BuildHasherDefault<Multiply>;
-
-/// Multiplies and turns.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        for byte in rest {
-            self.write_u64((*byte).into());
-        }
-    }
-
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(to_u64(n));
     }
 }
 

@@ -6,9 +6,8 @@
 //!
 //! Not here: which record goes where (`zvf_format::link`), and which elements are stored (`elements`).
 
-use std::collections::HashMap;
-
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store, encode};
@@ -20,7 +19,6 @@ use zvf_store::CellSink;
 
 use crate::WriteError;
 use crate::cells::{Frame, sound};
-use crate::chunks::Fast;
 use crate::columns::{Attribute, Written};
 use crate::elements::{Elements, Places};
 use crate::run::Group;
@@ -29,7 +27,7 @@ use crate::run::Group;
 #[derive(Debug)]
 pub(crate) struct Links {
     family: LinkPolicy,
-    segments: HashMap<Offsets, u32, Fast>,
+    segments: FxHashMap<Offsets, u32>,
     offsets: Vec<Offsets>, // of each segment
     records: Vec<Stored>,
     logical: u64,
@@ -68,7 +66,7 @@ impl Links {
             LinkStore::Canonical => Store::Canonical,
             LinkStore::Duplicate => Store::Duplicate,
         });
-        let (segments, offsets, records) = (HashMap::default(), Vec::new(), Vec::new());
+        let (segments, offsets, records) = (FxHashMap::default(), Vec::new(), Vec::new());
         Ok(Self { family, segments, offsets, records, logical: 0, inside: 0 })
     }
 
@@ -176,7 +174,7 @@ impl Links {
                 records.first().map_or(usize::MAX, |record| usize_from_u32(record.segment));
             let Some(offsets) = self.offsets.get(number) else { continue };
             let segment = self.segment(frame, offsets, columns, true)?;
-            let cells: HashMap<u32, &[Stored], Fast> = records
+            let cells: FxHashMap<u32, &[Stored]> = records
                 .chunk_by(|a, b| a.source == b.source)
                 .filter_map(|cell| Some((cell.first()?.source, cell)))
                 .collect();

@@ -6,15 +6,14 @@
 //!
 //! Not here: the arithmetic (`zvf_format::grid`).
 
-use std::collections::HashMap;
-
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use zvf_format::grid::Bins;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
 use crate::WriteError;
-use crate::chunks::{ChunkTable, Fast};
+use crate::chunks::ChunkTable;
 
 /// The number of every row's chunk, and its bin there.
 #[derive(Debug, Default)]
@@ -285,14 +284,14 @@ impl Lines {
             let cells = usize::try_from(self.cells).unwrap_or(0);
             return Known::Dense(vec![u32::MAX; cells]);
         }
-        Known::Sparse(HashMap::default())
+        Known::Sparse(FxHashMap::default())
     }
 }
 
 /// The numbers of the cells met so far.
 enum Known {
     Dense(Vec<u32>),
-    Sparse(HashMap<u64, u32, Fast>),
+    Sparse(FxHashMap<u64, u32>),
 }
 
 /// Refuses a batch with more rows than places are counted in.

@@ -199,7 +199,7 @@ impl Error {
     }
 }
 
-/// An error of any layer, in the words of the one that has the fault.
+/// An error of any layer, with the message of the layer where it arose.
 impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
     fn from(source: E) -> Self {
         let fault = source.diagnosis();
@@ -238,7 +238,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What the layer's error was caused by; the layer's words are those of this one.
+    /// The source of the layer's error: `Display` shows that error already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.layer.as_deref()?.source()
     }
@@ -298,7 +298,7 @@ mod tests {
 
     #[cfg(feature = "pyramid")]
     #[test]
-    fn what_is_passed_on_is_told_as_by_the_layer_below() {
+    fn an_error_that_is_passed_on_keeps_message_and_class() {
         let key = Key::root().below("0/zarr.json").unwrap();
         let store = || StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into()).with_key(&key);
         let own = Error::from(store());

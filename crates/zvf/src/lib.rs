@@ -54,6 +54,7 @@ pub mod clean;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
+mod exit_code;
 #[cfg(all(feature = "convert", feature = "query"))]
 pub mod export;
 #[cfg(feature = "convert")]
@@ -67,6 +68,7 @@ mod near;
 
 use async_recursion::async_recursion as boxed;
 pub use error::Error;
+pub use exit_code::exit_code;
 pub use zvf_b2nd as b2nd;
 #[cfg(feature = "edit")]
 pub use zvf_edit as edit;

@@ -8,7 +8,8 @@ use zvf_format::Class;
 use crate::fixtures::{self, Mode};
 use crate::house::House;
 
-#[path = "../../../crates/zvf-cli/src/exit_code.rs"]
+#[path = "../../../crates/zvf/src/exit_code.rs"]
+#[expect(unreachable_pub, reason = "the library shows it to programs")]
 mod exit_code;
 
 /// Writes or compares every generated page.

@@ -55,6 +55,10 @@ impl Migrate {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let codecs = self.codec.level()?.map_or_else(CodecPipeline::none, CodecPipeline::zstd);
+        if let Some(address) = self.replaced() {
+            // Also where the store turns out to be new already: the migration that made it so may have been killed.
+            Build::remove_leftovers(address).map_err(Error::from)?;
+        }
         let store = session.reader(&self.old).await?.store().clone();
         let plan = Plan::build(&store).await.map_err(Error::from);
         let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
@@ -94,6 +98,14 @@ impl Migrate {
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         Ok(Outcome::Clean)
+    }
+
+    /// The address of the store that gives way to the new one.
+    fn replaced(&self) -> Option<&String> {
+        match self.in_place {
+            true => Some(&self.old),
+            false => self.new.as_ref().filter(|_| self.overwrite && !self.dry_run),
+        }
     }
 }
 

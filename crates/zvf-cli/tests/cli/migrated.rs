@@ -38,3 +38,16 @@ fn an_old_store_becomes_a_new_one_with_the_same_answers() {
     let level = zvf(&["migrate", old.arg(), "x", "--zstd", "40"]);
     assert_eq!((level.code, level.err.contains("-7 to 22, not 40")), (2, true), "{}", level.err);
 }
+
+#[test]
+fn what_a_killed_migration_left_goes_although_the_store_is_new() {
+    let new = store("pc3_basic");
+    let folder = new.path.parent().unwrap();
+    let name = new.path.file_name().unwrap().to_str().unwrap();
+    let scratch = folder.join(format!(".{name}.zvf-build-0123456789abcdef"));
+    std::fs::create_dir_all(scratch.join("store")).unwrap();
+    std::fs::write(scratch.join("lock"), "").unwrap();
+    let again = zvf(&["migrate", new.arg(), "--in-place"]);
+    assert_eq!((again.code, again.err.contains("before 0.9")), (2, true), "{}", again.err);
+    assert!(!scratch.exists());
+}

@@ -1,63 +1,29 @@
 //! A store behind plain HTTP, and one that never answers.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use archives::http::{Exchange, serve_files};
+
 use crate::stores::{store, zvf};
 
-/// Serves the files below `root`, by range where asked, on a port of its own; it ends with the test.
+/// Serves the files below `root`.
 fn serve(root: PathBuf) -> String {
-    serve_told(root, |_path| ())
+    serve_after(root, |_path| ())
 }
 
-/// As [`serve`], and says each path before it is answered.
-fn serve_told(root: PathBuf, told: impl Fn(&str) + Clone + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, root, told) = (stream.unwrap(), root.clone(), told.clone());
-            thread::spawn(move || while answer(&stream, &root, &told).is_some() {});
+/// The same; each path is answered after `wait` has returned for it.
+fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + 'static) -> String {
+    let address = serve_files(root, move |exchange| {
+        if let Exchange::Asked(path) = exchange {
+            wait(path);
         }
     });
-    address
-}
-
-fn answer(mut stream: &TcpStream, root: &Path, told: &impl Fn(&str)) -> Option<()> {
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    let request = lines.next()?;
-    let mut range = None;
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            range = Some(value.to_owned());
-        }
-    }
-    let path = request.split(' ').nth(1)?.trim_start_matches('/').to_owned();
-    told(&path);
-    let Ok(bytes) = fs::read(root.join(path)) else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok();
-    };
-    let total = bytes.len();
-    let (start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
-        None => (0, total),
-        Some(("", last)) => (total.saturating_sub(last.parse().ok()?), total),
-        Some((start, "")) => (start.parse().ok()?, total),
-        Some((start, end)) => (start.parse().ok()?, total.min(end.parse::<usize>().ok()? + 1)),
-    };
-    let body = if request.starts_with("HEAD") { &[][..] } else { bytes.get(start..end)? };
-    let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{total}\r\n\
-         ETag: \"{total}\"\r\nLast-Modified: Mon, 05 Jan 2026 10:00:00 GMT\r\n\r\n",
-        end - start,
-        end.saturating_sub(1)
-    );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body).ok()
+    format!("http://{}", address.unwrap())
 }
 
 #[test]
@@ -194,7 +160,7 @@ fn what_cannot_be_listed_is_not_looked_into_and_said() {
 fn an_interrupt_prints_what_was_found_so_far() {
     let store = store("broken/md_bounds_inverted");
     let (told, heard) = std::sync::mpsc::channel();
-    let url = serve_told(store.path.clone(), move |path| {
+    let url = serve_after(store.path.clone(), move |path| {
         if path.contains("/c/") {
             // Cells are being read now; the rest of them takes its time.
             let _ = told.send(());

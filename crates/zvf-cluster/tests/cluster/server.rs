@@ -1,11 +1,9 @@
 //! A store behind plain HTTP, whose chunks can be held back: so a test knows that a scan is under way.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+
+use archives::http::{Exchange, serve_files};
 
 use crate::processes::PATIENCE;
 
@@ -52,50 +50,11 @@ impl Gate {
     }
 }
 
-/// Serves the files below `root` on a port of its own; it ends with the test.
+/// Serves the files below `root`, chunks through the gate.
 pub(crate) fn serve(root: PathBuf, gate: Arc<Gate>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, root, gate) = (stream.unwrap(), root.clone(), Arc::clone(&gate));
-            thread::spawn(move || while answer(&stream, &root, &gate).is_some() {});
-        }
+    let address = serve_files(root, move |exchange| match exchange {
+        Exchange::Asked(path) if path.contains("/vertices/c/") => gate.pass(),
+        Exchange::Asked(_) | Exchange::Sent(_) => {}
     });
-    address
-}
-
-fn answer(mut stream: &TcpStream, root: &Path, gate: &Gate) -> Option<()> {
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    let request = lines.next()?;
-    let mut range = None;
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            range = Some(value.to_owned());
-        }
-    }
-    let path = request.split(' ').nth(1)?.trim_start_matches('/').to_owned();
-    if path.contains("/vertices/c/") {
-        gate.pass();
-    }
-    let Ok(bytes) = fs::read(root.join(path)) else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok();
-    };
-    let total = bytes.len();
-    let (start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
-        None => (0, total),
-        Some(("", last)) => (total.saturating_sub(last.parse().ok()?), total),
-        Some((start, "")) => (start.parse().ok()?, total),
-        Some((start, end)) => (start.parse().ok()?, total.min(end.parse::<usize>().ok()? + 1)),
-    };
-    let body = if request.starts_with("HEAD") { &[][..] } else { bytes.get(start..end)? };
-    let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{total}\r\n\
-         ETag: \"{total}\"\r\nLast-Modified: Mon, 05 Jan 2026 10:00:00 GMT\r\n\r\n",
-        end - start,
-        end.saturating_sub(1)
-    );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body).ok()
+    format!("http://{}", address.unwrap())
 }

@@ -152,7 +152,7 @@ fn places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
 
 /// How many values a column has.
 fn values(column: &Column) -> usize {
-    column.len().saturating_mul(usize_from_u32(column.width()))
+    column.len() * usize_from_u32(column.width())
 }
 
 fn number_type(dtype: Dtype) -> Option<DataType> {

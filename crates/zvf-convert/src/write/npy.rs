@@ -126,7 +126,7 @@ impl<W: Write + Seek> NpyWriter<W> {
                 self.out.write_all(&object.to_le_bytes())?;
             }
         }
-        self.records = self.records.saturating_add(to_u64(batch.len()));
+        self.records += to_u64(batch.len());
         Ok(())
     }
 

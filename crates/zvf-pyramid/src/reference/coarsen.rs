@@ -6,10 +6,10 @@
 //! Not here: which objects are kept, and how a level is stored.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::hash::Hasher;
 
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{
@@ -18,7 +18,6 @@ use zvf_format::num::{
 };
 
 use crate::PyramidError;
-use crate::hash::Fast;
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +138,7 @@ fn binned(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
 /// Bins, numbered as they are met.
 #[derive(Debug, Default)]
 struct Seen {
-    known: HashMap<Bin, u32, Fast>,
+    known: FxHashMap<Bin, u32>,
     bins: Vec<Bin>,
     last: u32,
 }

@@ -9,13 +9,14 @@
 //!            as their part of all: half-open ranges, every chunk in one of them
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -24,7 +25,7 @@ use super::file::open;
 use super::slice::{ColumnsRecord, Slice};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
-use crate::chunks::{ChunkTable, Fast, Order};
+use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
 use crate::ingest::{Columns, Grouping, bounds};
@@ -58,7 +59,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 struct Source {
     file: Mutex<File>,
-    spans: HashMap<u32, Span, Fast>,
+    spans: FxHashMap<u32, Span>,
     codes: Vec<Option<Vec<u32>>>, // of each column of texts, those that they have in all slices
     goes_on: Option<u32>,         // the chunk whose last run its first vertices go on with
 }
@@ -114,7 +115,7 @@ impl Known {
                 _ => None,
             };
             last = slice.ends.as_ref().map(|[_, end]| end).or(last);
-            let mut spans = HashMap::default();
+            let mut spans = FxHashMap::default();
             each_span(&schema, slice, |key, span| {
                 let number = table.find(key);
                 if let Some(rows) = rows.get_mut(usize_from_u32(number)) {

@@ -2,12 +2,13 @@
 //!
 //! Not here: where a link is stored (`zvf_format::link`), and where its ends are (`join`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
@@ -23,7 +24,6 @@ use super::known::Known;
 use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
 use crate::cells::{Frame, sound};
-use crate::chunks::Fast;
 use crate::columns::Written;
 use crate::link::{LinkColumn, Links, Segment};
 
@@ -113,7 +113,7 @@ pub(crate) fn run(
                 segments.insert(offsets.iter().map(<[i64]>::to_vec).collect::<Vec<_>>());
             }
         }
-        let by_number: HashMap<u32, &OfChunk, Fast> = chunks.iter().map(|c| (c.chunk, c)).collect();
+        let by_number: FxHashMap<u32, &OfChunk> = chunks.iter().map(|c| (c.chunk, c)).collect();
         let numbers: Vec<u32> = chunks.iter().map(|of| of.chunk).collect();
         let grouped = frame.par_write_chunks(&numbers, &arrays.sinks(), |chunk| match by_number
             .get(&chunk)

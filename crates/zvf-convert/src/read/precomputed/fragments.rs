@@ -51,7 +51,7 @@ struct Pieces<F: Fragments> {
     object: ObjectId,
     fragments: std::vec::IntoIter<F::Fragment>, // the rest of those of that object
     vertices: u64,
-    faces: Option<Piece>, // of the fragment whose vertices were told of
+    faces: Option<Piece>, // of the fragment whose vertices are read
     last: Option<Piece>,
 }
 

@@ -38,7 +38,6 @@ pub(super) fn open(
     header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
     record(&mut header, info);
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
-    let folder = folder.clone();
     Ok(read_all(header, Legacy { folder: folder.clone(), ids }, last))
 }
 

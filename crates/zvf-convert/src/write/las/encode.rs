@@ -141,7 +141,7 @@ pub(super) fn encode(
             *slot = slot.saturating_add(1);
         }
     }
-    summary.count = summary.count.saturating_add(to_u64(batch.len()));
+    summary.count += to_u64(batch.len());
     Ok(records)
 }
 

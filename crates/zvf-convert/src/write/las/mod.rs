@@ -128,7 +128,7 @@ impl<'a> LasWriter<'a> {
     fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
         let header = header_bytes(state.schema.minor);
-        let start = u64::from(header).saturating_add(to_u64(records.len()));
+        let start = u64::from(header) + to_u64(records.len());
         state.points_at = start;
         self.put(&vec![0; usize::from(header)])?;
         self.put(&records)?;

@@ -1,12 +1,20 @@
-//! The exit codes of the command; the page of faults in the book is made of the same table.
+//! The exit codes that the programs over this library share; the page of faults in the book is made of the same table.
 
-use super::Class;
+use zvf_format::Class;
 
-/// The exit code of a command that ends with a fault of this class.
-#[expect(clippy::wildcard_enum_match_arm, reason = "classes of bytes are told by `is_damage`")]
-pub(crate) fn exit_code(class: Class) -> u8 {
+/// The exit code of a program that ends with an error of this class.
+///
+/// ```
+/// use zvf::format::Class;
+///
+/// assert_eq!(zvf::exit_code(Class::NotFound), 4);
+/// assert_eq!(zvf::exit_code(Class::Checksum), 3);
+/// ```
+#[expect(clippy::wildcard_enum_match_arm, reason = "`is_damage` lists the classes of bytes")]
+#[must_use]
+pub fn exit_code(class: Class) -> u8 {
     match class {
-        Class::ExpectationFailed => FINDINGS,
+        Class::ExpectationFailed => 1,
         Class::InvalidKey | Class::InvalidArgument | Class::Unsupported => 2,
         class if class.is_damage() => 3,
         Class::NotFound
@@ -23,6 +31,3 @@ pub(crate) fn exit_code(class: Class) -> u8 {
         _ => 6,
     }
 }
-
-/// What was looked for and found, or what a script expects and does not hold.
-pub(crate) const FINDINGS: u8 = 1;
