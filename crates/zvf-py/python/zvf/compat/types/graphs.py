@@ -56,6 +56,8 @@ def write_graph(
     if kind not in ("graph", "skeleton"):
         raise ArrayError(f"kind: expected graph or skeleton, found {kind!r}")
     check_policy(out_of_bounds, may_ignore=False)
+    if fragment_attributes:
+        raise ArrayError("fragment_attributes are written with points; see zvf.Writer.push(part_attributes=)")
     with translating(ArrayError):
         points = as_positions(positions, dtype)
         if not len(points):

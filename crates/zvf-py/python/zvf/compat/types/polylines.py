@@ -48,6 +48,8 @@ def write_polylines(
 ) -> dict[str, Any]:
     """Write polylines, each an object; where there are some already, ids go on after theirs."""
     check_policy(out_of_bounds, may_ignore=False)
+    if fragment_attributes:
+        raise ArrayError("fragment_attributes are written with points; see zvf.Writer.push(part_attributes=)")
     if geometry_type not in ("polyline", "streamline"):
         raise ArrayError(f"geometry_type: expected polyline or streamline, found {geometry_type!r}")
     with translating(ArrayError):
