@@ -556,3 +556,15 @@ def test_plans_and_edits_of_others(tmp_path, cloud, xyz):
     assert len(again) == len(plan) and plan.finish().count() == 50
     dataset = pickle.loads(pickle.dumps(cloud))
     assert dataset.address == cloud.address and pickle.loads(pickle.dumps(dataset.select(limit=3))).read().truncated
+
+
+def test_tasks_wait_for_those_that_they_need(tmp_path, xyz):
+    from concurrent.futures import ThreadPoolExecutor
+
+    np.savetxt(tmp_path / "a.csv", xyz[:50], delimiter=",", header="x,y,z", comments="")
+    plan = zvf.tasks(tmp_path / "a.csv", tmp_path / "a.zarrvectors", shares=2)
+    with pytest.raises(ValueError, match="to be done before"):
+        plan.run(len(plan) - 1, wait=0)
+    with ThreadPoolExecutor(len(plan)) as pool:
+        assert sorted(pool.map(plan.run, reversed(list(plan)))) == list(plan)
+    assert plan.finish().count() == 50
