@@ -17,7 +17,7 @@ from zvf.writing import Writer
 
 from ..api.dataset import Dataset
 from ..exceptions import ArrayError
-from ._common import Target, finish, writer_for
+from ._common import Target, written
 
 _CHAINS = ("line", "polyline", "streamline")
 
@@ -92,17 +92,12 @@ def write_geometry(
     shard = geometry.shard[-ndim:] if geometry.shard else None
     explicit = geometry.kind == "skeleton" and bool(geometry.element_columns)
     kinds = [geometry.kind, *(other.kind for other in beside)]
-    writer = writer_for(
-        target, kinds if beside else geometry.kind, ndim, compressor=compressor or geometry.codec, shard_shape=shard, binned_by=by, explicit=explicit
-    )
-    try:
+    words = {"compressor": compressor or geometry.codec, "shard_shape": shard, "binned_by": by, "explicit": explicit}
+    with written(target, kinds if beside else geometry.kind, ndim, **words) as writer:
         for one in (geometry, *beside):
             _push(one, writer, one.kind if beside else None)
         _groups(geometry, writer)
-        return finish(target, writer)
-    except BaseException:
-        writer.abandon()
-        raise
+    return writer.report or {}
 
 
 def _push(geometry: Geometry, writer: Writer, kind: str | None) -> None:
