@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -194,9 +195,11 @@ class Writer:
         return report
 
     def abandon(self) -> None:
-        """Give up: there is no store."""
+        """Give up: there is no store, and nothing of it; after Ctrl-C what was put aside is removed meanwhile."""
         if self._begun is not None:
             self._begun.abandon()
+            if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                _zvf.settle(60.0)
 
     def __enter__(self) -> Writer:
         return self
