@@ -14,7 +14,10 @@ import { launchBrowser, runZvf, startServer } from "./verify/tools.mjs";
 const [program, folder, client, python] = process.argv.slice(2), LEAST_PIXELS = 300, TRIES = 30;
 runZvf(program, ["demo", folder, "--overwrite"]);
 const paths = KINDS.map((kind) => join(folder, `${kind}.zarrvectors`));
-const server = await startServer(program, [...paths, "--precomputed", "--neuroglancer", client]), browser = await launchBrowser();
+const options = ["--precomputed", "--neuroglancer", client];
+const server = await startServer(program, [...paths, ...options]), browser = await launchBrowser();
+// The same mesh as an octree: it is small, so that a mesh counts as large here.
+const cut = await startServer(program, [paths[KINDS.indexOf("mesh")], ...options, "--max-whole-faces", "2000"]);
 
 /** Pixels of the picture that are coloured: the panels of the client are grey. */
 async function countColoured(page, png) {
@@ -32,7 +35,7 @@ async function countColoured(page, png) {
 let failures = 0;
 const counter = await browser.newPage();
 try {
-  for (const { name, neuroglancer } of server.stores) {
+  for (const { name, neuroglancer } of [...server.stores, ...cut.stores.map((one) => ({ ...one, name: "mesh in an octree" }))]) {
     assert.ok(neuroglancer, `${name} has no view`);
     const page = await browser.newPage();
     await page.setViewport({ width: 1000, height: 800 });
@@ -53,6 +56,7 @@ try {
 } finally {
   await browser.close();
   await server.end();
+  await cut.end();
 }
 process.exit(failures ? 1 : 0);
 
@@ -64,6 +68,8 @@ function readWithCloudVolume() {
     const objects = name === "point_cloud" ? [] : JSON.parse(runZvf(program, ["object", path, "--limit", "1000000", "--json"]));
     return { kind: name, url: new URL(`${precomputed}${name}`, server.url).href, vertices: counts.vertices, elements: counts.elements, objects: objects.map((one) => String(one.id)) };
   });
+  const { precomputed } = cut.stores[0], mesh = wanted.find((one) => one.kind === "mesh");
+  wanted.push({ ...mesh, kind: "octree", url: new URL(`${precomputed}mesh`, cut.url).href, whole: mesh.url });
   const script = join(dirname(fileURLToPath(import.meta.url)), "verify/decoded.py");
   try { execFileSync(python, [script, JSON.stringify(wanted)], { stdio: "inherit" }); return 0; } catch { return 1; }
 }

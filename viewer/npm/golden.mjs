@@ -1,6 +1,8 @@
 // Reads stores with the installed package, in Node, and compares with what the command says of them.
 //   node golden.mjs ZVF STORE...     run where the package is installed
 // Counts of every kind and level, every position and attribute of level 0, objects, plans, conditions, one faulty question.
+// The folder is given as a host that cannot list: where edges are found by a listing alone, answers say that they are not
+// complete, and stores that are enumerated by a listing alone are refused.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -41,36 +43,55 @@ function close(a, b, what) {
 
 async function compare(path) {
   const store = await openStore(new FolderSource(path)), info = await store.info();
-  let vertices = 0;
+  let vertices = 0, isWhole = true;
   for (const { kind, levels, attributes } of info.kinds) for (const { level, additive } of levels) {
     const what = `${basename(path)}, ${kind}, level ${level}`, selector = ["--kind", kind, "--level", String(level)];
     const native = JSON.parse(zvf("query", path, ...selector, "--count", "--json")), own = await store.count({ kind, level });
-    assert.deepEqual([own.vertices, own.parts, own.elements], [native.vertices, native.parts, native.elements], what);
+    assert.deepEqual([own.vertices, own.parts], [native.vertices, native.parts], what);
+    if (own.complete) assert.equal(own.elements, native.elements, what);
+    else assert.ok(own.elements <= native.elements, `${what}: ${own.elements} elements of ${native.elements}`);
+    isWhole &&= own.complete;
     const columns = level === 0 ? attributes.filter((one) => one.scope === "vertex" && one.width === 1 && !one.categories && /^(float|int|uint)(8|16|32|64)$/.test(one.dtype)).map((one) => one.key) : [];
     const rows = [];
+    let cellsAreComplete = true;
     for await (const cell of store.stream({ kind, level, columns })) {
       for (let at = 0; at < cell.ownVertices; at++) {
         const position = info.axes.slice(0, 3).map((_, i) => cell.origin[i] + cell.positions[at * 3 + i]);
         rows.push([...position, ...cell.attributes.map(({ values }) => values[at])]);
       }
+      cellsAreComplete &&= cell.complete;
       const sound = await store.validateCell(kind, level, cell.cell);
       assert.deepEqual(sound.findings, [], what);
     }
+    if (rows.length) assert.equal(cellsAreComplete, own.complete, what);
     vertices += rows.length;
     if (additive || level > 0) continue;
     // Rows that several objects share come once in cells, and once for each object in tables of chains.
     if (rows.length !== native.vertices) continue;
-    const table = zvf("query", path, ...selector, "--format", "csv", "-o", "-").trimEnd().split("\n"), names = table[0].split(",");
+    const table = zvf("query", path, ...selector, "--attributes", columns.join(",") || "none", "--format", "csv", "-o", "-").trimEnd().split("\n"), names = table[0].split(",");
     const wanted = [...info.axes.slice(0, 3).map(({ name }) => name), ...columns].map((name) => names.indexOf(name));
     if (wanted.includes(-1)) continue;
     close(sumRows(rows), sumRows(table.slice(1).map((line) => { const cells = line.split(","); return wanted.map((at) => (cells[at] === "" ? NaN : Number(cells[at]))); })), what);
   }
   store.close();
+  if (!isWhole) partial.push(basename(path));
   return vertices;
 }
 
+/** Stores of early layouts, and streams that this build does not decode: what is said of them is a fault with a class. */
+const REFUSED = /^(v0[678]0|ms3_draco)/;
+const partial = [], refused = [];
 let vertices = 0;
-for (const path of paths) vertices += await compare(path);
+for (const path of paths) {
+  try {
+    vertices += await compare(path);
+  } catch (error) {
+    if (!(error instanceof StoreError && error.class === "Unsupported" && REFUSED.test(basename(path)))) throw error;
+    assert.ok(error.key, `${path}: ${error.message}`);
+    refused.push(basename(path));
+  }
+}
+assert.ok(refused.length + partial.length < paths.length / 2, `${refused} are refused, ${partial} are not complete`);
 const store = await openStore(new FolderSource(paths[0])), { kinds: [{ kind }] } = await store.info();
 await assert.rejects(store.count({ kind, where: "no_such_column > 1" }), (error) => error instanceof StoreError && error.class.length > 2);
 await assert.rejects(store.loadCell({ kind, level: 99, cell: [0, 0, 0] }), StoreError);
@@ -80,4 +101,4 @@ await assert.rejects(store.loadCell({ kind, level: 0, cell: [0, 0, 0] }, stopped
 assert.ok((await store.plan({ kind })).bytes > 0);
 await assert.rejects(openStore(new FolderSource("/nowhere")), StoreError);
 store.close();
-console.log(`${paths.length} stores, ${vertices} vertices: the same as the command says`);
+console.log(`${paths.length - refused.length} stores, ${vertices} vertices: the same as the command says; edges are missing in ${partial.length}, which say so; ${refused.length} are refused`);

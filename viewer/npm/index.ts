@@ -84,6 +84,8 @@ export interface Cell {
   ownVertices: number;
   /** Vertices of the chunk that passed, before it was thinned. */
   storedVertices: number;
+  /** Whether every edge and face was found: where a host cannot list, only those whose ends lie at most one chunk apart. */
+  complete: boolean;
   /** The object of each vertex, as a place in `ids`; 0xffffffff without. */
   slots: Uint32Array;
   ids: BigInt64Array;

@@ -1,6 +1,9 @@
 // Colours of vertices: maps, palettes, and the hidden ones.
 
+import type { Cell as CellData } from "../npm/index.ts";
 import type { Layer } from "./state.ts";
+
+export type { CellData };
 
 type Stops = readonly (readonly [number, number, number])[];
 
@@ -35,20 +38,6 @@ function hsl(h: number, s: number, l: number): [number, number, number] {
 export function parseHex(text: string, fallback: [number, number, number]): [number, number, number] {
   const hex = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(text);
   return hex ? [parseInt(hex[1], 16), parseInt(hex[2], 16), parseInt(hex[3], 16)] : fallback;
-}
-
-export interface CellData {
-  origin: Float64Array;
-  positions: Float32Array;
-  ownVertices: number;
-  /** Vertices that the chunk has; more than came where it is crowded. */
-  storedVertices: number;
-  slots: Uint32Array;
-  ids: BigInt64Array;
-  rows: Uint32Array;
-  segments: Uint32Array;
-  faces: Uint32Array;
-  attributes: { name: string; width: number; values: Float32Array }[];
 }
 
 export const NO_OBJECT = 0xffffffff;

@@ -7,7 +7,7 @@ import { Renderer } from "./gl.ts";
 import { showOverlay } from "./overlay.ts";
 import { Scene, type Picked, type StoreInfo } from "./scene.ts";
 import { checkState, complete, decodeAddress, difference, encodeAddress, mergePatch, packIds, type Layer, type State } from "./state.ts";
-import { buildHelp, buildPanel, showCard, showFault, showLegend, showScaleBar, type Actions } from "./ui.ts";
+import { buildHelp, buildPanel, showCard, showFault, showLegend, showNotice, showScaleBar, type Actions } from "./ui.ts";
 
 const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 const canvas = byId<HTMLCanvasElement>("picture");
@@ -90,6 +90,7 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   if (wrong) report({ class: "InvalidArgument", key: null, message: `The address is not used: ${wrong}`, hint: null });
   made.state = wrong ? structuredClone(defaults) : structuredClone(state);
   made.onFault = (fault) => { faults.push(fault); showFault(fault, actions.retry); };
+  made.onNotice = showNotice;
   made.onChange = changed;
   for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
   await made.start();

@@ -41,6 +41,7 @@ export class Scene {
   share = 1;
   onChange: () => void = () => {};
   onFault: (fault: Fault) => void = () => {};
+  onNotice: (text: string) => void = () => {};
   #loading = new Set<Node>();
   #frame = 0;
   #dirty = true;
@@ -222,6 +223,7 @@ export class Scene {
   place(node: Node, tree: Tree, data: CellData): void {
     if (formOf(tree.kind) === "point_cloud") shuffle(data);
     node.data = data;
+    if (!data.complete) this.onNotice(`The host cannot list objects: edges and faces of ${tree.kind} between chunks that are not neighbours may be missing.`);
     this.learnRange(tree, data);
     const layer = this.layer(tree.kind);
     node.gpu = this.renderer.upload(data, this.colours(tree, data), tree.kind, this.isWide(layer), layer.wireframe);

@@ -56,6 +56,8 @@ export function buildPanel(scene: Scene, actions: Actions): void {
     ...(info.axes.length > 3 ? [section("Axes", open("Axes", true), ...axisControls(scene, actions))] : []),
     section("View", open("View", false), ...viewControls(state, actions)),
     section("Detail", open("Detail", false), ...detailControls(scene, actions)),
+    // Hosts without a listing are usual: what they hide is said here, and over the picture where geometry is missing.
+    ...(info.notices.length ? [section("What may be missing", open("What may be missing", false), ...[...new Set(info.notices)].map((text) => make("p", { class: "note" }, text)))] : []),
   );
 }
 
@@ -246,6 +248,14 @@ export function showFault(fault: Fault, retry: (() => void) | null): void {
   const alert = make("div", { class: "alert" }, make("span", {}, line), make("div", {}, ...(retry ? [button("Try again", () => { alert.remove(); retry(); })] : []), button("×", () => alert.remove(), "Close this message")));
   alerts.append(alert);
   while (alerts.childElementCount > 4) alerts.firstElementChild!.remove();
+}
+
+/** Says what may be missing, once. */
+export function showNotice(text: string): void {
+  const notices = byId("notices");
+  if ([...notices.children].some((one) => one.firstElementChild?.textContent === text)) return;
+  const notice = make("div", { class: "alert notice" }, make("span", {}, text), make("div", {}, button("×", () => { notice.hidden = true; }, "Close this notice")));
+  notices.append(notice);
 }
 
 const KEYS: [string, string][] = [["drag, arrows", "turn"], ["right drag, shift arrows", "move"], ["wheel, + and −", "zoom"], ["click, enter", "what is there"], ["F", "see everything"], ["1 … 6", "six views"], ["O", "perspective or orthographic"], ["P", "panel"], ["S", "save the picture"], ["T", "statistics"], ["/", "search"], ["escape", "unselect"], ["?", "this list"]];

@@ -1,7 +1,7 @@
 // What the checks in a browser need: the command, its server, and pages that note everything that is said.
 
 import { execFileSync, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer, request as sendRequest } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -24,7 +24,7 @@ export async function startServer(program, words) {
     child.once("exit", (code) => reject(new Error(`zvf serve ended with ${code}`)));
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  const said = JSON.parse(line), proxy = process.env.ZVF_PAGE ? await replacePage(said.url, process.env.ZVF_PAGE) : null;
+  const said = JSON.parse(line), proxy = process.env.ZVF_PAGE ? await startProxy(said.url, { page: process.env.ZVF_PAGE }) : null;
   return { ...said, url: proxy?.url ?? said.url, pid: child.pid, end: () => { proxy?.end(); child.kill("SIGINT"); return ended; } };
 }
 
@@ -52,21 +52,27 @@ export async function openViewer(browser, url, { width = 1280, height = 720, wai
   return { page, ask, said, requests };
 }
 
-/** A server before another one, which gives the files of a folder for those of the page. */
-async function replacePage(url, folder) {
+/** A server before another one: it gives the files of a folder for those of the page, and holds files of stores back for `hold.ms`. */
+export async function startProxy(url, { page: folder = null, hold = { ms: 0 } }) {
   const origin = new URL(url), { headers } = await fetch(new URL("view/", url)), policy = headers.get("content-security-policy");
   const proxy = createServer((request, answer) => {
     const [, name] = /^\/view\/([^/?]*)$/.exec(request.url) ?? [];
-    if (name !== undefined) {
+    if (folder && name !== undefined) {
       const path = join(folder, name || "index.html"), type = { html: "text/html", js: "text/javascript", css: "text/css", wasm: "application/wasm" }[path.split(".").pop()];
-      answer.writeHead(200, { "Content-Type": type, "Content-Security-Policy": policy });
-      answer.end(readFileSync(path));
+      const isPacked = existsSync(`${path}.gz`);
+      answer.writeHead(200, { "Content-Type": type, "Content-Security-Policy": policy, ...(isPacked ? { "Content-Encoding": "gzip" } : {}) });
+      answer.end(readFileSync(isPacked ? `${path}.gz` : path));
       return;
     }
-    const far = sendRequest({ host: origin.hostname, port: origin.port, path: request.url, method: request.method, headers: { ...request.headers, host: origin.host } }, (reply) => { answer.writeHead(reply.statusCode, reply.headers); reply.pipe(answer); });
-    far.on("error", () => answer.destroy());
-    answer.on("close", () => far.destroy());
-    request.pipe(far);
+    const forward = () => {
+      if (answer.destroyed) return;
+      const far = sendRequest({ host: origin.hostname, port: origin.port, path: request.url, method: request.method, headers: { ...request.headers, host: origin.host } }, (reply) => { answer.writeHead(reply.statusCode, reply.headers); reply.pipe(answer); });
+      far.on("error", () => answer.destroy());
+      answer.on("close", () => far.destroy());
+      request.pipe(far);
+    };
+    if (hold.ms && request.url.startsWith("/data/")) setTimeout(forward, hold.ms);
+    else forward();
   });
   await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   return { url: `http://127.0.0.1:${proxy.address().port}/`, end: () => { proxy.closeAllConnections(); proxy.close(); } };

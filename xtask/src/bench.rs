@@ -3,6 +3,7 @@
 use crate::Command;
 use crate::args::Args;
 use crate::house::House;
+use crate::python;
 
 pub(crate) const COMMAND: Command = Command {
     name: "bench",
@@ -17,6 +18,7 @@ the data, and runs every piece of work (or those whose name contains WORKLOAD) i
 prints tables of medians and ratios, of requests, bytes and memory, beside what the machine takes for the
 same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
 docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
+The part python builds the release wheel.
 --part takes a part of the table, and is there once for each; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
@@ -37,8 +39,19 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let fast = args.flag("--fast-codecs");
     let features = if fast { "bench/remote,bench/fast-codecs" } else { "bench/remote" };
     house.cargo(&both).args(&["--features", features]).run()?;
-    let folder = house.target().join("bench").display().to_string();
+    let folder = house.target().join("bench");
+    if wants_python(&args) {
+        // The part asks the package as people get it.
+        python::release_wheel(house, &folder.join("wheel"))?;
+    }
+    let folder = folder.display().to_string();
     let page = house.path("docs/benchmarks.md").display().to_string();
     let program = house.program(house.target().join("release/bench"));
     program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
+}
+
+/// Whether the part about Python is among those that run: it is asked for, or no part is.
+fn wants_python(args: &Args) -> bool {
+    let other = ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile"];
+    args.peek("python") || !other.iter().any(|name| args.peek(name))
 }

@@ -1,7 +1,12 @@
 //! `python`: builds the Python package and tests it in an environment of its own.
 //!
 //! The environment lies below the target folder and is made once: the first run installs what the tests need, later
-//! ones only the package. Without `--wheel` the package is built as tests are, which takes a fraction of the time.
+//! ones only the package, until the list of what is needed changes. Without `--wheel` the package is built as tests are,
+//! which takes a fraction of the time.
+//!
+//! The reference's own tests of its public facade are run as they come in its source archive, against `zvf.compat` in its
+//! place (`crates/zvf-py/tests/reference`): which files those are, and which of their tests say something that is different
+//! here on purpose, is a list of that folder.
 
 use std::path::{Path, PathBuf};
 
@@ -15,24 +20,26 @@ pub(crate) const COMMAND: Command = Command {
     name: "python",
     help: "build the Python package and run its tests
 
-usage: cargo xtask python [--wheel] [PYTEST ARGUMENT]..
+usage: cargo xtask python [--wheel | --reference-tests] [PYTEST ARGUMENT]..
 
 Makes an environment below the target folder, builds the package into it with maturin, runs its tests and the
 examples of its documentation with pytest, checks the types of its sources with mypy and pyright and the stubs of its
 compiled half, and runs the example programs and the notebooks of the book. With --wheel it builds the
-release wheel and the source archive instead, looks at the wheel with auditwheel, and tries each in a fresh
-environment. Needs python3 of at least 3.10.",
+release wheel and the source archive instead, checks the wheel with auditwheel, and tries each in a fresh
+environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
+zvf.compat in its place, and nothing else. Needs python3 of at least 3.10.",
     run,
 };
 
 /// What the environment holds besides the package.
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 14] = [
     "maturin>=1.8,<2",
     "numpy",
     "pytest",
     "hypothesis",
     "pyarrow",
     "polars",
+    "pandas",
     "mypy",
     "auditwheel",
     "dask[distributed]",
@@ -42,14 +49,23 @@ const TOOLS: [&str; 13] = [
     "pyright",
 ];
 
+/// What the tests of the reference need besides the package.
+const REFERENCE_TOOLS: [&str; 6] = ["numpy", "zarr>=3", "obstore", "pytest", "dask", "pyyaml"];
+
+/// The reference, whose source archive has its tests.
+const REFERENCE: &str = "zarr-vectors==0.9.2";
+
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
-    let wheel = args.flag("--wheel");
+    let (wheel, reference) = (args.flag("--wheel"), args.flag("--reference-tests"));
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         args.end()?;
         return build_wheel(house, &python);
     }
-    develop(house, &python)?;
+    let built = develop(house, &python)?;
+    if reference {
+        return run_reference_tests(house, &built, args);
+    }
     let package = house.path("crates/zvf-py");
     let config = package.join("pyproject.toml").display().to_string();
     let root = package.display().to_string();
@@ -64,6 +80,35 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         .run()?;
     check_types(house, &python, &config)?;
     run_examples(house, &python)
+}
+
+/// The tests of the reference's facade, unchanged, against `zvf.compat`.
+fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Result<()> {
+    let python = environment(house, "python-reference", &REFERENCE_TOOLS)?;
+    install(house, &python, wheel)?;
+    let folder = house.target().join("python-reference-tests");
+    let archive = folder.join("zarr_vectors-0.9.2.tar.gz");
+    let into = folder.display().to_string();
+    if !archive.exists() {
+        let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"];
+        house.program(&python).args(&download).args(&["--dest", &into, REFERENCE]).run()?;
+    }
+    // Anew each time: tests must be as they were published.
+    let extracted = folder.join("zarr_vectors-0.9.2");
+    if extracted.exists() {
+        std::fs::remove_dir_all(&extracted)?;
+    }
+    let archive = archive.display().to_string();
+    house.program(&python).args(&["-m", "tarfile", "-e", &archive, &into]).run()?;
+    let plugin = house.path("crates/zvf-py/tests/reference").display().to_string();
+    let tests = extracted.join("tests").display().to_string();
+    house
+        .program(&python)
+        .env("PYTHONPATH", &plugin)
+        .args(&["-m", "pytest", "-q", "-p", "zvf_as_reference", "--rootdir", &into])
+        .args(&["-c", "/dev/null", "-W", "ignore", &tests])
+        .forward(args)
+        .run()
 }
 
 /// The sources by mypy and pyright, and the stubs of the compiled half beside the module as it is.
@@ -104,25 +149,32 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The interpreter of an environment below the target folder, made with `tools` where it is not there.
+/// The interpreter of an environment below the target folder; `tools` are installed where the list is a new one.
 pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
-    let python = folder.join("bin/python");
-    if !python.exists() {
-        house.program("python3").args(&["-m", "venv", &folder.display().to_string()]).run()?;
+    let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+    let wanted = tools.join("\n");
+    if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != wanted) {
+        if !python.exists() {
+            let folder = folder.display().to_string();
+            house.program("python3").args(&["-m", "venv", &folder]).run()?;
+        }
         let install = ["-m", "pip", "install", "--quiet"];
         house.program(&python).args(&install).args(tools).run()?;
+        std::fs::write(&ready, wanted)?;
     }
     Ok(python)
 }
 
-/// Builds the package as tests are built, and installs it.
-fn develop(house: &House, python: &Path) -> anyhow::Result<()> {
+/// Builds the package as tests are built, and installs it; returns the wheel.
+fn develop(house: &House, python: &Path) -> anyhow::Result<PathBuf> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
     let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
     house.program(python).args(&build).args(&["--out", &out]).run()?;
-    install(house, python, &newest(&out, "whl")?)
+    let wheel = newest(&out, "whl")?;
+    install(house, python, &wheel)?;
+    Ok(wheel)
 }
 
 fn install(house: &House, python: &Path, file: &Path) -> anyhow::Result<()> {
@@ -131,22 +183,60 @@ fn install(house: &House, python: &Path, file: &Path) -> anyhow::Result<()> {
     house.program(python).args(&args).run()
 }
 
-/// Builds the release wheel and the source archive, and tries the wheel in a fresh environment.
-fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
+/// Builds the release wheel as people get it, into `out`; returns the file.
+pub(crate) fn release_wheel(house: &House, out: &Path) -> anyhow::Result<PathBuf> {
+    let python = environment(house, "python-env", &TOOLS)?;
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
-    let out = house.target().join("wheels").display().to_string();
-    let build = ["-m", "maturin", "build", "--release", "--manifest-path", &manifest];
-    house.program(python).args(&build).args(&["--out", &out, "--sdist"]).run()?;
-    let wheel = newest(&out, "whl")?;
-    house
-        .program(python)
-        .args(&["-m", "auditwheel", "show", &wheel.display().to_string()])
-        .run()?;
-    ensure!(newest(&out, "gz")?.exists(), "no source archive in {out}");
-    let fresh = environment(house, "python-fresh", &TOOLS)?;
-    install(house, &fresh, &wheel)?;
-    house.program(&fresh).args(&["-m", "zvf", "--version"]).run()
+    let out = out.display().to_string();
+    let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", &manifest];
+    house.program(&python).args(&build).args(&["--out", &out]).run()?;
+    newest(&out, "whl")
 }
+
+/// Builds the release wheel and the source archive, and tries each in a fresh environment.
+fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
+    let out = house.target().join("wheels");
+    let wheel = release_wheel(house, &out)?;
+    check_policy(house, python, &wheel)?;
+    try_in_fresh_environment(house, &wheel, &[])?;
+    let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
+    let out = out.display().to_string();
+    let pack = ["-m", "maturin", "sdist", "--quiet", "--manifest-path", &manifest, "--out", &out];
+    house.program(python).args(&pack).run()?;
+    // What the archive holds is what counts, not how fast it is: it is built as tests are.
+    let archive = newest(&out, "gz")?;
+    try_in_fresh_environment(house, &archive, &["--config-settings", "build-args=--profile dev"])
+}
+
+/// Fails unless the wheel runs on every Linux of its policy.
+fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()> {
+    let file = wheel.display().to_string();
+    let words = ["-m", "auditwheel", "show", &file];
+    let said = house.program(python).args(&words).run_keeping(|line| !line.trim().is_empty())?;
+    let said = said.join(" ");
+    ensure!(said.contains("manylinux_"), "{file} fits no policy of manylinux: {said}");
+    Ok(())
+}
+
+/// Installs a wheel or an archive with nothing but what it asks for, and has it write and read a store.
+fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let folder = house.target().join("python-fresh");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let python = environment(house, "python-fresh", &["pip"])?;
+    let file = file.display().to_string();
+    let install = ["-m", "pip", "install", "--quiet", &file];
+    house.program(&python).args(&install).args(words).run()?;
+    house.program(&python).args(&["-c", TRIAL]).run()?;
+    house.program(&python).args(&["-m", "zvf", "--version"]).run()?;
+    house.program(folder.join("bin/zvf")).args(&["--version"]).run()
+}
+
+/// Writes a store and reads it.
+const TRIAL: &str = "import tempfile, numpy as np, zvf
+ds = zvf.points(tempfile.mkdtemp() + '/a.zarrvectors', np.eye(3), attributes={'mass': np.arange(3.0)})
+assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level=5).ok";
 
 /// The file that was written last, of those in a folder with this ending.
 fn newest(folder: &str, ending: &str) -> anyhow::Result<PathBuf> {

@@ -16,6 +16,7 @@ use crate::{plot, reasons};
 pub(crate) struct Page {
     rows: Vec<Row>,
     series: Vec<Series>,
+    notes: Vec<(&'static str, String)>,
     /// How many wanted to run when it began, where that is known.
     load: Option<f64>,
 }
@@ -78,6 +79,12 @@ impl Page {
     pub(crate) fn row(&mut self, row: Row) {
         eprintln!("{}", line(&row));
         self.rows.push(row);
+    }
+
+    /// Adds a sentence below the table of a part, and says it.
+    pub(crate) fn note(&mut self, part: &'static str, text: &str) {
+        eprintln!("{text}");
+        self.notes.push((part, text.to_owned()));
     }
 
     /// Adds a step to the series of everyone but limits in a row.
@@ -187,6 +194,12 @@ impl Page {
         if rows.peek().is_some() {
             text.push_str(HEAD);
             rows.for_each(|row| table(row, &mut text));
+            text.push('\n');
+        }
+        for (_, note) in self.notes.iter().filter(|(own, _)| *own == part.name) {
+            let _ = writeln!(text, "* {note}");
+        }
+        if self.notes.iter().any(|(own, _)| *own == part.name) {
             text.push('\n');
         }
         if series.peek().is_some() {

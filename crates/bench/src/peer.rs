@@ -15,7 +15,7 @@ use crate::parts::Bench;
 use crate::server::Server;
 use crate::watch::{Watch, seen};
 
-const PACKAGE: &str = "zarr-vectors==0.9.2";
+pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
 /// What it needs to read over HTTP.
 const HTTP: &str = "fsspec[http]";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
@@ -169,7 +169,17 @@ impl Other {
 
     /// It, doing what a request says.
     pub(crate) fn contender(&self, request: Value) -> Contender<'static> {
-        asking(self.name, self.role, &self.peer, request)
+        self.contender_as(self.name, self.role, request)
+    }
+
+    /// The same under another name: one process may do the work of several.
+    pub(crate) fn contender_as(
+        &self,
+        name: &str,
+        role: Role,
+        request: Value,
+    ) -> Contender<'static> {
+        asking(name, role, &self.peer, request)
     }
 }
 

@@ -45,6 +45,12 @@ impl Both {
         Self { _files: files, served: Precomputed::new(reader.clone()), reader }
     }
 
+    /// The same with other limits.
+    fn with(mut self, limit: fn(Precomputed) -> Precomputed) -> Self {
+        self.served = limit(Precomputed::new(self.reader.clone()));
+        self
+    }
+
     async fn get(&self, layer: &str, key: &str) -> Option<Vec<u8>> {
         let key: Vec<&str> = key.split('/').collect();
         self.served.object(layer, &key).await.unwrap().map(|bytes| bytes.to_vec())
@@ -83,11 +89,95 @@ async fn every_kind_of_store_is_served_whole() {
             assert!(both.get(&layer.name, "nothing").await.is_none(), "{id}");
             assert!(both.get(&format!("{}@99", layer.name), "info").await.is_none(), "{id}");
         }
-        assert!(both.served.layers().await.unwrap().len() < 8);
+        let layers = both.served.layers().await.unwrap();
+        assert!(layers.len() < 8);
+        let volume = both.served.object("info", &[]).await.unwrap();
+        let has_segments = layers.iter().any(|layer| layer.form != LayerForm::Annotations);
+        assert_eq!(volume.is_some(), has_segments, "{id}");
+        if let Some(volume) = volume {
+            let volume: Json = serde_json::from_slice(&volume).unwrap();
+            for name in ["mesh", "skeletons"] {
+                let folder = volume[name].as_str();
+                let is_there = |folder| layers.iter().any(|layer| layer.name == folder);
+                assert!(folder.is_none_or(is_there), "{id}: {volume}");
+            }
+            assert!(volume["scales"][0]["size"][0].as_u64().unwrap() > 0, "{id}: {volume}");
+        }
         let view = both.served.view_state("http://localhost/precomputed/x").await.unwrap();
         assert!(!view["layers"].as_array().unwrap().is_empty(), "{id}");
     }
     assert!(seen.len() >= 6, "{seen:?}");
+}
+
+#[tokio::test]
+async fn crowded_cells_are_halved() {
+    for id in ["pc3_basic", "pc3_pyramid_explicit", "pc3_negative_aniso", "pc4_basic"] {
+        let few = Both::open(id).await;
+        let many = Both::open(id).await.with(|served| served.with_max_cell_rows(4));
+        assert_eq!(check_points(id, &few).await, check_points(id, &many).await, "{id}");
+        let last = |info: Json| info["spatial"].as_array().unwrap().last().unwrap().clone();
+        let [few, many] = [&few, &many].map(|both| both.info("point_cloud", "info"));
+        let (few, many) = (last(few.await), last(many.await));
+        assert!(numbers(&many["grid_shape"])[0] > numbers(&few["grid_shape"])[0], "{id}: {many}");
+        assert!(many["limit"].as_u64().unwrap() <= few["limit"].as_u64().unwrap(), "{id}: {many}");
+    }
+    let lines = Both::open("ln3_basic").await.with(|served| served.with_max_cell_rows(4));
+    assert!(check_chains("ln3_basic", &lines, "line", Kind::Line).await > 0);
+}
+
+#[tokio::test]
+async fn annotations_name_their_objects_and_groups() {
+    let mut seen = BTreeMap::new();
+    for id in archives::ids() {
+        let files = archives::Unpacked::new(&id);
+        let served = Precomputed::new(Reader::new(files.open().await));
+        for layer in served.layers().await.into_iter().flatten() {
+            if layer.form == LayerForm::Annotations {
+                let info = served.object(&layer.name, &["info"]).await.unwrap().unwrap();
+                let info: Json = serde_json::from_slice(&info).unwrap();
+                for relation in info["relationships"].as_array().unwrap() {
+                    let name = format!("{} {}", layer.name, relation["id"].as_str().unwrap());
+                    *seen.entry(name).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    assert!(seen.len() >= 3, "{seen:?}");
+}
+
+#[tokio::test]
+async fn large_meshes_are_cut_into_an_octree() {
+    for id in ["ms3_pyramid", "ms3_quad"] {
+        let both = Both::open(id).await.with(|served| served.with_max_whole_faces(0));
+        let whole = Both::open(id).await;
+        let mut fragments = 0;
+        for segment in segments(&both, "mesh").await {
+            let Some(manifest) = both.get("mesh", &format!("{segment}.index")).await else {
+                continue;
+            };
+            let data = both.get("mesh", &segment).await.unwrap();
+            let lods = u32_at(&manifest, 24);
+            let (mut at, mut bytes) = (28 + 20 * lods, 0);
+            for lod in 0..lods {
+                let count = u32_at(&manifest, 28 + 16 * lods + 4 * lod);
+                for number in 0..count {
+                    let size = u32_at(&manifest, at + 12 * count + 4 * number);
+                    if size > 0 {
+                        let read = zvf_draco::decode(
+                            &data[bytes..bytes + size],
+                            &zvf_draco::Limits::default(),
+                        );
+                        assert!(!read.unwrap().faces.unwrap().is_empty(), "{id} {segment}");
+                    }
+                    bytes += size;
+                }
+                at += 16 * count;
+                fragments += count;
+            }
+            assert_eq!((at, bytes), (manifest.len(), data.len()), "{id} {segment}");
+        }
+        assert!(fragments > segments(&whole, "mesh").await.len(), "{id}: {fragments} fragments");
+    }
 }
 
 /// Records of a list of points and their ids.
@@ -98,6 +188,25 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let size = bytes / count;
     let ids = &list[8 + bytes..];
     (0..count).map(|at| (u64_at(ids, 8 * at), list[8 + size * at..][..size].to_vec())).collect()
+}
+
+/// An annotation by its id has the record of its cell, and after that the ids of each relationship, whose lists have it.
+async fn check_by_id(id: &str, both: &Both, layer: &str, (number, record): (u64, &[u8])) {
+    let found = both.get(layer, &format!("by_id/{number}")).await.unwrap();
+    assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");
+    let mut at = record.len();
+    for relation in both.info(layer, "info").await["relationships"].as_array().unwrap() {
+        let (count, name) = (u32_at(&found, at), relation["key"].as_str().unwrap());
+        let ids: Vec<u64> = (0..count).map(|n| u64_at(&found, at + 4 + 8 * n)).collect();
+        at += 4 + 8 * count;
+        // Lists are long, and all of an object are of the same kind: each tenth is looked for.
+        for related in ids.iter().filter(|_| number % 10 == 0) {
+            let list = both.get(layer, &format!("{name}/{related}")).await.unwrap();
+            let listed = split_list(&list).into_iter().find(|(own, _)| *own == number);
+            assert_eq!(listed.unwrap().1, record, "{id}, {layer} {number}, {name} {related}");
+        }
+    }
+    assert_eq!(at, found.len(), "{id}, {layer} {number}");
 }
 
 /// All keys of cells of a grid.
@@ -143,12 +252,7 @@ async fn check_points(id: &str, both: &Both) -> usize {
                         "{id}: {x} in {cell}"
                     );
                 }
-                let key = format!("by_id/{point}");
-                assert_eq!(
-                    both.get("point_cloud", &key).await.as_ref(),
-                    Some(&record),
-                    "{id} {key}"
-                );
+                check_by_id(id, both, "point_cloud", (point, &record)).await;
                 assert!(found.insert(point, record).is_none(), "{id}: {point} twice");
             }
         }
@@ -186,8 +290,7 @@ async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
     for cell in cells(&shape) {
         let Some(list) = both.get(layer, &format!("spatial0/{cell}")).await else { continue };
         for (line, record) in split_list(&list) {
-            let key = format!("by_id/{line}");
-            assert_eq!(both.get(layer, &key).await.as_ref(), Some(&record), "{id} {key}");
+            check_by_id(id, both, layer, (line, &record)).await;
             found.insert(line, record);
         }
     }

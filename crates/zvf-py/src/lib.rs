@@ -49,6 +49,7 @@ fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(reader::open, m)?)?;
     m.add_function(wrap_pyfunction!(writer::create, m)?)?;
     m.add_function(wrap_pyfunction!(tensor::open_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(runtime::settle, m)?)?;
     m.add_function(wrap_pyfunction!(command::call, m)?)?;
     m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
     m.add_function(wrap_pyfunction!(buffer::read_arrow, m)?)?;

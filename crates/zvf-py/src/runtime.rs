@@ -140,6 +140,7 @@ impl Job {
             let heard = py.check_signals().and_then(|()| self.report(py, progress.as_ref()));
             if let Err(error) = heard {
                 self.control.stop();
+                lock(&STOPPED).push(Arc::clone(&self.slot));
                 // What is being published is not left half-way: a moment for the worker to end.
                 py.detach(|| self.is_done_within(GRACE));
                 return Err(error);
@@ -185,17 +186,13 @@ impl Job {
 }
 
 impl Job {
+    /// Lets it go on alone; [`settle`] waits for it.
+    pub(crate) fn leave(&self) {
+        lock(&STOPPED).push(Arc::clone(&self.slot));
+    }
+
     fn is_done_within(&self, time: Duration) -> bool {
-        let until = Instant::now() + time;
-        let mut slot = lock(&self.slot.0);
-        while !slot.is_done {
-            let Some(left) = until.checked_duration_since(Instant::now()).filter(|d| !d.is_zero())
-            else {
-                return false;
-            };
-            slot = self.slot.1.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        is_done_within(&self.slot, time)
     }
 
     fn report(&self, py: Python<'_>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
@@ -205,6 +202,34 @@ impl Job {
         progress.call1(py, (done, (total > 0).then_some(total)))?;
         Ok(())
     }
+}
+
+fn is_done_within((slot, done): &(Mutex<Slot>, Condvar), time: Duration) -> bool {
+    let until = Instant::now() + time;
+    let mut slot = lock(slot);
+    while !slot.is_done {
+        let Some(left) = until.checked_duration_since(Instant::now()).filter(|d| !d.is_zero())
+        else {
+            return false;
+        };
+        slot = done.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    true
+}
+
+/// Jobs that were stopped, or left alone: they still remove what they have begun to write.
+static STOPPED: Mutex<Vec<Arc<(Mutex<Slot>, Condvar)>>> = Mutex::new(Vec::new());
+
+/// Waits at most so many seconds for jobs that were stopped, so that nothing half-written stays behind a program.
+#[pyfunction]
+pub(crate) fn settle(py: Python<'_>, seconds: f64) {
+    let until = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let stopped = std::mem::take(&mut *lock(&STOPPED));
+    py.detach(|| {
+        for job in stopped {
+            is_done_within(&job, until.saturating_duration_since(Instant::now()));
+        }
+    });
 }
 
 /// Tells Python that a job has ended; an interpreter that is going away is not told.
@@ -237,6 +262,7 @@ impl Process {
             parent => {
                 // The threads of the parent cannot be ended from here.
                 std::mem::forget(parent.clone());
+                lock(&STOPPED).clear();
                 let made = Arc::new(Self::new(pid, pid != first)?);
                 *current = Some(Arc::clone(&made));
                 Ok(made)

@@ -387,9 +387,15 @@ impl Writer {
         })
     }
 
-    /// Gives up: nothing is written.
-    fn abandon(&self) {
+    /// Gives up: nothing is written. What was put aside is removed by a worker, who may have to end a step first.
+    fn abandon(&self) -> PyResult<()> {
         self.stop.store(true, Ordering::Relaxed);
-        drop(lock(&self.inner).take());
+        let inner = Arc::clone(&self.inner);
+        let job = start(move |_| {
+            drop(lock(&inner).take());
+            Ok(nothing())
+        })?;
+        job.leave();
+        Ok(())
     }
 }

@@ -202,3 +202,69 @@ def test_chunks_are_read_fragment_by_fragment(tmp_path):
     assert [g.tolist() for g in read_object_vertices(level, 3)] == [[[120.0] * 3]]
     assert level.list_chunks("vertices") == ["0.0.0", "1.1.1"]
     assert zv.building.rebuild_presence(zv.open(tmp_path / "a", mode="r+").level(0).store, "vertices") == ["0.0.0", "1.1.1"]
+
+
+def test_a_composite_holds_several_kinds(tmp_path):
+    from zvf.compat.composite import add_geometry, read_composite
+
+    rng = np.random.default_rng(7)
+    write_points(tmp_path / "a", rng.uniform(0, 200, (50, 3)), chunk_shape=CHUNK, vertex_attributes={"mass": np.arange(50.0)})
+    add_geometry(tmp_path / "a", "graph", positions=rng.uniform(0, 200, (4, 3)), edges=[[0, 1], [1, 2]])
+    add_geometry(tmp_path / "a", "mesh", positions=rng.uniform(0, 200, (3, 3)), faces=[[0, 1, 2]])
+    assert add_geometry(tmp_path / "a", "streamline", polylines=[np.ones((3, 3))]) == {"geometry_type": "streamline", "vertex_count": 3}
+    found = read_composite(tmp_path / "a")
+    assert {kind: entry["vertex_count"] for kind, entry in found.items()} == {"point_cloud": 50, "graph": 4, "mesh": 3, "streamline": 3}
+    assert read_points(tmp_path / "a", attribute_names=["mass"])["vertex_attributes"]["mass"].sum() == np.arange(50).sum()
+    assert read_mesh(tmp_path / "a")["face_count"] == 1 and read_graph(tmp_path / "a")["edge_count"] == 2
+    assert read_polylines(tmp_path / "a")["polyline_count"] == 1
+    assert zv.open(tmp_path / "a").validate(level=5).ok
+    with pytest.raises(ArrayError, match="already"):
+        add_geometry(tmp_path / "a", "mesh", positions=np.eye(3), faces=[[0, 1, 2]])
+
+
+def test_attributes_are_edited_by_reference(tmp_path):
+    from zvf.compat.core.arrays import read_chunk_attributes, read_object_attributes
+    from zvf.compat.ops import AttributeRef, ObjectRef, VertexRef, add_attribute, edit_attribute, remove_attribute
+
+    xyz = np.array([[10, 10, 10], [20, 20, 20], [30, 30, 30]], dtype=np.float32)
+    words = {"vertex_attributes": {"i": np.arange(3, dtype=np.float32)}, "object_attributes": {"label": np.array([10, 20, 30])}}
+    write_points(tmp_path / "a", xyz, chunk_shape=CHUNK, object_ids=np.arange(3), **words)
+    root = zv.open_store(tmp_path / "a", "r+")
+    ref = VertexRef.from_object(root, level=0, object_id=1, vertex_index=0)
+    assert VertexRef.from_position(root, level=0, pos=[20, 20, 20]) == ref
+    assert edit_attribute(root, AttributeRef("vertex", "i", ref), 9.0).n_edits == 1
+    assert [g.tolist() for g in read_chunk_attributes(root["0"], "i", ref.chunk)] == [[0.0], [9.0], [2.0]]
+    edit_attribute(root, AttributeRef("object", "label", ObjectRef(0, 1)), 99)
+    assert read_object_attributes(root["0"], "label").tolist() == [10, 99, 30]
+    remove_attribute(root, AttributeRef("object", "label", ObjectRef(0, 1)))
+    add_attribute(root, AttributeRef("object", "sure", ObjectRef(0, 2)), 0.5)
+    assert read_object_attributes(root["0"], "label").tolist() == [10, 0, 30]
+    assert read_object_attributes(root["0"], "sure").tolist() == [0, 0, 0.5]
+    with pytest.raises(zv.exceptions.EditError):
+        edit_attribute(root, AttributeRef("vertex", "i", ObjectRef(0, 1)), 1)
+    with pytest.raises(zv.exceptions.EditError):
+        VertexRef.from_object(root, level=0, object_id=7, vertex_index=0)
+
+
+def test_switches_of_boxes_and_edits(tmp_path):
+    diagonal = np.array([[10, 90, 50], [90, 10, 50]])
+    write_polylines(tmp_path / "p", [diagonal, np.zeros((2, 3))], chunk_shape=CHUNK)
+    write_lines(tmp_path / "l", np.stack([diagonal, diagonal + [0, 0, 5]]), chunk_shape=CHUNK)
+    write_mesh(tmp_path / "m", np.array([[0, 0, 0], [90, 0, 0], [0, 90, 0]]), [[0, 1, 2]], chunk_shape=CHUNK)
+    away, middle = ([60, 60, 40], [80, 80, 60]), ([45, 45, 40], [55, 55, 52])
+    lines, ends, mesh = (zv.open(tmp_path / name) for name in "plm")
+    assert lines.select(bbox=away).read().part_count == 0 and lines.select(bbox=middle).read().part_count == 1
+    assert ends.select(bbox=middle).read().part_count == 1
+    assert len(mesh.select(bbox=([20, 20, 0], [30, 30, 1])).read().faces) == 1
+    with zv.config(touch="reference"):
+        assert lines.select(bbox=away).read().part_count == 2, "all that has a vertex in a chunk of the box"
+        assert ends.select(bbox=middle).read().part_count == 0, "no end lies there"
+        assert ends.select(bbox=([0, 80, 50], [20, 95, 50])).read().part_count == 1
+        assert len(mesh.select(bbox=([20, 20, 0], [30, 30, 1])).read().faces) == 0
+    ds = zv.open(tmp_path / "p", mode="r+")
+    with zv.config(edits="reference"), ds.editing() as edit:
+        edit.move_vertex(object=1, index=0, to=[5, 5, 5])
+        edit.move_vertex(object=1, index=1, to=[6, 6, 6])
+    assert edit.renamed() == {1: 2} and edit.new_id_of(1) == 2 and edit.new_id_of(0) == 0
+    assert ds.level(0).objects[1].positions.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert ds.level(0).objects[2].positions.tolist() == [[5, 5, 5], [6, 6, 6]]

@@ -431,3 +431,140 @@ def test_a_store_of_several_kinds(tmp_path, xyz):
     with pytest.raises(ValueError, match="mesh"), zvf.create(tmp_path / "b", kind=["graph", "point_cloud"], chunk=50.0) as w:
         w.push(xyz[:3], faces=[[0, 1, 2]], kind="mesh")
     assert not (tmp_path / "b").exists()
+
+
+def test_stores_in_memory(xyz):
+    ds = zvf.points("memory://tests/a", xyz, attributes={"n": np.arange(5000)})
+    assert zvf.open("memory://tests/a").count(where="n < 10") == 10
+    with pytest.raises(TypeError, match="memory"):
+        pickle.dumps(ds)
+    with pytest.raises(FileNotFoundError):
+        zvf.open("memory://tests/b")
+    with pytest.raises(ValueError):
+        zvf.open("memory://../a")
+
+
+def test_an_array_that_changes_after_its_push_changes_nothing(tmp_path):
+    array, masses = np.zeros((1000, 3)), np.arange(1000.0)
+    with zvf.create(tmp_path / "a", chunk=1.0) as w:
+        w.push(array, attributes={"mass": masses})
+        array[:], masses[:] = np.nan, -1.0
+    answer = zvf.open(tmp_path / "a").read()
+    assert answer.positions.max() == 0.0 and sorted(answer["mass"]) == list(range(1000))
+
+
+def test_an_array_that_changes_during_a_write_is_written_or_refused(tmp_path):
+    array, going = np.zeros((200_000, 3)), threading.Event()
+
+    def change():
+        value = 0.0
+        while not going.is_set():
+            value += 1.0
+            array[:] = value
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        ds = zvf.points(tmp_path / "a", array, chunk=1000.0, attributes={"n": array[:, 0]})
+    finally:
+        going.set()
+        thread.join()
+    assert ds.count() == 200_000 and zvf.validate(ds, level=5).ok
+
+
+def test_what_is_closed_is_refused(tmp_path, cloud):
+    writer = zvf.create(tmp_path / "a", chunk=1.0)
+    writer.abandon()
+    for call in (lambda: writer.push(np.zeros((1, 3))), lambda: writer.objects([1]), lambda: writer.group("a", [1]), writer.finish):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert not (tmp_path / "a").exists()
+    batches = cloud.select().batches()
+    next(batches)
+    batches.close()
+    assert list(batches) == []
+    cloud.close()
+    for call in (cloud.info, cloud.count, cloud.object_ids, cloud.render, lambda: cloud.select().plan()):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ({"object_ids": [-1, 0]}, ValueError),
+        ({"object_ids": [0.5, 1]}, TypeError),
+        ({"object_ids": [0]}, ValueError),
+        ({"groups": {"a": [-1]}}, ValueError),
+        ({"bounds": ([np.nan] * 3, [1] * 3)}, ValueError),
+        ({"bounds": ([0] * 3, [np.inf] * 3)}, ValueError),
+        ({"bounds": ([1] * 3, [0] * 3)}, ValueError),
+        ({"bounds": ([5] * 3, [9] * 3)}, ValueError),
+        ({"chunk": np.nan}, ValueError),
+        ({"chunk": -1.0}, ValueError),
+        ({"attributes": {"a": np.zeros(2, dtype=object)}}, TypeError),
+        ({"attributes": {"a": np.zeros(2, dtype="M8[s]")}}, TypeError),
+        ({"attributes": {"": np.zeros(2)}}, TypeError),
+        ({"attributes": {"a": np.zeros((2, 0))}}, ValueError),
+        ({"codec": "lzma"}, ValueError),
+    ],
+)
+def test_bad_words_leave_nothing(tmp_path, words, error):
+    with pytest.raises(error):
+        zvf.points(tmp_path / "bad", np.zeros((2, 3)), **words)
+    assert os.listdir(tmp_path) == []
+
+
+def test_columns_of_any_layout_are_the_same(tmp_path):
+    values = np.arange(20, dtype=np.int32)
+    given = {"big": values.astype(">i4"), "strided": np.repeat(values, 2)[::2], "reversed": values[::-1][::-1], "list": values.tolist()}
+    answer = zvf.points(tmp_path / "a", np.random.default_rng(0).random((20, 3)), attributes=given).read()
+    for name in given:
+        assert np.array_equal(answer[name], answer["big"]) and sorted(answer[name]) == values.tolist()
+
+
+def test_what_a_callback_raises_comes_out(cloud):
+    class Enough(Exception):
+        pass
+
+    def stop(done, total):
+        raise Enough
+
+    with pytest.raises(Enough):
+        zvf.validate(cloud, level=5, progress=stop)
+    assert cloud.count() == 5000
+
+
+def test_a_cancelled_task_ends_its_work(cloud):
+    async def ask():
+        task = asyncio.create_task(cloud.select(where="mass > 3").aread())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await cloud.aread(where="mass < 10")
+
+    assert len(asyncio.run(ask())) == 10
+
+
+def test_plans_and_edits_of_others(tmp_path, cloud, xyz):
+    np.savetxt(tmp_path / "a.csv", xyz[:50], delimiter=",", header="x,y,z", comments="")
+    plan = pickle.loads(pickle.dumps(zvf.tasks(tmp_path / "a.csv", tmp_path / "a.zarrvectors", shares=2)))
+    for stage in plan.stages():
+        [plan.run(task) for task in stage]
+    again = [plan.run(task) for task in plan]  # doing a task twice does no harm
+    assert len(again) == len(plan) and plan.finish().count() == 50
+    dataset = pickle.loads(pickle.dumps(cloud))
+    assert dataset.address == cloud.address and pickle.loads(pickle.dumps(dataset.select(limit=3))).read().truncated
+
+
+def test_tasks_wait_for_those_that_they_need(tmp_path, xyz):
+    from concurrent.futures import ThreadPoolExecutor
+
+    np.savetxt(tmp_path / "a.csv", xyz[:50], delimiter=",", header="x,y,z", comments="")
+    plan = zvf.tasks(tmp_path / "a.csv", tmp_path / "a.zarrvectors", shares=2)
+    with pytest.raises(ValueError, match="to be done before"):
+        plan.run(len(plan) - 1, wait=0)
+    with ThreadPoolExecutor(len(plan)) as pool:
+        assert sorted(pool.map(plan.run, reversed(list(plan)))) == list(plan)
+    assert plan.finish().count() == 50

@@ -17,6 +17,7 @@ mod query;
 mod reader;
 pub mod region;
 mod run;
+mod search;
 mod select;
 mod warm;
 
@@ -27,3 +28,4 @@ pub use error::{BadQuery, QueryError, QueryErrorKind};
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Mode, Order, Query, UnknownIds};
 pub use reader::Reader;
 pub use run::{Numbered, NumberedPart};
+pub use search::FoundObject;

@@ -99,6 +99,11 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
                 );
             Ok(json_answer(&found.await?, &request.headers))
         }
+        ["search"] => {
+            let found =
+                run(state, running, async move { search(&store, &fields, max_objects).await });
+            Ok(json_answer(&found.await?, &request.headers))
+        }
         ["plan"] => {
             let question = parse_question(fields, limits.max_rows, &[])?;
             let found = run(state, running, async move {
@@ -248,6 +253,26 @@ async fn objects(
     }
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
 }
+
+/// Objects by their id, or by the value of an attribute.
+async fn search(
+    store: &ServedStore,
+    fields: &[(String, String)],
+    max_objects: usize,
+) -> Result<serde_json::Value, Refusal> {
+    let [(name, text)] = fields else {
+        return Err(Refusal::bad_request("search takes one field, q"));
+    };
+    if name != "q" {
+        return Err(Refusal::bad_request(format!("there is no field {name:?}")));
+    }
+    let found = store.reader().await?.search(text, max_objects.min(MAX_FOUND)).await;
+    let describe = |one: zvf::FoundObject| json!({"kind": one.kind.to_string(), "id": one.object.0, "attribute": one.attribute});
+    Ok(found.map_err(|error| store.refuse(&error.into()))?.into_iter().map(describe).collect())
+}
+
+/// Objects that a search names.
+const MAX_FOUND: usize = 1000;
 
 async fn groups(
     store: &ServedStore,

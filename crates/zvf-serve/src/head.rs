@@ -135,8 +135,8 @@ fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, R
         }
         if name.eq_ignore_ascii_case(b"content-length") {
             let stated = parse_length(value)?;
-            if length.replace(stated).is_some_and(|before| before != stated) {
-                return Err(malformed("two lengths of the body are stated"));
+            if length.replace(stated).is_some() {
+                return Err(malformed("the length of the body is stated twice"));
             }
         }
         is_coded |= name.eq_ignore_ascii_case(b"transfer-encoding");
@@ -268,8 +268,8 @@ mod tests {
         let with = |headers: &str| {
             scan(format!("POST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n").as_bytes())
         };
-        assert_eq!(with("Content-Length: 1\r\nContent-Length: 1").unwrap().unwrap().body_bytes, 1);
         for (headers, status) in [
+            ("Content-Length: 1\r\nContent-Length: 1", 400),
             ("Content-Length: 1\r\nContent-Length: 2", 400),
             ("Content-Length: 1, 1", 400),
             ("Content-Length: +1", 400),

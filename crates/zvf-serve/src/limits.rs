@@ -28,6 +28,10 @@ pub struct Limits {
     pub max_pixels: u64,
     /// Objects in one answer.
     pub max_objects: usize,
+    /// Bytes of precomputed objects that are kept for each store.
+    pub max_kept_bytes: usize,
+    /// Faces of a precomputed mesh that is given whole; one of more is cut into an octree.
+    pub max_whole_faces: usize,
     /// Time for the first byte on a new connection.
     pub first_byte_timeout: Duration,
     /// Time for the header of a request, from its first byte on.
@@ -61,6 +65,8 @@ impl Default for Limits {
             max_rows: 50_000_000,
             max_pixels: 1 << 24,
             max_objects: 10_000,
+            max_kept_bytes: 256 << 20,
+            max_whole_faces: 1_000_000,
             first_byte_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

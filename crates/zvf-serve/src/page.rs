@@ -50,6 +50,15 @@ pub(crate) fn openapi() -> Value {
         json!({"get": {"summary": about, "parameters": parameters,
             "responses": {"200": {"description": about, "content": content}, "4XX": {"description": "class, message, key and hint of the fault"}}}})
     };
+    // The fields may come as an object of JSON too.
+    let or_post = |mut path: Value| {
+        let mut post = path["get"].clone();
+        post["parameters"] = json!([store.clone()]);
+        post["requestBody"] =
+            json!({"content": {"application/json": {"schema": {"type": "object"}}}});
+        path["post"] = post;
+        path
+    };
     let with = |own: &[(&str, &str)]| {
         let own = own.iter().map(|(name, about)| text(name, about));
         question.iter().cloned().chain(own).collect::<Vec<_>>()
@@ -68,8 +77,9 @@ pub(crate) fn openapi() -> Value {
             "/api/{store}/object/{ids}": get("Objects by id, such as 7,9,20..30", level(), json),
             "/api/{store}/group": get("The groups of a level", level(), json),
             "/api/{store}/group/{group}": get("A group by number or name", level(), json),
-            "/api/{store}/plan": get("What a query would read", question.to_vec(), json),
-            "/api/{store}/query": get("Geometry, as it is read", with(&[("format", "arrows (default), csv, jsonl or parquet")]), "application/vnd.apache.arrow.stream"),
+            "/api/{store}/search": get("Objects by id or by the value of an attribute", vec![text("q", "the id or the value")], json),
+            "/api/{store}/plan": or_post(get("What a query would read", question.to_vec(), json)),
+            "/api/{store}/query": or_post(get("Geometry, as it is read", with(&[("format", "arrows (default), csv, jsonl or parquet")]), "application/vnd.apache.arrow.stream")),
             "/api/{store}/render": get("A picture", with(&[("size", "WIDTHxHEIGHT"), ("view", "top, front, side, corner or degrees"),
                 ("colour", "plain, object, depth or an attribute"), ("colormap", "viridis, magma, grey or coolwarm"),
                 ("background", "white, black or transparent"), ("width", "pixels of points and lines")]), "image/png"),

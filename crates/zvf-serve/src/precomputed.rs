@@ -35,7 +35,7 @@ pub(crate) async fn answer_precomputed(
         let listed = run(state, held, async move { list_layers(&store).await }).await?;
         return Ok(json_answer(&listed, headers));
     };
-    let is_info = key.last().is_some_and(|name| name == "info");
+    let is_info = path.last().is_some_and(|name| name == "info");
     let name = path.join("/");
     let made = run(state, held, async move {
         let served = store.precomputed().await?;

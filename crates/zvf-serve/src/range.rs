@@ -15,9 +15,10 @@ pub(crate) enum Ranged {
 
 /// Reads `header` for a file of `len` bytes. A header that is not well-formed is ignored, as HTTP wants it.
 pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
-    let Some(set) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+    let (unit, set) = header.and_then(|text| text.trim().split_once('=')).unwrap_or_default();
+    if !unit.eq_ignore_ascii_case("bytes") {
         return Ranged::Whole;
-    };
+    }
     if set.contains(',') {
         return Ranged::Unsatisfiable;
     }

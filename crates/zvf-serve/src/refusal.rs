@@ -79,6 +79,10 @@ impl Refusal {
     pub(crate) fn from_error(error: &zvf::Error, address: &str, name: &str) -> Self {
         let hide = |text: &str| text.replace(address, name);
         let mut message = format!("{} of {name}", error.op());
+        // What a question lacks is in its words alone, and they name nothing of this machine.
+        if error.class() == Class::InvalidArgument && error.expected().is_none() {
+            message = hide(error.to_string().trim_start_matches("InvalidArgument, "));
+        }
         if let Some(expected) = error.expected() {
             message.push_str(&format!(", expected {}", hide(expected)));
         }

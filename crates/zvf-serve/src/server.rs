@@ -240,7 +240,7 @@ async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeErro
     let names = name_stores(&config.addresses);
     let mut stores = Vec::with_capacity(names.len());
     for (address, name) in config.addresses.iter().zip(names) {
-        let opened = ServedStore::open(address, name, &config.options).await;
+        let opened = ServedStore::open(address, name, &config.options, &config.limits).await;
         let opened =
             opened.map_err(|source| ServeError::Store { address: address.clone(), source })?;
         stores.push(Arc::new(opened));

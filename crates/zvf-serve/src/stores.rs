@@ -8,6 +8,7 @@ use zvf_precomputed::Precomputed;
 
 use crate::data::Bytestore;
 use crate::files::LocalRoot;
+use crate::limits::Limits;
 use crate::refusal::Refusal;
 use crate::target::is_safe_segment;
 
@@ -19,6 +20,7 @@ pub(crate) struct ServedStore {
     pub(crate) bytes: Arc<Bytestore>,
     reader: Mutex<Reader>,
     precomputed: Mutex<Option<Arc<Precomputed>>>,
+    limits: Limits,
 }
 
 impl ServedStore {
@@ -27,6 +29,7 @@ impl ServedStore {
         address: &str,
         name: String,
         options: &OpenOptions,
+        limits: &Limits,
     ) -> Result<Self, zvf::Error> {
         let reader = zvf::open(address, options.clone()).await?;
         let bytes = match Store::reading_backend(address, options)? {
@@ -45,6 +48,7 @@ impl ServedStore {
             bytes: Arc::new(bytes),
             reader: Mutex::new(reader),
             precomputed: Mutex::default(),
+            limits: limits.clone(),
         })
     }
 
@@ -67,7 +71,11 @@ impl ServedStore {
     pub(crate) async fn precomputed(&self) -> Result<Arc<Precomputed>, Refusal> {
         let reader = self.reader().await?;
         let mut kept = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(kept.get_or_insert_with(|| Arc::new(Precomputed::new(reader)))))
+        let open = || {
+            let served = Precomputed::new(reader).with_cache_bytes(self.limits.max_kept_bytes);
+            Arc::new(served.with_max_whole_faces(self.limits.max_whole_faces))
+        };
+        Ok(Arc::clone(kept.get_or_insert_with(open)))
     }
 
     /// A fault of this store, without the address of it.

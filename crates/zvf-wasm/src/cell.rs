@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt as _;
-use zvf_format::key::ChunkKey;
-use zvf_model::{Batch, Bounds, Column, Kind, LevelReader, ObjectId};
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
 use zvf_query::{LOCATION_FIELD, Reader};
 
 use crate::bridges::{self, Step, StepEnd};
@@ -50,6 +50,8 @@ pub struct Cell {
     pub faces: Vec<u32>,
     /// Attributes, in the order asked for.
     pub attributes: Vec<Attribute>,
+    /// Whether every link could be found: without a listing only those are whose ends lie at most one chunk apart.
+    pub is_complete: bool,
 }
 
 /// The values of one attribute of the vertices of a cell.
@@ -78,6 +80,8 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         .map(|(place, _)| place)
         .collect();
     let mut builder = Builder::new(request, &low, &own);
+    // Rows of several fragments come once for each.
+    builder.names_rows |= !level.tiles().await?;
     let columns = known_columns(&level, &request.columns).await?;
     let mut batches = reader.stream(cell_query(request, columns, inside)?);
     while let Some(batch) = batches.try_next().await? {
@@ -90,7 +94,9 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
         let steps = bridges::find_steps(&level, &keys, ghosts).await?;
         builder.join(&steps);
     }
-    let cell = builder.finish();
+    let mut cell = builder.finish();
+    cell.is_complete = !request.kind.has_links()
+        || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete());
     Ok(match request.limit {
         Some(limit) => thin_cell(cell, limit),
         None => cell,
@@ -154,7 +160,10 @@ struct Vertex {
 }
 
 struct Builder<'a> {
-    kind: Kind,
+    /// Whether elements or steps join rows.
+    joins_rows: bool,
+    /// Whether rows are told apart: something joins them, or they may come again.
+    names_rows: bool,
     axes: &'a [usize],
     own: &'a [u32],
     origin: [f64; 3],
@@ -183,7 +192,8 @@ impl<'a> Builder<'a> {
         let attribute =
             |name: &String| Attribute { name: name.clone(), width: 1, values: Vec::new() };
         Self {
-            kind: request.kind,
+            joins_rows: request.kind.is_chain() || request.kind.has_links(),
+            names_rows: request.kind.is_chain() || request.kind.has_links(),
             axes: &request.axes,
             own,
             origin,
@@ -204,7 +214,7 @@ impl<'a> Builder<'a> {
     /// Adds what a batch holds; a vertex that came before is not added again.
     fn push(&mut self, batch: &Batch) -> Result<(), WasmError> {
         let stored = stored_rows(batch);
-        let names_rows = self.kind.is_chain() || self.kind.has_links();
+        let names_rows = self.names_rows;
         let mut placed = Vec::with_capacity(batch.len());
         let mut fresh = Vec::with_capacity(batch.len());
         for i in 0..batch.len() {
@@ -235,7 +245,7 @@ impl<'a> Builder<'a> {
         self.keeps_rows &= stored.is_some();
         self.push_attributes(batch, &fresh)?;
         self.push_elements(batch, &placed);
-        if !names_rows && self.vertices.len() / 2 > self.limit {
+        if !self.joins_rows && self.vertices.len() / 2 > self.limit {
             self.lower_threshold();
         }
         Ok(())

@@ -202,6 +202,7 @@ fn cell_object(cell: &Cell) -> Object {
     set(&object, "positions", Float32Array::from(cell.positions.as_slice()).into());
     set(&object, "ownVertices", cell.own_vertices.into());
     set(&object, "storedVertices", cell.stored_vertices.into());
+    set(&object, "complete", cell.is_complete.into());
     set(&object, "slots", Uint32Array::from(cell.slots.as_slice()).into());
     set(&object, "ids", BigInt64Array::from(cell.ids.as_slice()).into());
     set(&object, "rows", Uint32Array::from(cell.rows.as_slice()).into());

@@ -1,11 +1,9 @@
 //! Questions about objects, groups and rows, answered as documents.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "other values are shown as JSON")]
-
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
 use zvf_model::{Bounds, Kind, LevelId, LevelReader, Members, ObjectId};
-use zvf_query::{Columns, Query, Reader};
+use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{count_json, new_object, row_json, value_json};
 use crate::error::WasmError;
@@ -138,57 +136,15 @@ pub async fn describe_vertex(
 ///
 /// When an index or an attribute cannot be read.
 pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmError> {
-    let text = text.trim();
-    let numbers = reader.store().level_numbers();
-    let Some(first) = numbers.first().map(|number| LevelId(*number)) else { return Ok(json!([])) };
-    let own = reader.level(first).await?;
-    let mut kinds: Vec<Kind> = own.kinds().first().copied().into_iter().collect();
-    kinds.extend(own.extra_kinds());
-    let mut found = Vec::new();
-    for kind in kinds {
-        let level = reader.level_of_kind(first, kind).await?;
-        let Some(index) = level.objects().await? else { continue };
-        if let Ok(id) = text.parse::<i64>()
-            && index.find(&[ObjectId(id)]).await?.iter().any(Option::is_some)
-        {
-            found.push(json!({"kind": kind.token(), "object": id.to_string()}));
+    let found = reader.search(text, MAX_FOUND).await?;
+    let describe = |one: FoundObject| {
+        let mut object = json!({"kind": one.kind.token(), "object": one.object.0.to_string()});
+        if let Some(name) = one.attribute {
+            object["attribute"] = name.into();
         }
-        search_values(&level, &index, kind, text, &mut found).await?;
-    }
-    Ok(Json::Array(found))
-}
-
-async fn search_values(
-    level: &LevelReader,
-    index: &zvf_model::ObjectIndex,
-    kind: Kind,
-    text: &str,
-    found: &mut Vec<Json>,
-) -> Result<(), WasmError> {
-    let wanted = text.to_lowercase();
-    for name in level.object_attribute_names().await?.names {
-        let Some(attribute) = level.object_attribute(&name).await? else { continue };
-        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED);
-        let values = attribute.range(0..slots).await?;
-        let mut rows = Vec::new();
-        for row in 0..slots {
-            let i = usize::try_from(row).unwrap_or(usize::MAX); // at most MAX_SEARCHED
-            let value = match value_json(&values.value(i, 0)) {
-                Json::String(value) => value,
-                Json::Null => continue,
-                other => other.to_string(),
-            };
-            if value.to_lowercase() == wanted && found.len() + rows.len() < MAX_FOUND {
-                rows.push(row);
-            }
-        }
-        for id in index.ids_of(&rows).await? {
-            let object =
-                json!({"kind": kind.token(), "object": id.0.to_string(), "attribute": name});
-            found.push(object);
-        }
-    }
-    Ok(())
+        object
+    };
+    Ok(found.into_iter().map(describe).collect())
 }
 
 /// The members of a group: `{"range": [start, stop]}` or `{"ids": [...]}`.
@@ -219,8 +175,6 @@ pub async fn describe_group(reader: &Reader, group: u64) -> Result<Json, WasmErr
     })
 }
 
-/// Rows of an attribute that a search looks at.
-const MAX_SEARCHED: u64 = 1 << 20;
 /// Objects that a search names.
 const MAX_FOUND: usize = 100;
 /// Members of a group that are listed.

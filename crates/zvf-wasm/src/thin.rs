@@ -146,6 +146,7 @@ fn select(
         segments,
         faces,
         attributes: cell.attributes.iter().map(attribute).collect(),
+        is_complete: cell.is_complete,
     }
 }
 

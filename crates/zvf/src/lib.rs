@@ -93,8 +93,9 @@ pub use zvf_pyramid as pyramid;
 pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
-    Answer, AttributeStatistics, BadQuery, Columns, Counts, LevelRule, Missing, Mode, Order, Plan,
-    Query, QueryError, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate, region,
+    Answer, AttributeStatistics, BadQuery, Columns, Counts, FoundObject, LevelRule, Missing, Mode,
+    Order, Plan, Query, QueryError, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate,
+    region,
 };
 #[cfg(feature = "render")]
 pub use zvf_render as render;

@@ -25,7 +25,8 @@ fn write_bindings(target: &str, module: &str, folder: &str) -> anyhow::Result<()
     let mut bindgen = Bindgen::new();
     if target == "web" { bindgen.web(true)? } else { bindgen.nodejs(true)? };
     bindgen.input_path(module).typescript(true);
-    bindgen.remove_name_section(true).remove_producers_section(true);
+    // The names stay for the optimizer, which orders functions by them and then leaves them out.
+    bindgen.remove_producers_section(true);
     bindgen.generate(folder).with_context(|| format!("{module} cannot be bound"))
 }
 

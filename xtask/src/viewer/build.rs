@@ -49,10 +49,13 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     }
     house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
-    let mut options = vec!["-o", &bare, &bare];
-    options.extend(WASM_PASSES);
-    options.extend(WASM_FEATURES);
-    house.program(tool(house, "wasm-opt")).args(&options).run()
+    // Names are lost when they are left out, so that is a run of its own.
+    for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
+        let mut words = vec!["-o", &bare, &bare];
+        words.extend(passes);
+        house.program(tool(house, "wasm-opt")).args(&words).args(&WASM_FEATURES).run()?;
+    }
+    Ok(())
 }
 
 /// Fails with what to install when a tool of the system is missing.
@@ -134,12 +137,15 @@ pub(super) fn tool(house: &House, name: &str) -> PathBuf {
 
 const WASM: &str = "wasm32-unknown-unknown";
 const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get install nodejs npm`)";
-/// What makes the packed module smaller. The passes of `-Oz` save bytes too, but what they leave packs worse by a twentieth.
-const WASM_PASSES: [&str; 4] = [
+/// What makes the packed module smaller. Functions in the order of their names stand beside their like, and pack better by
+/// a twentieth. The passes of `-Oz` save bytes too, but what they leave packs worse by a twentieth.
+const WASM_PASSES: [&str; 6] = [
+    "--debuginfo",
     "--duplicate-function-elimination",
     "--duplicate-import-elimination",
     "--remove-unused-module-elements",
     "--vacuum",
+    "--reorder-functions-by-name",
 ];
 /// What every browser has that has WebGL 2 and modules in workers.
 const WASM_FEATURES: [&str; 6] = [

@@ -14,6 +14,7 @@ pub(crate) mod made;
 mod open;
 pub(crate) mod packed;
 mod points;
+mod python;
 #[cfg(feature = "remote")]
 mod remote;
 mod shapes;
@@ -55,6 +56,7 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "pyramid", title: "Building levels", run: pyramid::run },
     Part { name: "validate", title: "Validating", run: validate::run },
     Part { name: "tensor", title: "Dense arrays", run: tensor::run },
+    Part { name: "python", title: "From Python", run: python::run },
     Part { name: "edit", title: "Editing", run: edit::run },
     Part { name: "grow", title: "Growth", run: grow::run },
 ];

@@ -94,6 +94,7 @@ fn lengths() -> Vec<Case> {
     [
         (with("Content-Length: 0\r\nContent-Length: 5", ""), 400),
         (with("Content-Length: 5\r\nContent-Length: 0", ""), 400),
+        (with("Content-Length: 0\r\nContent-Length: 0", ""), 400),
         (with("Content-Length: 0, 0", ""), 400),
         (with("Content-Length: +0", ""), 400),
         (with("Content-Length: -1", ""), 400),
@@ -184,6 +185,7 @@ fn ranges() -> Vec<Case> {
         ("bytes=0-9", 206),
         ("bytes=0-", 206),
         ("bytes=-1", 206),
+        ("Bytes=0-9", 206),
         ("bytes=0-18446744073709551615", 206),
         ("bytes=0-99999999999999999999999999", 206),
         ("bytes=0-0,2-2", 416),

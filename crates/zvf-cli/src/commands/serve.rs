@@ -94,6 +94,12 @@ struct LimitOptions {
     /// Pixels of one picture.
     #[arg(long, value_name = "N", default_value_t = 1 << 24)]
     max_pixels: u64,
+    /// Bytes of objects made for Neuroglancer that are kept for each store.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    max_kept_bytes: usize,
+    /// Faces of a mesh that Neuroglancer gets whole; one of more is cut into an octree.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    max_whole_faces: usize,
     /// Seconds for the first byte on a new connection.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     first_byte_timeout: u64,
@@ -131,6 +137,10 @@ impl Serve {
         let mut config = Config::new(self.stores.clone(), self.bind);
         config.options = session.options(Timeouts::Interactive);
         config.limits = self.limits.limits();
+        if let Some(wrong) = self.cors.iter().find(|origin| !is_origin(origin)) {
+            let expected = "an origin, as in https://viewer.example.org";
+            return Err(Usage::new(format!("--cors: expected {expected}, found {wrong:?}")).into());
+        }
         config.access = Access { token: self.token()?, origins: self.cors.clone() };
         config.is_public = self.public;
         config.has_precomputed = self.precomputed;
@@ -151,6 +161,14 @@ impl Serve {
             text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
         Ok(Some(token))
     }
+}
+
+/// Whether this is a scheme and a host with nothing behind, as browsers write an origin: only such a one can ever match.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_part =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+    host.is_some_and(|host| !host.is_empty() && host.bytes().all(is_part))
 }
 
 /// Serves until Ctrl-C; `opens` shows the page in the browser once the server listens.
@@ -230,6 +248,8 @@ impl LimitOptions {
             max_query_fields: self.max_query_fields,
             max_rows: self.max_rows,
             max_objects: self.max_objects,
+            max_kept_bytes: self.max_kept_bytes,
+            max_whole_faces: self.max_whole_faces,
             max_pixels: self.max_pixels,
             first_byte_timeout: seconds(self.first_byte_timeout),
             header_timeout: seconds(self.header_timeout),
@@ -274,3 +294,20 @@ fn print_record(record: &AccessRecord) {
 
 /// How often a signal is looked for.
 const POLL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_those_that_browsers_write() {
+        for origin in ["https://viewer.example.org", "http://127.0.0.1:9000", "http://[::1]:80"] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for text in
+            ["*", "null", "viewer.example.org", "https://", "https://a/b", "https://A.example"]
+        {
+            assert!(!is_origin(text), "{text}");
+        }
+    }
+}

@@ -5,9 +5,12 @@
 
 use zvf_format::num::to_u64;
 
+mod manifest;
 mod multilod;
+mod octree;
 
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, MultiLodError, encode_multilod};
+pub use octree::encode_octree;
 
 /// A skeleton: counts, positions, edges, and the attributes of vertices as they were encoded, in the order of `info`.
 ///

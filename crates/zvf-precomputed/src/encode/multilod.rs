@@ -1,20 +1,20 @@
 //! Meshes of several resolutions: a manifest, and Draco streams one after the other.
 //!
-//! ```text
-//! manifest   chunk_shape f32[3], grid_origin f32[3], lods u32, lod_scales f32[n], vertex_offsets f32[n][3],
-//!            fragments u32[n]; for each lod positions u32[3][k], sizes u32[k]
-//! data       the fragments of lod 0, then those of lod 1, ...
-//! ```
+//! The data are the fragments of lod 0, then those of lod 1, ...
 //!
 //! There is one fragment a lod, at the place (0, 0, 0). A fragment of lod l spans the box of the object times 2^l, so that
 //! all of the mesh lies in the first octant of it and no face crosses the planes at which viewers divide a fragment: nothing is
 //! cut. Positions are integers of 16 bits within that span, so a coarse lod has a bit less of precision for each lod before
 //! it.
 //!
-//! Not here: an octree of fragments, of which a viewer loads those in sight.
+//! Not here: the octree of fragments of a large mesh, of which a viewer loads those in sight ([`encode_octree`]).
+//!
+//! [`encode_octree`]: super::encode_octree
 
 use zvf_draco::{DracoError, Encoder};
-use zvf_format::num::{nearest_f32, saturating_u32_from_usize};
+use zvf_format::num::{floor_f32, nearest_f32};
+
+use super::manifest::{Grid, count, encode_manifest};
 
 /// One resolution of a mesh.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,19 +43,22 @@ pub enum MultiLodError {
     /// A coordinate is no number.
     #[error("a vertex at {0}, which is no place")]
     NoPlace(f64),
+    /// A face names a vertex that is not there.
+    #[error("a face names the vertex {0}, which is not there")]
+    NoVertex(u32),
     /// A fragment cannot be encoded.
     #[error("a fragment cannot be encoded, {0}")]
     Fragment(#[from] DracoError),
     /// A fragment has more bytes than the manifest can say.
-    #[error("a fragment of {0} bytes, more than 2^32")]
+    #[error("a fragment or a list of {0}, more than 2^32")]
     TooLarge(usize),
+    /// Cells of the octree cut the faces into too many pieces.
+    #[error("more than {0} pieces of faces; ask for a coarser level, as in mesh@2")]
+    TooManyPieces(usize),
 }
 
 /// Lods of one mesh: more are left out, the coarsest ones first.
 pub const MAX_LODS: usize = 8;
-
-/// Bits of a coordinate; viewers take 10 and 16.
-const BITS: u32 = 16;
 
 /// Encodes a mesh from its finest resolution to its coarsest; scales are made to rise.
 ///
@@ -75,111 +78,80 @@ const BITS: u32 = 16;
 /// When a coordinate is no number, a face names a vertex that is not there, or a fragment is too large.
 pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     let lods = lods.get(..lods.len().min(MAX_LODS)).unwrap_or_default();
-    let space = Span::around(lods)?;
-    let mut data = Vec::new();
-    let mut sizes = Vec::with_capacity(lods.len());
+    let grid = find_box(lods)?;
+    let (mut data, mut fragments) = (Vec::new(), Vec::with_capacity(lods.len()));
     for (lod, mesh) in lods.iter().enumerate() {
-        let fragment = space.encode(mesh, lod)?;
-        let size = u32::try_from(fragment.len());
-        sizes.push(size.map_err(|_large| MultiLodError::TooLarge(fragment.len()))?);
+        let fragment = encode_whole(&grid, mesh, lod)?;
+        let size = count(fragment.len())?;
+        fragments.push(if size > 0 { vec![([0; 3], size)] } else { Vec::new() });
         data.extend(fragment);
     }
-    Ok(MultiLod { manifest: manifest(&space, lods, &sizes), data })
+    let scales: Vec<f64> = lods.iter().map(|lod| lod.scale).collect();
+    Ok(MultiLod { manifest: encode_manifest(&grid, &scales, &fragments)?, data })
 }
 
-fn manifest(space: &Span, lods: &[LodMesh], sizes: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut floats = |values: &[f32]| bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-    floats(&space.size);
-    floats(&space.origin);
-    bytes.extend(saturating_u32_from_usize(lods.len()).to_le_bytes()); // at most MAX_LODS
-    bytes.extend(rising_scales(lods).iter().flat_map(|scale| scale.to_le_bytes()));
-    bytes.extend(std::iter::repeat_n(0_u8, 12 * lods.len())); // offsets of vertices: none
-    for size in sizes {
-        bytes.extend(u32::from(*size > 0).to_le_bytes());
+/// Returns the low and the high corner of the vertices of all lods; those of a unit cube where there are none.
+pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), MultiLodError> {
+    let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+    for point in lods.iter().flat_map(|lod| lod.positions.as_chunks::<3>().0) {
+        for ((x, low), high) in point.iter().zip(&mut low).zip(&mut high) {
+            if !x.is_finite() {
+                return Err(MultiLodError::NoPlace(*x));
+            }
+            (*low, *high) = (low.min(*x), high.max(*x));
+        }
     }
-    for size in sizes.iter().filter(|size| **size > 0) {
-        bytes.extend([0, 0, 0, *size].iter().flat_map(|n| n.to_le_bytes()));
-    }
-    bytes
+    let is_empty = low.iter().any(|x| !x.is_finite());
+    Ok(if is_empty { ([0.0; 3], [1.0; 3]) } else { (low, high) })
 }
 
-/// A scale of 0 would mean that there is no such lod, and one that falls would never be drawn.
-fn rising_scales(lods: &[LodMesh]) -> Vec<f32> {
-    let mut last = 0.0_f32;
-    let scales = lods.iter().map(|lod| {
-        let scale = nearest_f32(lod.scale);
-        let usable = if scale.is_finite() && scale > 0.0 { scale } else { f32::MIN_POSITIVE };
-        last = if usable > last { usable } else { last * 2.0 };
-        last
+/// The box that lod 0 spans. As it is stored it must hold all vertices, whatever rounding does to its corner.
+fn find_box(lods: &[LodMesh]) -> Result<Grid, MultiLodError> {
+    let (low, high) = find_bounds(lods)?;
+    let origin = low.map(floor_f32);
+    let mut size = [1.0; 3];
+    for ((size, high), origin) in size.iter_mut().zip(high).zip(origin) {
+        let side = nearest_f32(high - f64::from(origin)).next_up();
+        if side > f32::MIN_POSITIVE {
+            *size = side;
+        }
+    }
+    Ok(Grid { origin, size })
+}
+
+fn encode_whole(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Vec<u8>, MultiLodError> {
+    if mesh.faces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let levels = f64::from(1_u32 << lod.min(MAX_LODS));
+    // The first octant ends before the middle.
+    let last = if lod == 0 { MAX_PLACE } else { (MAX_PLACE / 2.0).floor() };
+    let places = mesh.positions.as_chunks::<3>().0.iter().flat_map(|point| {
+        let sides = point.iter().zip(grid.origin).zip(grid.size);
+        sides.map(|((x, origin), size)| {
+            let share = (x - f64::from(origin)) / (f64::from(size) * levels);
+            to_place(share, 0.0, last)
+        })
     });
-    scales.collect()
+    encode_fragment(&places.collect::<Vec<_>>(), &mesh.faces)
 }
 
-/// The box that lod 0 spans: its corner and its sides, as they are stored.
-struct Span {
-    origin: [f32; 3],
-    size: [f32; 3],
+/// Encodes places, three numbers a vertex, and triangles.
+pub(super) fn encode_fragment(
+    places: &[u32],
+    faces: &[[u32; 3]],
+) -> Result<Vec<u8>, MultiLodError> {
+    Ok(Encoder::from_integers(places)?.with_faces(faces)?.encode())
 }
 
-impl Span {
-    fn around(lods: &[LodMesh]) -> Result<Self, MultiLodError> {
-        let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
-        for point in lods.iter().flat_map(|lod| lod.positions.as_chunks::<3>().0) {
-            for ((x, low), high) in point.iter().zip(&mut low).zip(&mut high) {
-                if !x.is_finite() {
-                    return Err(MultiLodError::NoPlace(*x));
-                }
-                (*low, *high) = (low.min(*x), high.max(*x));
-            }
-        }
-        let is_empty = low.iter().any(|x| !x.is_finite());
-        let (low, high) = if is_empty { ([0.0; 3], [1.0; 3]) } else { (low, high) };
-        let mut space = Self { origin: [0.0; 3], size: [1.0; 3] };
-        for (axis, (low, high)) in low.into_iter().zip(high).enumerate() {
-            // The box as it is stored must hold all vertices, whatever rounding does to its corner.
-            let origin = below(low);
-            let size = nearest_f32(high - f64::from(origin)).next_up();
-            if let (Some(to_origin), Some(to_size)) =
-                (space.origin.get_mut(axis), space.size.get_mut(axis))
-            {
-                *to_origin = origin;
-                *to_size = if size > f32::MIN_POSITIVE { size } else { 1.0 };
-            }
-        }
-        Ok(space)
-    }
-
-    fn encode(&self, mesh: &LodMesh, lod: usize) -> Result<Vec<u8>, MultiLodError> {
-        if mesh.faces.is_empty() {
-            return Ok(Vec::new());
-        }
-        let levels = f64::from(1_u32 << lod.min(MAX_LODS));
-        let most = f64::from((1_u32 << BITS) - 1);
-        // The first octant ends before the middle.
-        let last = if lod == 0 { most } else { (most / 2.0).floor() };
-        let places = mesh.positions.as_chunks::<3>().0.iter().flat_map(|point| {
-            let sides = point.iter().zip(self.origin).zip(self.size);
-            sides.map(|((x, origin), size)| {
-                let share = (x - f64::from(origin)) / (f64::from(size) * levels);
-                to_place((share * most).round().clamp(0.0, last))
-            })
-        });
-        let places: Vec<u32> = places.collect();
-        Ok(Encoder::from_integers(&places)?.with_faces(&mesh.faces)?.encode())
-    }
-}
-
+/// Returns a share of the side of a fragment as an integer, at least `low` and at most `high`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 16 bits")]
-const fn to_place(x: f64) -> u32 {
-    x as u32
+pub(super) fn to_place(share: f64, low: f64, high: f64) -> u32 {
+    (share * MAX_PLACE).round().clamp(low, high) as u32
 }
 
-/// The largest number of 32 bits that is not above `x`.
-fn below(x: f64) -> f32 {
-    let near = nearest_f32(x);
-    if f64::from(near) > x { near.next_down() } else { near }
-}
+/// The last place of a fragment: positions have 16 bits, of which viewers take 10 or 16.
+pub(super) const MAX_PLACE: f64 = 65535.0;
 
 #[cfg(test)]
 mod tests {

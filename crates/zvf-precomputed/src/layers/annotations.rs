@@ -9,7 +9,8 @@ use zvf_query::{Columns, Mode, Query, Reader};
 
 use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
-use super::segments::{object_attributes, read_object};
+use super::relations::Relations;
+use super::segments::{object_attributes, object_of, read_object};
 use super::space::{Space, chunk_sizes, coordinate};
 use crate::encode::{encode_annotations, scatter};
 
@@ -25,10 +26,15 @@ pub(crate) struct ChainAnnotations {
     shape: Vec<u64>,
     cell: Vec<f64>,
     limit: u64,
+    relations: Relations,
 }
 
 impl ChainAnnotations {
-    pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(
+        kind: Kind,
+        level: LevelReader,
+        max_cell_rows: u64,
+    ) -> Result<Self, PrecomputedError> {
         let (attributes, values): (Vec<_>, Vec<_>) =
             object_attributes(&level).await?.into_iter().unzip();
         let properties = Property::list(&attributes);
@@ -50,8 +56,27 @@ impl ChainAnnotations {
             // Each object of a cell has a vertex in it, or crosses it: that is near enough.
             limit = limit.max(rows?);
         }
-        let shape = shape.collect();
-        Ok(Self { kind, level, attributes, values, properties, first, shape, cell, limit })
+        let (mut shape, mut cell): (Vec<u64>, _) = (shape.collect(), cell);
+        // Cells that would hold too many vertices are halved; about as many of them are in each part.
+        while limit > max_cell_rows && shape.iter().all(|cells| *cells < MAX_CELLS_ALONG) {
+            shape.iter_mut().for_each(|cells| *cells *= 2);
+            first.iter_mut().for_each(|first| *first *= 2);
+            cell.iter_mut().for_each(|size| *size /= 2.0);
+            limit = limit.div_ceil(1 << cell.len());
+        }
+        let relations = Relations::new(kind, &level).await?;
+        Ok(Self {
+            kind,
+            level,
+            attributes,
+            values,
+            properties,
+            first,
+            shape,
+            cell,
+            limit,
+            relations,
+        })
     }
 
     pub(crate) fn info(&self, space: &Space) -> Json {
@@ -67,7 +92,7 @@ impl ChainAnnotations {
             "upper_bound": shift(high),
             "annotation_type": kind,
             "properties": self.properties.iter().map(Property::describe).collect::<Vec<_>>(),
-            "relationships": [],
+            "relationships": self.relations.describe(),
             "by_id": {"key": "by_id"},
             "spatial": [{"key": "spatial0", "grid_shape": self.shape, "chunk_size": self.cell,
                 "limit": self.limit}],
@@ -114,7 +139,30 @@ impl ChainAnnotations {
         let found = read_object(reader, &self.level, self.kind, id, Columns::None).await?;
         let Some(batch) = found else { return Ok(None) };
         let records = self.records(&batch, space).await?;
-        Ok(records.into_iter().find(|(own, _)| *own == id).map(|(_, record)| record.into()))
+        let Some((_, mut record)) = records.into_iter().find(|(own, _)| *own == id) else {
+            return Ok(None);
+        };
+        let object: Vec<ObjectId> = object_of(id).into_iter().collect();
+        self.relations.push(&object, &mut record).await?;
+        Ok(Some(record.into()))
+    }
+
+    /// The annotations that are related to an object or a group; none where there are none.
+    pub(crate) async fn related(
+        &self,
+        reader: &Reader,
+        relation: &str,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some(relation) = self.relations.find(relation) else { return Ok(None) };
+        let Some(query) = self.relations.query(&self.level, relation, id).await? else {
+            return Ok(None);
+        };
+        let batch = reader.run(&query.columns(Columns::None)).await?.batch;
+        let mut records = self.records(&batch, space).await?;
+        records.sort_by_key(|(id, _)| scatter(*id));
+        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
     /// The records of the objects of a batch; a line has two vertices, and what has others is left out.
@@ -155,7 +203,7 @@ impl ChainAnnotations {
                 let Some(attribute) = self.attributes.get(property.attribute) else { continue };
                 let column = values.get(property.attribute).map(RowValues::column);
                 let (column, row) = column.zip(place).unzip();
-                property.push(attribute, column, row.unwrap_or(0), &mut record); // without a column no row is read
+                property.push(attribute, column, row.unwrap_or(0), &mut record)?; // without a column no row is read
             }
             record.resize(record.len().next_multiple_of(4), 0);
             records.push((id, record));
@@ -189,5 +237,7 @@ const fn to_float(n: i64) -> f64 {
     n as f64
 }
 
+/// Cells along an axis that are not halved any more.
+const MAX_CELLS_ALONG: u64 = 1 << 20;
 /// Bytes of the geometry that touches one cell.
 const MAX_CELL_BYTES: u64 = 1 << 28;

@@ -11,6 +11,8 @@ use zvf_format::num::nearest_f32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Value};
 
+use super::PrecomputedError;
+
 /// What an attribute is, before any value of it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
@@ -39,21 +41,42 @@ impl Attribute {
         self.dtype.kind != DtypeKind::Text
     }
 
-    /// Adds a value in the type it has on disk.
-    pub(crate) fn push(&self, column: &Column, row: usize, at: usize, to: &mut Vec<u8>) {
+    /// Adds a value in the type it has on disk; a whole number that is missing is 0, as there is no other for nothing.
+    ///
+    /// # Errors
+    ///
+    /// When a coarser level, which may have another type, holds a number that does not fit.
+    pub(crate) fn push(
+        &self,
+        column: &Column,
+        row: usize,
+        at: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<(), PrecomputedError> {
         let (kind, size) = self.stored();
         if kind == "float32" {
             to.extend(nearest_f32(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
-            return;
+            return Ok(());
         }
-        let number = match column.value(row, at) {
-            Value::Bool(flag) => i64::from(flag),
-            Value::Int(n) => n,
-            Value::UInt(n) => i64::try_from(n).unwrap_or(i64::MAX),
-            Value::Float(x) => to_integer(x), // a coarser level may hold means
-            Value::Null | Value::Text(_) => 0,
+        let value = column.value(row, at);
+        let number = match value {
+            Value::Bool(flag) => Some(i64::from(flag)),
+            Value::Int(n) => Some(n),
+            Value::UInt(n) => i64::try_from(n).ok(),
+            Value::Float(x) => Some(to_integer(x)), // a coarser level may hold means
+            Value::Null | Value::Text(_) => Some(0),
+        };
+        let bits = 8 * size;
+        let range = match kind.starts_with('u') {
+            true => 0..1_i64 << bits,
+            false => -(1_i64 << (bits - 1))..1_i64 << (bits - 1),
+        };
+        let Some(number) = number.filter(|number| range.contains(number)) else {
+            let what = format!("{} is {value}, which is no {kind}", self.name);
+            return Err(PrecomputedError::Unsupported(what));
         };
         to.extend(number.to_le_bytes().iter().take(size));
+        Ok(())
     }
 }
 
@@ -140,13 +163,14 @@ impl Property {
         column: Option<&Column>,
         row: usize,
         to: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), PrecomputedError> {
         for at in self.values.clone() {
             match column {
-                Some(column) => attribute.push(column, row, at, to),
+                Some(column) => attribute.push(column, row, at, to)?,
                 None => to.extend(std::iter::repeat_n(0, self.size)),
             }
         }
+        Ok(())
     }
 }
 
@@ -209,13 +233,18 @@ mod tests {
         let wide = attribute("n", DtypeKind::Int, 2, 1);
         let column = Column::new(wide.dtype, 1, vec![0xfe, 0xff, 5, 0].into()).unwrap();
         let mut bytes = Vec::new();
-        wide.push(&column, 0, 0, &mut bytes);
-        wide.push(&column, 1, 0, &mut bytes);
+        wide.push(&column, 0, 0, &mut bytes).unwrap();
+        wide.push(&column, 1, 0, &mut bytes).unwrap();
         assert_eq!(bytes, [0xfe, 0xff, 5, 0]);
         let long = attribute("x", DtypeKind::Int, 8, 1);
         let column = Column::new(long.dtype, 1, 3_i64.to_le_bytes().to_vec().into()).unwrap();
         let mut bytes = Vec::new();
-        long.push(&column, 0, 0, &mut bytes);
+        long.push(&column, 0, 0, &mut bytes).unwrap();
         assert_eq!(bytes, 3.0_f32.to_le_bytes());
+        // A coarser level with another type.
+        let small = attribute("n", DtypeKind::UInt, 1, 1);
+        let column = Column::new(long.dtype, 1, 256_i64.to_le_bytes().to_vec().into()).unwrap();
+        let refused = small.push(&column, 0, 0, &mut bytes);
+        assert!(refused.unwrap_err().to_string().contains("n is 256"));
     }
 }

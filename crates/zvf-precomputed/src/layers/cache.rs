@@ -6,9 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 
 /// The objects used last, up to a number of bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
     inner: Mutex<Inner>,
+    max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -20,6 +21,11 @@ struct Inner {
 }
 
 impl Cache {
+    /// A cache of at most `max_bytes`, names included.
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { inner: Mutex::default(), max_bytes }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<Bytes> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clock += 1;
@@ -32,9 +38,9 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps an object, unless it would take a quarter of all room.
+    /// Keeps an object, unless it would take half of all room.
     pub(crate) fn put(&self, key: &str, bytes: Bytes) {
-        if bytes.len() > MAX_BYTES / 4 {
+        if bytes.len() > self.max_bytes / 2 {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +50,7 @@ impl Cache {
         let now = inner.clock;
         inner.by_use.insert(now, key.to_owned());
         inner.objects.insert(key.to_owned(), (now, bytes));
-        while inner.bytes > MAX_BYTES {
+        while inner.bytes > self.max_bytes {
             let Some((_, oldest)) = inner.by_use.first_key_value() else { break };
             let oldest = oldest.clone();
             inner.remove(&oldest);
@@ -61,16 +67,14 @@ impl Inner {
     }
 }
 
-/// Bytes of all objects that are kept.
-const MAX_BYTES: usize = 64 << 20;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_was_not_used_goes_first() {
-        let cache = Cache::default();
+        const MAX_BYTES: usize = 1 << 20;
+        let cache = Cache::new(MAX_BYTES);
         let large = Bytes::from(vec![0; MAX_BYTES / 5]);
         for key in ["a", "b", "c", "d"] {
             cache.put(key, large.clone());
@@ -78,7 +82,7 @@ mod tests {
         assert!(cache.get("a").is_some());
         cache.put("e", large.clone());
         assert!(cache.get("a").is_some() && cache.get("b").is_none());
-        cache.put("f", Bytes::from(vec![0; MAX_BYTES / 2]));
+        cache.put("f", Bytes::from(vec![0; MAX_BYTES / 2 + 1]));
         assert!(cache.get("f").is_none() && cache.get("e").is_some());
         cache.put("e", Bytes::from_static(b"new"));
         assert_eq!(cache.get("e").unwrap(), "new");

@@ -6,18 +6,23 @@
 //! or many rows      fine ones, and the property `zvf_level` tells them apart
 //! ```
 //!
+//! Where a cell would hold too many rows, cells are halved along each axis, in this grid and in all finer ones, and the
+//! rows of a chunk are told apart by their positions.
+//!
 //! Viewers add up what all grids hold and draw a first part of a cell where it is far away, so each cell is in the order of
 //! a hash. All grids have the same lower corner and the same extent: a number of the coarsest cells. The id of a point is the
 //! level of its chunk, the place of that chunk among those of the level, and its row: it is found again without a search.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
-use zvf_model::LevelReader;
-use zvf_store::KeyTable;
+use zvf_format::num::saturating_floor_i64;
+use zvf_model::{Column, LevelReader};
+use zvf_store::{Caching, KeyTable};
 
 use super::PrecomputedError;
-use super::space::chunk_sizes;
+use super::space::{chunk_sizes, coordinate};
 use crate::encode::scatter;
 
 /// All grids of a cloud of points.
@@ -26,6 +31,8 @@ pub(crate) struct PointIndex {
     pub(crate) grids: Vec<PointGrid>,
     /// The lower corner, in the unit of the store.
     pub(crate) low: Vec<f64>,
+    /// Whether levels add to each other: then each has points of its own.
+    is_additive: bool,
 }
 
 /// One grid, and where its points come from.
@@ -39,8 +46,12 @@ pub(crate) struct PointGrid {
     pub(crate) cell: Vec<f64>,
     /// The largest number of points in a cell, about.
     pub(crate) limit: u64,
+    /// The number of the level, as records have it.
+    pub(crate) level_byte: u8,
     first: Vec<i64>,  // key of the chunk in the lower corner
     factor: Vec<i64>, // chunks of a cell along each axis
+    split: i64,       // cells of a chunk along each axis; then a cell is of one chunk
+    halvings: u32,
     share: Share,
 }
 
@@ -70,7 +81,12 @@ impl Share {
 
 impl PointIndex {
     /// The index of a cloud with these levels, the finest first.
-    pub(crate) async fn new(levels: &[LevelReader]) -> Result<Self, PrecomputedError> {
+    ///
+    /// Cells of more rows than `max_cell_rows` are halved.
+    pub(crate) async fn new(
+        levels: &[LevelReader],
+        max_cell_rows: u64,
+    ) -> Result<Self, PrecomputedError> {
         let Some(finest) = levels.first() else {
             return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned()));
         };
@@ -79,15 +95,18 @@ impl PointIndex {
             levels.len() > 1 && levels.iter().any(|one| one.node().meta().is_additive());
         if (is_additive || rows > MAX_EXACT_ROWS)
             && levels.len() > 1
-            && let Some(index) = Self::of_levels(levels).await?
+            && let Some(index) = Self::of_levels(levels, max_cell_rows).await?
         {
-            return Ok(index);
+            return Ok(Self { is_additive, ..index });
         }
-        Self::of_shares(finest, rows).await
+        Self::of_shares(finest, rows, max_cell_rows).await
     }
 
     /// A grid for each level, if their chunks nest.
-    async fn of_levels(levels: &[LevelReader]) -> Result<Option<Self>, PrecomputedError> {
+    async fn of_levels(
+        levels: &[LevelReader],
+        max_cell_rows: u64,
+    ) -> Result<Option<Self>, PrecomputedError> {
         let Some(coarsest) = levels.last().map(chunk_sizes) else { return Ok(None) };
         let mut nested = Vec::new();
         let (mut from, mut to) = (vec![i64::MAX; coarsest.len()], vec![i64::MIN; coarsest.len()]);
@@ -116,14 +135,22 @@ impl PointIndex {
             let shape = along(|from, to, ratio| (to - from + 1) * ratio);
             let factor = vec![1; sizes.len()];
             let share = Share { number: 0, count: 1 };
-            grids.push(PointGrid::new(level, chunks, (sizes, shape, first, factor), share).await?);
+            let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
+            let parts = (sizes, shape, first, factor);
+            grids.push(
+                PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
+            );
         }
         let low = from.iter().zip(&coarsest).map(|(from, size)| to_float(*from) * size);
-        Ok(Some(Self { low: low.collect(), grids }))
+        Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
     }
 
     /// Grids that have shares of one level.
-    async fn of_shares(level: &LevelReader, rows: u64) -> Result<Self, PrecomputedError> {
+    async fn of_shares(
+        level: &LevelReader,
+        rows: u64,
+        max_cell_rows: u64,
+    ) -> Result<Self, PrecomputedError> {
         let mut count = 1_u32;
         while count < MAX_SHARES && rows >> (3 * (count - 1)) > ROWS_OF_COARSEST {
             count += 1;
@@ -145,10 +172,14 @@ impl PointIndex {
             let first = from.iter().map(|from| from * most).collect();
             let parts = (sizes.clone(), shape, first, vec![factor; sizes.len()]);
             let share = Share { number, count };
-            grids.push(PointGrid::new(level.clone(), Arc::clone(&chunks), parts, share).await?);
+            let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
+            let (level, chunks) = (level.clone(), Arc::clone(&chunks));
+            grids.push(
+                PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
+            );
         }
         let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * most) * size);
-        Ok(Self { low: low.collect(), grids })
+        Ok(Self { low: low.collect(), grids, is_additive: false })
     }
 
     /// The upper corner.
@@ -156,6 +187,18 @@ impl PointIndex {
         let Some(grid) = self.grids.first() else { return self.low.clone() };
         let sides = self.low.iter().zip(&grid.cell).zip(&grid.shape);
         sides.map(|((low, cell), cells)| low + cell * to_float(cells.cast_signed())).collect()
+    }
+
+    /// A grid for each level with points of its own: the finest one, and the others where they add to it.
+    pub(crate) fn own_levels(&self) -> Vec<&PointGrid> {
+        let mut grids: Vec<&PointGrid> = Vec::new();
+        for grid in self.grids.iter().rev() {
+            let is_known = grids.iter().any(|known| known.level_byte == grid.level_byte);
+            if !is_known && (grids.is_empty() || self.is_additive) {
+                grids.push(grid);
+            }
+        }
+        grids
     }
 
     /// The chunk and the row of an id, and the grid whose level it is of.
@@ -175,34 +218,145 @@ impl PointGrid {
         chunks: Arc<KeyTable>,
         (sizes, shape, first, factor): Parts,
         share: Share,
+        (halvings, max_cell_rows): (u32, u64),
     ) -> Result<Self, PrecomputedError> {
         if chunks.len() as u64 > MAX_CHUNKS {
             let (found, most) = (chunks.len() as u64, MAX_CHUNKS);
             return Err(PrecomputedError::TooLarge { what: "a number of chunks", found, most });
         }
+        let (found, most) = (u64::from(level.level().0), u64::from(u8::MAX));
+        let level_byte = u8::try_from(level.level().0).map_err(|_large| {
+            PrecomputedError::TooLarge { what: "a number of a level", found, most }
+        })?;
         let cell = sizes.iter().zip(&factor).map(|(size, n)| size * to_float(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
-        let mut grid = Self { level, chunks, shape, cell, limit: 1, first, factor, share };
-        grid.limit = grid.find_limit().await?;
+        let split = 1;
+        let mut grid = Self {
+            level,
+            chunks,
+            shape,
+            cell,
+            limit: 1,
+            level_byte,
+            first,
+            factor,
+            split,
+            halvings: 0,
+            share,
+        };
+        for _ in 0..halvings {
+            grid.halve();
+        }
+        grid.fit(max_cell_rows).await?;
         Ok(grid)
     }
 
-    async fn find_limit(&self) -> Result<u64, PrecomputedError> {
-        let mut cells = std::collections::HashMap::<Vec<i64>, u64>::new();
+    /// Halves cells until none holds too many rows; cells that cannot be told apart stay.
+    async fn fit(&mut self, max_cell_rows: u64) -> Result<(), PrecomputedError> {
+        let counts = self.count_rows().await?;
+        let crowded = counts.iter().max_by_key(|(_, rows)| *rows).map(|(key, _)| *key);
+        let positions = match crowded {
+            Some(key)
+                if counts.iter().any(|(_, rows)| self.share.expected(*rows) > max_cell_rows) =>
+            {
+                let keys = std::slice::from_ref(&key);
+                self.level
+                    .positions(keys, Caching::Once)
+                    .await
+                    .pop()
+                    .transpose()?
+                    .map(|all| (key, all))
+            }
+            _ => None,
+        };
+        loop {
+            self.limit = match &positions {
+                Some((key, positions)) if self.split > 1 => self.count_parts(key, positions),
+                _ => self.count_cells(&counts),
+            };
+            let can_halve = self.factor.iter().all(|n| n % 2 == 0)
+                || (positions.is_some() && self.split < MAX_SPLIT);
+            if self.limit <= max_cell_rows || !can_halve {
+                return Ok(());
+            }
+            self.halve();
+        }
+    }
+
+    /// Halves cells along each axis: into fewer chunks, or into parts of a chunk.
+    fn halve(&mut self) {
+        if self.factor.iter().all(|n| n % 2 == 0) {
+            self.factor.iter_mut().for_each(|n| *n /= 2);
+        } else {
+            self.split *= 2;
+        }
+        self.shape.iter_mut().for_each(|n| *n *= 2);
+        self.cell.iter_mut().for_each(|size| *size /= 2.0);
+        self.halvings += 1;
+    }
+
+    async fn count_rows(&self) -> Result<Vec<(ChunkKey, u64)>, PrecomputedError> {
         let keys: Vec<ChunkKey> = self.chunks.iter().collect();
+        let mut counts = Vec::with_capacity(keys.len());
         for (key, rows) in keys.iter().zip(self.level.row_counts(&keys).await) {
             let rows = rows?;
             if rows > MAX_ROWS_OF_CHUNK {
                 let most = MAX_ROWS_OF_CHUNK;
                 return Err(PrecomputedError::TooLarge { what: "a chunk", found: rows, most });
             }
+            counts.push((*key, rows));
+        }
+        Ok(counts)
+    }
+
+    /// The most rows of a cell, about, where cells are made of chunks.
+    fn count_cells(&self, counts: &[(ChunkKey, u64)]) -> u64 {
+        let mut cells = HashMap::<Vec<i64>, u64>::new();
+        for (key, rows) in counts {
             let spatial = key.spatial(self.cell.len()).unwrap_or_default();
             let of_cell = spatial.iter().zip(&self.first).zip(&self.factor);
             let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
             *cells.entry(cell).or_default() += rows;
         }
-        let most = cells.values().copied().max().unwrap_or(0);
-        Ok(self.share.expected(most).max(1))
+        let most = cells.values().copied().max().unwrap_or(0); // of an empty level
+        self.share.expected(most).max(1)
+    }
+
+    /// The most rows of a part of a chunk.
+    fn count_parts(&self, key: &ChunkKey, positions: &Column) -> u64 {
+        let mut parts = HashMap::<Vec<i64>, u64>::new();
+        for row in 0..positions.len() {
+            *parts.entry(self.part_of(key, positions, row)).or_default() += 1;
+        }
+        let most = parts.values().copied().max().unwrap_or(0); // of an empty chunk
+        self.share.expected(most).max(1)
+    }
+
+    /// The part of its chunk that a row lies in; rounding and bins may put it a little outside.
+    fn part_of(&self, key: &ChunkKey, positions: &Column, row: usize) -> Vec<i64> {
+        let spatial = key.spatial(self.cell.len()).unwrap_or_default();
+        let along = |(axis, (at, size)): (usize, (&i64, &f64))| {
+            let start = to_float(at * self.split);
+            let place = coordinate(positions, row, axis) / size - start;
+            saturating_floor_i64(place).clamp(0, self.split - 1)
+        };
+        spatial.iter().zip(&self.cell).enumerate().map(along).collect()
+    }
+
+    /// Whether a row of the chunk `key`, which `cell` is of, lies in that cell.
+    pub(crate) fn has_row(
+        &self,
+        cell: &[u64],
+        key: &ChunkKey,
+        positions: &Column,
+        row: usize,
+    ) -> bool {
+        self.split == 1
+            || self
+                .part_of(key, positions, row)
+                .iter()
+                .zip(cell)
+                .all(|(part, at)| *part == at.cast_signed() % self.split)
     }
 
     /// The chunks of a cell that are there, with their places.
@@ -213,7 +367,7 @@ impl PointGrid {
         let sides = cell.iter().zip(&self.first).zip(&self.factor);
         let sides: Vec<_> = sides
             .map(|((at, first), n)| {
-                let start = first + at.cast_signed() * n;
+                let start = first + at.cast_signed() / self.split * n;
                 start..start + n
             })
             .collect();
@@ -228,8 +382,13 @@ impl PointGrid {
 
     /// The id of a row, if this grid has it.
     pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Option<u64> {
-        let id = u64::from(self.level.level().0) << 56 | chunk << 24 | row;
+        let id = self.point_id(chunk, row);
         self.share.has(id).then_some(id)
+    }
+
+    /// The id of a row of its level, whichever grid has it.
+    pub(crate) fn point_id(&self, chunk: u64, row: u64) -> u64 {
+        u64::from(self.level_byte) << 56 | chunk << 24 | row
     }
 }
 
@@ -283,6 +442,8 @@ const MAX_EXACT_ROWS: u64 = 2_000_000;
 /// Rows that the coarsest grid has at most, as long as there are not too many grids.
 const ROWS_OF_COARSEST: u64 = 5000;
 const MAX_SHARES: u32 = 5;
+/// Cells of a chunk along an axis.
+const MAX_SPLIT: i64 = 64;
 /// What an id has room for.
 const MAX_CHUNKS: u64 = 1 << 32;
 const MAX_ROWS_OF_CHUNK: u64 = 1 << 24;

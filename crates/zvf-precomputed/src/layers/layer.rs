@@ -1,24 +1,27 @@
 //! A store as folders of precomputed objects, one folder a kind of geometry.
 //!
 //! ```text
-//! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID
+//! info                     a volume without images, for programs that look for meshes and skeletons beside one
+//! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID, object/ID, group/NUMBER
 //! line/                    annotations
 //! polyline/, streamline/,  skeletons           info, ID, segment_properties/info
 //! graph/, skeleton/
 //! mesh/                    several resolutions info, ID.index, ID, segment_properties/info
-//! KIND.annotations/        polylines           of chains: info, spatial0/X_Y_Z, by_id/ID
+//! KIND.annotations/        polylines           of chains: the same
 //! mesh.legacy/             one fragment each   info, ID:0, ID:0:0
 //! KIND@LEVEL/              the same of that level alone
 //! ```
 //!
 //! What a folder needs to know of the store is found out when it is first asked for and kept; objects that were made are
-//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else.
+//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else: who asks for
+//! one that is being made waits for it, and few meshes are made at a time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use zvf_format::Class;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
@@ -54,6 +57,10 @@ pub struct Precomputed {
     space: Space,
     layers: Mutex<HashMap<String, Arc<Layer>>>,
     cache: Cache,
+    making: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
+    mesh_slots: Semaphore,
+    max_whole_faces: usize,
+    max_cell_rows: u64,
 }
 
 /// What a folder holds.
@@ -139,7 +146,37 @@ impl Precomputed {
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         let space = Space::new(reader.store());
-        Self { reader, space, layers: Mutex::default(), cache: Cache::default() }
+        Self {
+            reader,
+            space,
+            layers: Mutex::default(),
+            cache: Cache::new(DEFAULT_CACHE_BYTES),
+            making: Mutex::default(),
+            mesh_slots: Semaphore::new(MAX_MESHES_AT_ONCE),
+            max_whole_faces: MAX_WHOLE_FACES,
+            max_cell_rows: MAX_CELL_ROWS,
+        }
+    }
+
+    /// Keeps at most `max_bytes` of the objects that were made; 256 MiB by default.
+    #[must_use]
+    pub fn with_cache_bytes(mut self, max_bytes: usize) -> Self {
+        self.cache = Cache::new(max_bytes);
+        self
+    }
+
+    /// Cuts meshes of more than `faces` faces into octrees; a million by default.
+    #[must_use]
+    pub const fn with_max_whole_faces(mut self, faces: usize) -> Self {
+        self.max_whole_faces = faces;
+        self
+    }
+
+    /// Halves cells of the spatial index that would hold more than `rows` annotations; 100 000 by default.
+    #[must_use]
+    pub const fn with_max_cell_rows(mut self, rows: u64) -> Self {
+        self.max_cell_rows = rows;
+        self
     }
 
     /// The folders that this store has, the usual one of each kind.
@@ -176,16 +213,29 @@ impl Precomputed {
         layer: &str,
         key: &[&str],
     ) -> Result<Option<Bytes>, PrecomputedError> {
+        if layer == "info" && key.is_empty() {
+            return Ok(self.space.volume(&self.layers().await?).map(|info| print(&info)));
+        }
         let name = format!("{layer}/{}", key.join("/"));
         if let Some(bytes) = self.cache.get(&name) {
             return Ok(Some(bytes));
         }
         let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
+        // Manifest and data of a mesh are made together.
+        let making = Making::begin(self, name.strip_suffix(".index").unwrap_or(&name));
+        let _held = making.gate.lock().await;
+        if let Some(bytes) = self.cache.get(&name) {
+            return Ok(Some(bytes));
+        }
         let made = self.make(&layer, key, &name).await?;
         if let Some(bytes) = &made {
             self.cache.put(&name, bytes.clone());
         }
         Ok(made)
+    }
+
+    fn lock_making(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a folder, found out once.
@@ -199,16 +249,18 @@ impl Precomputed {
         let Some(level) = levels.first().cloned() else { return Ok(None) };
         let content = match (parsed.form, parsed.kind) {
             (LayerForm::Annotations, Kind::PointCloud) => {
-                Content::Points(Points::new(&levels).await?)
+                Content::Points(Points::new(&levels, self.max_cell_rows).await?)
             }
-            (LayerForm::Annotations, kind) => {
-                Content::Chains(ChainAnnotations::new(kind, level.clone()).await?)
-            }
+            (LayerForm::Annotations, kind) => Content::Chains(
+                ChainAnnotations::new(kind, level.clone(), self.max_cell_rows).await?,
+            ),
             (LayerForm::Skeletons, kind) => {
                 Content::Skeletons(Skeletons::new(kind, level.clone()).await?)
             }
-            (LayerForm::Meshes, _) => Content::Meshes(Meshes::new(&levels)),
-            (LayerForm::LegacyMeshes, _) => Content::Legacy(Meshes::new(&levels)),
+            (LayerForm::Meshes, _) => Content::Meshes(Meshes::new(&levels, self.max_whole_faces)),
+            (LayerForm::LegacyMeshes, _) => {
+                Content::Legacy(Meshes::new(&levels, self.max_whole_faces))
+            }
         };
         let layer = Arc::new(Layer { content, level });
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,6 +296,12 @@ impl Precomputed {
                 Some(id) => points.by_id(id, space).await,
                 None => Ok(None),
             },
+            (Content::Points(points), [relation @ ("object" | "group"), id]) => {
+                match parse_number(id) {
+                    Some(id) => points.related(reader, relation, id, space).await,
+                    None => Ok(None),
+                }
+            }
             (Content::Points(points), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
                 (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
                 _ => Ok(None),
@@ -252,6 +310,12 @@ impl Precomputed {
                 Some(id) => chains.by_id(reader, id, space).await,
                 None => Ok(None),
             },
+            (Content::Chains(chains), [relation @ ("object" | "group"), id]) => {
+                match parse_number(id) {
+                    Some(id) => chains.related(reader, relation, id, space).await,
+                    None => Ok(None),
+                }
+            }
             (Content::Chains(chains), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
                 (Some(0), Some(cell)) => chains.cell(reader, &cell, space).await,
                 _ => Ok(None),
@@ -282,6 +346,7 @@ impl Precomputed {
             None => (key, false),
         };
         let Some(id) = parse_number(id) else { return Ok(None) };
+        let _slot = self.mesh_slots.acquire().await; // it is never closed
         let Some(MultiLod { manifest, data }) = meshes.object(&self.reader, id).await? else {
             return Ok(None);
         };
@@ -322,6 +387,31 @@ impl Precomputed {
     }
 }
 
+/// An object that is being made, or waited for; others that want it wait at its gate.
+struct Making<'a> {
+    owner: &'a Precomputed,
+    object: &'a str,
+    gate: Arc<AsyncMutex<()>>,
+}
+
+impl<'a> Making<'a> {
+    fn begin(owner: &'a Precomputed, object: &'a str) -> Self {
+        let gate = Arc::clone(owner.lock_making().entry(object.to_owned()).or_default());
+        Self { owner, object, gate }
+    }
+}
+
+impl Drop for Making<'_> {
+    /// Also where a request was given up: nothing stays of an object that nobody waits for.
+    fn drop(&mut self) {
+        let mut making = self.owner.lock_making();
+        // The map has one, this has the other.
+        if Arc::strong_count(&self.gate) <= 2 {
+            making.remove(self.object);
+        }
+    }
+}
+
 impl Content {
     fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
         match self {
@@ -352,6 +442,15 @@ fn parse_grid(text: &str) -> Option<usize> {
 fn parse_cell(text: &str) -> Option<Vec<u64>> {
     text.split('_').map(parse_number).collect()
 }
+
+/// Bytes of objects that are kept.
+const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+/// Meshes that are in memory while they are encoded.
+const MAX_MESHES_AT_ONCE: usize = 2;
+/// Annotations of a cell above which cells are halved.
+const MAX_CELL_ROWS: u64 = 100_000;
+/// Faces of a mesh that is given whole.
+const MAX_WHOLE_FACES: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {

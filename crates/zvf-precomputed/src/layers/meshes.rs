@@ -1,4 +1,7 @@
 //! Meshes: of several resolutions out of the levels of a store, and legacy ones out of one level.
+//!
+//! A mesh of few faces is given whole in each resolution; a large one is cut into an octree over the chunks of the store, of
+//! which a viewer loads what is in sight.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -8,19 +11,22 @@ use zvf_query::{Columns, Reader};
 
 use super::PrecomputedError;
 use super::segments::read_object;
-use super::space::{Space, coordinate};
-use crate::encode::{LodMesh, MAX_LODS, MultiLod, encode_legacy_mesh, encode_multilod};
+use super::space::{Space, chunk_sizes, coordinate};
+use crate::encode::{
+    LodMesh, MAX_LODS, MultiLod, encode_legacy_mesh, encode_multilod, encode_octree,
+};
 
 /// The meshes of a store, by levels.
 #[derive(Debug)]
 pub(crate) struct Meshes {
     levels: Vec<LevelReader>,
+    max_whole_faces: usize,
 }
 
 impl Meshes {
-    /// Those of `levels`, the finest first.
-    pub(crate) fn new(levels: &[LevelReader]) -> Self {
-        Self { levels: levels.iter().take(MAX_LODS).cloned().collect() }
+    /// Those of `levels`, the finest first; those of more faces than `max_whole_faces` as octrees.
+    pub(crate) fn new(levels: &[LevelReader], max_whole_faces: usize) -> Self {
+        Self { levels: levels.iter().take(MAX_LODS).cloned().collect(), max_whole_faces }
     }
 
     pub(crate) fn info(space: &Space) -> Result<Json, PrecomputedError> {
@@ -67,7 +73,14 @@ impl Meshes {
         if let Some(first) = lods.first_mut() {
             first.scale = third;
         }
-        Ok(Some(encode_multilod(&lods)?))
+        let is_large = lods.first().is_some_and(|mesh| mesh.faces.len() > self.max_whole_faces);
+        let cell = self.levels.first().filter(|_| is_large).map(chunk_sizes);
+        Ok(Some(match cell.as_deref() {
+            Some([x, y, z]) => encode_octree(&lods, [*x, *y, *z])?,
+            // A flat mesh has no cells along its third axis.
+            Some([x, y]) => encode_octree(&lods, [*x, *y, x.max(*y)])?,
+            _ => encode_multilod(&lods)?,
+        }))
     }
 
     /// A mesh as one fragment, in nanometres.

@@ -20,6 +20,7 @@ mod grid;
 mod layer;
 mod meshes;
 mod points;
+mod relations;
 mod segments;
 mod skeletons;
 mod space;

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Column, LevelReader};
+use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
+use zvf_query::{Columns, LOCATION_FIELD, Reader};
 use zvf_store::Caching;
 
 use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
 use super::grid::{PointGrid, PointIndex};
+use super::relations::{Relations, find_objects};
 use super::space::{Space, coordinate};
 use crate::encode::{encode_annotations, scatter};
 
@@ -19,6 +21,7 @@ pub(crate) struct Points {
     index: PointIndex,
     attributes: Vec<Attribute>,
     properties: Vec<Property>,
+    relations: Relations,
 }
 
 /// Rows of a chunk: their positions and the values of each attribute.
@@ -28,8 +31,11 @@ struct Rows {
 }
 
 impl Points {
-    pub(crate) async fn new(levels: &[LevelReader]) -> Result<Self, PrecomputedError> {
-        let index = PointIndex::new(levels).await?;
+    pub(crate) async fn new(
+        levels: &[LevelReader],
+        max_cell_rows: u64,
+    ) -> Result<Self, PrecomputedError> {
+        let index = PointIndex::new(levels, max_cell_rows).await?;
         let mut attributes = Vec::new();
         if let Some(level) = levels.first() {
             for name in level.attribute_names().await?.names {
@@ -44,7 +50,11 @@ impl Points {
             }
         }
         let properties = Property::list(&attributes);
-        Ok(Self { index, attributes, properties })
+        let relations = match levels.first() {
+            Some(level) => Relations::new(Kind::PointCloud, level).await?,
+            None => return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned())),
+        };
+        Ok(Self { index, attributes, properties, relations })
     }
 
     pub(crate) fn info(&self, space: &Space) -> Json {
@@ -64,7 +74,7 @@ impl Points {
             "upper_bound": shift(self.index.high()),
             "annotation_type": "POINT",
             "properties": properties,
-            "relationships": [],
+            "relationships": self.relations.describe(),
             "by_id": {"key": "by_id"},
             "spatial": grids.collect::<Vec<_>>(),
         })
@@ -83,8 +93,10 @@ impl Points {
             let rows = self.read_chunk(&grid.level, &key).await?;
             for row in 0..rows.positions.len() {
                 let number = to_u64(row);
-                if let Some(id) = grid.id_of(place, number) {
-                    records.push((id, self.record(grid, &rows, row, space)));
+                if grid.has_row(cell, &key, &rows.positions, row)
+                    && let Some(id) = grid.id_of(place, number)
+                {
+                    records.push((id, self.record(grid, &rows, row, space)?));
                 }
             }
             if records.len() as u64 > MAX_RECORDS {
@@ -109,11 +121,53 @@ impl Points {
         if row >= count.clone()? {
             return Ok(None);
         }
+        let objects = find_objects(&grid.level, &key, row).await?;
         let rows = self.read_row(&grid.level, key, row).await?;
-        Ok(Some(self.record(grid, &rows, 0, space).into()))
+        let mut record = self.record(grid, &rows, 0, space)?;
+        self.relations.push(&objects, &mut record).await?;
+        Ok(Some(record.into()))
     }
 
-    fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Vec<u8> {
+    /// The points that are related to an object or a group, each once; none where there are none.
+    pub(crate) async fn related(
+        &self,
+        reader: &Reader,
+        relation: &str,
+        id: u64,
+        space: &Space,
+    ) -> Result<Option<Bytes>, PrecomputedError> {
+        let Some(relation) = self.relations.find(relation) else { return Ok(None) };
+        let names: Vec<String> = self.attributes.iter().map(|own| own.name.clone()).collect();
+        let mut records = Vec::new();
+        for grid in self.index.own_levels() {
+            let Some(query) = self.relations.query(&grid.level, relation, id).await? else {
+                continue;
+            };
+            let query = query.columns(Columns::Named(names.clone())).with_places().increment_only();
+            let batch = reader.run(&query).await?.batch;
+            let columns =
+                names.iter().map(|name| batch.field(name).map(|field| field.column.clone()));
+            let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
+            let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
+            for row in 0..batch.len() {
+                let place = places.map(|places| places.value(row, 0));
+                let Some(Value::UInt(place)) = place else { continue };
+                let own = grid.point_id(place >> 32, place & u64::from(u32::MAX));
+                records.push((own, self.record(grid, &rows, row, space)?));
+            }
+        }
+        records.sort_by_key(|(id, _)| scatter(*id));
+        records.dedup_by_key(|(id, _)| *id);
+        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+    }
+
+    fn record(
+        &self,
+        grid: &PointGrid,
+        rows: &Rows,
+        row: usize,
+        space: &Space,
+    ) -> Result<Vec<u8>, PrecomputedError> {
         let mut record = Vec::new();
         for (axis, offset) in space.offset().iter().enumerate() {
             let x = coordinate(&rows.positions, row, axis) + offset;
@@ -122,11 +176,11 @@ impl Points {
         for property in &self.properties {
             let Some(attribute) = self.attributes.get(property.attribute) else { continue };
             let column = rows.columns.get(property.attribute).and_then(Option::as_ref);
-            property.push(attribute, column, row, &mut record);
+            property.push(attribute, column, row, &mut record)?;
         }
-        record.push(u8::try_from(grid.level.level().0).unwrap_or(u8::MAX));
+        record.push(grid.level_byte);
         record.resize(record.len().next_multiple_of(4), 0);
-        record
+        Ok(record)
     }
 
     async fn read_chunk(

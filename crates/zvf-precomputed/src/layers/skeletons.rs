@@ -11,7 +11,7 @@ use super::PrecomputedError;
 use super::attributes::Attribute;
 use super::segments::read_object;
 use super::space::{Space, coordinate};
-use crate::encode::{TooMany, encode_skeleton};
+use crate::encode::encode_skeleton;
 
 /// The skeletons of a level.
 #[derive(Debug)]
@@ -61,25 +61,26 @@ impl Skeletons {
         Ok(found.map(|batch| self.encode(&batch)).transpose()?.map(Bytes::from))
     }
 
-    fn encode(&self, batch: &Batch) -> Result<Vec<u8>, TooMany> {
+    fn encode(&self, batch: &Batch) -> Result<Vec<u8>, PrecomputedError> {
         let rows = 0..batch.len();
         let position =
             |row| [0, 1, 2].map(|axis| nearest_f32(coordinate(batch.positions(), row, axis)));
         let positions: Vec<f32> = rows.clone().flat_map(position).collect();
-        let values = self.attributes.iter().map(|attribute| {
+        let mut values = Vec::with_capacity(self.attributes.len());
+        for attribute in &self.attributes {
             let mut bytes = Vec::new();
             let field = batch.field(&attribute.name);
             for row in rows.clone() {
                 for at in 0..attribute.width {
                     match field {
-                        Some(field) => attribute.push(&field.column, row, at, &mut bytes),
+                        Some(field) => attribute.push(&field.column, row, at, &mut bytes)?,
                         None => bytes.extend(std::iter::repeat_n(0, attribute.stored().1)),
                     }
                 }
             }
-            bytes
-        });
-        encode_skeleton(&positions, &edges(batch), &values.collect::<Vec<_>>())
+            values.push(bytes);
+        }
+        Ok(encode_skeleton(&positions, &edges(batch), &values)?)
     }
 }
 

@@ -5,10 +5,12 @@
 //! unit are taken as they are.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_format::num::{saturating_floor_i64, trunc_u64};
 use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
 use super::PrecomputedError;
+use super::layer::{LayerForm, LayerSummary};
 
 /// The axes of a store.
 #[derive(Clone, Debug)]
@@ -93,6 +95,35 @@ impl Space {
             }
         }
         Ok(rows)
+    }
+
+    /// The `info` of a volume without images, whose meshes and skeletons are in the folders beside it; none where there
+    /// are neither, or more axes than three.
+    pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Option<Json> {
+        let find = |form| layers.iter().find(|layer| layer.form == form).map(|layer| &layer.name);
+        let (mesh, skeletons) = (find(LayerForm::Meshes), find(LayerForm::Skeletons));
+        if self.rank() > 3 || (mesh.is_none() && skeletons.is_none()) {
+            return None;
+        }
+        let (mut start, mut size, mut scale) = ([0.0; 3], [1.0; 3], [1.0; 3]);
+        for (axis, (low, high)) in self.low.iter().zip(&self.high).enumerate().take(3) {
+            let offset = self.offset.get(axis).copied().unwrap_or(0.0); // there are as many as axes
+            start[axis] = (low + offset).floor();
+            size[axis] = ((high + offset).ceil() - start[axis]).max(1.0);
+            scale[axis] = self.nanometers(axis);
+        }
+        let mut info = json!({
+            "@type": "neuroglancer_multiscale_volume",
+            "type": "segmentation", "data_type": "uint64", "num_channels": 1,
+            "scales": [{"key": "none", "encoding": "raw", "resolution": scale, "chunk_sizes": [[64, 64, 64]],
+                "size": size.map(trunc_u64), "voxel_offset": start.map(saturating_floor_i64)}],
+        });
+        for (name, folder) in [("mesh", mesh), ("skeletons", skeletons)] {
+            if let Some(folder) = folder {
+                info[name] = folder.as_str().into();
+            }
+        }
+        Some(info)
     }
 
     /// What is added to stored positions of annotations.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from . import _zvf
+
+atexit.register(_zvf.settle, 10.0)  # what was interrupted still removes what it had begun
 
 Progress = Callable[[int, "int | None"], Any]
 
@@ -65,6 +70,34 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_memory: list[tuple[str, int]] = []  # the folder of this process and whose it is
+
+
+def memory_folder(name: str) -> str:
+    """Where ``memory://NAME`` is: a folder that goes with the process, in memory where the machine has such folders."""
+    path = [part for part in name.split("/") if part]
+    if not path or ".." in path:
+        raise ValueError(f"an address in memory: expected memory://NAME, found memory://{name}")
+    if not _memory:
+        place = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+        _memory.append((tempfile.mkdtemp(prefix="zvf-memory-", dir=place), os.getpid()))
+        atexit.register(_forget_memory)
+    folder = os.path.join(_memory[0][0], *path)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    return folder
+
+
+def is_in_memory(address: str) -> bool:
+    """Whether an address is one of this process alone."""
+    return bool(_memory) and address.startswith(_memory[0][0] + os.sep)
+
+
+def _forget_memory() -> None:
+    folder, owner = _memory[0]
+    if owner == os.getpid():  # a forked child leaves it to its parent
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
     """The address of whatever names a store, and the options it carries.
 
@@ -80,6 +113,8 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
             raise ValueError("an address: expected a path or a URL, found nothing")
         if "\0" in text:
             raise ValueError("an address: expected no zero byte")
+        if text.startswith("memory://"):
+            return memory_folder(text[9:]), []
         return (text[7:] if text.startswith("file:///") else text), []
     inner = getattr(source, "address", None)
     if isinstance(inner, str):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _zvf
-from ._jobs import address_of, awaited, command, reporter, storage_pairs
+from ._jobs import address_of, awaited, command, is_in_memory, reporter, storage_pairs
 from .answers import Answer
 from .errors import RangeError
 
@@ -97,7 +97,7 @@ class Dataset:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.address.startswith("memory:"):
+        if is_in_memory(self.address):
             raise TypeError("a store in memory cannot be pickled: its bytes are in this process alone")
         return Dataset, (self.address, self._storage, self._memory)
 

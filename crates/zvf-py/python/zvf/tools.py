@@ -12,7 +12,7 @@ from typing import Any
 
 from ._jobs import address_of, command, reporter, storage_pairs
 from .datasets import Dataset, _options
-from .errors import BackendError
+from .errors import BackendError, CorruptError
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,22 @@ class Tasks:
         names = list(dict.fromkeys(task["stage"] for task in self.plan))
         return [[task["task"] for task in self.plan if task["stage"] == name] for name in names]
 
-    def run(self, task: int) -> int:
-        """Do one task; doing it twice does no harm."""
-        command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
-        return int(task)
+    def run(self, task: int, *, wait: float = 600.0) -> int:
+        """Do one task; doing it twice does no harm.
+
+        Where tasks that it needs are not done yet, it waits for them, at most so many seconds: ``client.map(plan.run, plan)``
+        of a cluster may start all at once, in this order.
+        """
+        end = time.monotonic() + wait
+        while True:
+            try:
+                command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
+            except CorruptError as error:
+                if "to be done before" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+            else:
+                return int(task)
 
     def run_all(self, workers: int = 2, *, progress: Any = None) -> Dataset:
         """Do every task in this many processes of this machine, and finish.

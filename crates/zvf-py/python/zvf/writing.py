@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,7 @@ class Writer:
         self._ndim = len(words["axes"])
         self._storage = words["storage"]
         self._words = words
+        self._default = self.kind if words["also"] else None  # the native half may put another one first
         self._begun: Any = None
         if words["chunk_shape"] is not None:
             self._begin()  # what cannot be written is refused here, not by the first push
@@ -169,14 +171,14 @@ class Writer:
             columns(part_attributes, None if parts is None else len(parts[1])),
             elements,
             columns(element_attributes, count) if element_attributes else [],
-            **({} if kind is None else {"kind": kind}),
+            kind or self._default,
         ).wait()
         self._vertices += len(points)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Say that objects exist, and what their attributes are."""
         wanted = indices(ids, "ids").ravel()
-        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted)), **({} if kind is None else {"kind": kind})).wait()
+        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted)), kind or self._default).wait()
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""
@@ -193,9 +195,11 @@ class Writer:
         return report
 
     def abandon(self) -> None:
-        """Give up: there is no store."""
+        """Give up: there is no store, and nothing of it; after Ctrl-C what was put aside is removed meanwhile."""
         if self._begun is not None:
             self._begun.abandon()
+            if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                _zvf.settle(60.0)
 
     def __enter__(self) -> Writer:
         return self

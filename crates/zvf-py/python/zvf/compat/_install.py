@@ -13,6 +13,15 @@ _NAME = "zarr_vectors"
 _OURS = "zvf.compat"
 
 
+def absent(name: str) -> ImportError:
+    """The error for a module of the reference that has no counterpart."""
+    return ImportError(
+        f"{name} is internal to zarr-vectors and zvf.compat has nothing for it: "
+        f"use zarr_vectors.api, zarr_vectors.types, or the package zvf",
+        name=name,
+    )
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Answers for ``zarr_vectors`` and what is below it."""
 
@@ -23,16 +32,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         ours = _OURS + spec.name[len(_NAME) :]
+        if spec.name in (f"{_NAME}.encoding", f"{_NAME}._engine"):
+            raise absent(spec.name)
         try:
             return importlib.import_module(ours)
         except ModuleNotFoundError as error:
             if error.name != ours:
                 raise
-            raise ImportError(
-                f"{spec.name} is internal to zarr-vectors and zvf.compat has nothing for it: "
-                f"use zarr_vectors.api, zarr_vectors.types, or the package zvf",
-                name=spec.name,
-            ) from None
+            raise absent(spec.name) from None
 
     def exec_module(self, module: ModuleType) -> None:
         return None
@@ -54,6 +61,8 @@ def install() -> ModuleType:
         del sys.modules[name]
     sys.modules[_NAME] = ours
     for name, module in list(sys.modules.items()):
+        if name.startswith((_OURS + ".encoding", _OURS + "._engine")):
+            continue
         if name.startswith(_OURS + ".") and module is not None:
             sys.modules[_NAME + name[len(_OURS) :]] = module
     return ours

@@ -35,6 +35,14 @@ class MetadataError(ZVError, ValueError):
     """Metadata is missing or wrong, or data contradicts it."""
 
 
+class SchemaConflict(MetadataError):
+    """A schema, or data, contradicts what the store declares."""
+
+
+class FormatError(ZVError, ValueError):
+    """The format of a store is not one that is asked for."""
+
+
 class ArrayError(ZVError, ValueError):
     """An array has the wrong shape or type, or cannot be read or written."""
 

@@ -14,15 +14,11 @@ from ..core.backends import detect_scheme
 from ..core.group import Group
 from ..core.store import create_store, list_resolution_levels, open_store, read_root_metadata
 from ..core.user_metadata import Metadata
-from ..exceptions import ExistingStoreError, LevelError, MetadataError, StoreError, ZVError
+from ..exceptions import ExistingStoreError, FormatError, LevelError, MetadataError, StoreError
 from .level import Level
 from .result import ReadResult
 from .schema import Layout, Schema, SchemaConflict, StorageOptions
 from .select import Query
-
-
-class FormatError(ZVError, ValueError):
-    """The format of a store is not one that was asked for."""
 
 
 class Dataset:
@@ -92,7 +88,8 @@ class Dataset:
         """The kind that a read is decoded as."""
         if not self.kinds:
             raise MetadataError(f"{self.url} declares no geometry_types: write geometry to it first")
-        return self.kinds[0]
+        # Of several kinds, meshes come first whatever was written first: points are what a composite is of.
+        return "point_cloud" if len(self.kinds) > 1 and "point_cloud" in self.kinds else self.kinds[0]
 
     @property
     def levels(self) -> tuple[int, ...]:

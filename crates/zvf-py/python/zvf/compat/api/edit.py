@@ -52,6 +52,8 @@ class EditPlan:
         count = len(self._edit.operations)
         if count:
             with translating(EditError):
+                if config.edits == "reference":
+                    self._copy_objects()
                 self._edit.commit()
             self.report.n_edits += count
             self.report.dirty_pyramid_levels = [i for i in self._dataset.levels if i > 0]
@@ -59,6 +61,29 @@ class EditPlan:
             self._dataset.store._shared.changed()
             self._edit = zvf.Edit(self._dataset.store._shared.dataset())
         return self.report
+
+    def _copy_objects(self) -> None:
+        """Edits of an object become edits of a copy under a new id; the object stays as it is."""
+        operations = self._edit.operations
+        found = (op["vertices"].get("object") if "vertices" in op else op["objects"][0] for op in operations if op["op"] != "object.remove")
+        old = [i for i in dict.fromkeys(found) if i is not None and i not in self.report.oid_remap.values()]
+        if not old:
+            return
+        copies = [{"op": "object.copy", "object": i} for i in old]
+        self._edit.operations = list(copies)
+        added = self._edit._run("--dry-run")["commits"][-1]["objects"]["added"]
+        new = dict(zip(old, (int(i) for i in added)))
+        for op in copies:
+            op["id"] = new[op["object"]]
+        for op in operations:
+            if op["op"] == "object.remove":
+                continue
+            if "object" in op.get("vertices", {}):
+                op["vertices"] = {**op["vertices"], "object": new.get(op["vertices"]["object"], op["vertices"]["object"])}
+            elif "objects" in op:
+                op["objects"] = [new.get(i, i) for i in op["objects"]]
+        self._edit.operations = [*copies, *operations]
+        self.report.oid_remap.update(new)
 
     def renamed(self) -> dict[int, int]:
         """Objects that got another id: none, unless the switch ``edits`` says so."""

@@ -66,6 +66,18 @@ class Level:
         self._index = int(index)
         self._meta: Any = None
         self._names: dict[str, tuple[str, ...]] = {}
+        self._kind: str | None = None  # of several kinds, the one that is asked for
+
+    def of_kind(self, kind: str) -> Level:
+        """The same level, of a store with several kinds asked for this one."""
+        found = Level(self._dataset, self._index)
+        found._kind = kind if kind in self._dataset.kinds else None
+        return found
+
+    @property
+    def _single_kind(self) -> str | None:
+        """The kind that has to be said, since there are several."""
+        return self.kind if len(self._dataset.kinds) > 1 else None
 
     @property
     def index(self) -> int:
@@ -80,7 +92,7 @@ class Level:
     @property
     def kind(self) -> str:
         """The kind of geometry."""
-        return self._dataset.kind_of(self._index)
+        return self._kind or self._dataset.kind_of(self._index)
 
     def _metadata(self) -> Any:
         if self._meta is None:
@@ -90,6 +102,8 @@ class Level:
     @property
     def vertex_count(self) -> int:
         """How many vertices there are, from metadata."""
+        if self._single_kind is not None and self.kind != self._dataset.kinds[0]:
+            return self._dataset.store._shared.dataset().count(level=self._index, kind=self.kind)
         return int(self._metadata().vertex_count or 0)
 
     @property
@@ -140,6 +154,9 @@ class Level:
         """The names of attributes of vertices, fragments, objects, groups or links, sorted."""
         if kind not in _ATTR_GROUPS:
             raise ValueError(f"unknown attribute family {kind!r}; expected one of {sorted(_ATTR_GROUPS)}")
+        if kind == "vertex" and self._single_kind is not None and self.kind != self._dataset.kinds[0]:
+            answer = self._dataset.store._shared.dataset().read(level=self._index, kind=self.kind, limit=1)
+            return tuple(sorted(answer))
         if kind not in self._names:
             node = self.store
             if node.is_local and not node._shared.address.endswith(".tet"):
@@ -251,9 +268,11 @@ class Level:
             return self._empty(kind, names)
         chunked = self._chunk_attribute() if selection.where else None
         words: dict[str, Any] = {"level": self._index, "attributes": names, "unknown_objects": "skip"}
+        if self._single_kind is not None:
+            words["kind"] = self._single_kind
         if box is not None:
             words["box"] = box
-            words["mode"] = "inside" if kind in (c.GEOM_POINT_CLOUD, c.GEOM_GRAPH, c.GEOM_SKELETON) else "touch"
+            words["mode"] = _mode(kind)
         if selection.objects is not None:
             words["objects"] = list(dict.fromkeys(int(i) for i in selection.objects))
         if selection.groups is not None:
@@ -273,6 +292,9 @@ class Level:
                 result = result.restrict(self._with_value(answer.codes("zvf.place"), chunked, selection.where))
             if selection.cells is not None:
                 result = self._in_cells(result, selection)
+        if box is not None and kind == c.GEOM_LINE and config.touch == "reference" and result.vertex_count:
+            inside = ((result.positions >= box[0]) & (result.positions <= box[1])).all(axis=1).reshape(-1, 2).any(axis=1)
+            result = result.restrict(np.repeat(inside, 2))
         if selection.near is not None and result.vertex_count:
             centre, radius = selection.near
             away = result.positions.astype(np.float64) - np.asarray(centre, dtype=np.float64)
@@ -385,6 +407,15 @@ def condition(where: Any) -> str:
         else:
             words.append(f"{quoted} = {value.item() if isinstance(value, np.generic) else value}")
     return " and ".join(words)
+
+
+def _mode(kind: str) -> str:
+    """How geometry lies to a box: by its exact shape, or as the reference has it."""
+    if kind in (c.GEOM_POINT_CLOUD, c.GEOM_GRAPH, c.GEOM_SKELETON):
+        return "inside"
+    if config.touch != "reference" or kind == c.GEOM_LINE:
+        return "touch"
+    return "inside" if kind == c.GEOM_MESH else "cells"
 
 
 def _box_of(selection: Selection) -> Any:

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.metadata import RootMetadata
-from ..exceptions import MetadataError
-
-
-class SchemaConflict(MetadataError):
-    """A schema, or data, contradicts what the store declares."""
+from ..exceptions import MetadataError, SchemaConflict
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 import zvf
-from zvf._jobs import address_of
+from zvf._jobs import address_of, is_in_memory
 
 from ..exceptions import MissingStoreError, ReadOnlyError, ShardedPresenceError, StoreError, translating
 
@@ -211,6 +211,29 @@ class Group:
         """The attributes of an array."""
         return self[name].attrs.to_dict()
 
+    def read_array(self, name: str) -> np.ndarray:
+        """The values of an array that is not cut by chunks of space."""
+        return np.asarray(self._zarr(name)[...])
+
+    def read_vlen_element(self, name: str, index: int) -> bytes:
+        """One row of an array of bytes."""
+        return self.read_vlen_elements(name, [index])[0]
+
+    def read_vlen_elements(self, name: str, indices: Any) -> list[bytes]:
+        """Rows of an array of bytes, in the order asked."""
+        array = self._zarr(name)
+        return [bytes(np.asarray(array[int(i)]).item()) for i in indices]
+
+    def _zarr(self, name: str) -> Any:
+        """An array by the package zarr, which decodes what has no meaning of its own here."""
+        if name not in self:
+            raise StoreError(f"{self.url} has no array {name!r}")
+        try:
+            import zarr
+        except ImportError as error:
+            raise StoreError("raw arrays are read by the package zarr: pip install zarr") from error
+        return zarr.open_array(str(self[name].path), mode="r")
+
     def list_chunks(self, name: str) -> list[str]:
         """The keys of the chunks of an array that have a cell, as it lists them; where it lists none, of the level."""
         listed = self.read_array_meta(name).get("nonempty_chunks")
@@ -255,6 +278,8 @@ class Group:
         return int(found.group(1)) if found else 0
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._shared.memory is not None or is_in_memory(self._shared.address):
+            raise TypeError("a store in memory cannot be pickled: its bytes are in this process alone")
         return _again, (self._shared.address, self._shared.mode, self._shared.storage, self._below)
 
     def __repr__(self) -> str:

@@ -1,7 +1,13 @@
-"""The codecs of the reference are internal to it; here, the native half does their work."""
+"""The codecs of the reference are internal to it; here, the native half does their work, and any name is refused with what to use."""
 
-raise ImportError(
-    "zarr_vectors.encoding is internal to zarr-vectors and zvf.compat has nothing for it: "
-    "use zarr_vectors.api, zarr_vectors.types, or the package zvf",
-    name="zarr_vectors.encoding",
-)
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith(("_", "pytest", "setup", "setUp", "teardown", "tearDown")):  # what is asked of every module
+        raise AttributeError(name)
+    from .._install import absent
+
+    raise absent("zarr_vectors.encoding")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def check_bounds(target: Target, positions: npt.NDArray[Any], policy: str) -> np
 
 def writer_for(
     target: Target,
-    kind: str,
+    kind: str | Sequence[str],
     ndim: int,
     *,
     compressor: Any,
@@ -186,6 +187,30 @@ def finish(target: Target, writer: Writer) -> dict[str, Any]:
     report = writer.finish()
     target.group._shared.changed()
     return report
+
+
+@contextmanager
+def written(target: Target, kind: str | Sequence[str], ndim: int, **words: Any) -> Iterator[Writer]:
+    """Begins the store and ends it; what fails meanwhile leaves what was there before."""
+    writer = writer_for(target, kind, ndim, **words)
+    try:
+        yield writer
+        finish(target, writer)
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def after_those_before(target: Target, points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The points, after those that the store has."""
+    if target.before is None:
+        return points
+    return np.concatenate([target.before.positions, points]).astype(points.dtype)
+
+
+def named_columns(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes as arrays by name."""
+    return {str(name): np.asarray(values) for name, values in (attributes or {}).items()}
 
 
 def add_groups(writer: Writer, groups: Mapping[int, Sequence[int]] | None, attributes: Mapping[str, Any] | None) -> int:
@@ -247,13 +272,14 @@ def merged(before: ReadResult | None, attributes: dict[str, Any], rows: int) -> 
     return {n: np.concatenate([before.attributes[n], np.asarray(attributes[n])]) for n in attributes}
 
 
-def open_level(source: Any, level: int) -> Any:
-    """The level of a store for reading."""
+def open_level(source: Any, level: int, *kinds: str) -> Any:
+    """The level of a store for reading; of several kinds, the first of these that it has."""
     from ..core.store import open_store
 
     group = source if isinstance(source, Group) else open_store(getattr(source, "store", source), "r")
     dataset = Dataset(Group(group._shared))
-    return dataset.level(int(level))
+    found = dataset.level(int(level))
+    return next((found.of_kind(kind) for kind in kinds if len(dataset.kinds) > 1 and kind in dataset.kinds), found)
 
 
 def check_filter(level: Any, attribute_filter: Mapping[str, Any] | None) -> None:

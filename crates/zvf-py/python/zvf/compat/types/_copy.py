@@ -6,7 +6,7 @@ it loses attributes of vertices, edges, objects or groups. Coarser levels are no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from zvf.writing import Writer
 
 from ..api.dataset import Dataset
 from ..exceptions import ArrayError
-from ._common import Target, finish, writer_for
+from ._common import Target, written
 
 _CHAINS = ("line", "polyline", "streamline")
 
@@ -51,14 +51,14 @@ class Geometry:
         return np.full(len(self.positions), -1, dtype=np.int64) if self.owners is None else self.owners
 
 
-def read_geometry(source: Dataset) -> Geometry:
-    """The finest level of a store."""
+def read_geometry(source: Dataset, kind: str | None = None) -> Geometry:
+    """The finest level of a store; of one with several kinds, that of ``kind``."""
     native = source.store._shared.dataset()
     info = next(entry for entry in native.info()["levels"] if entry["level"] == 0)
-    kind = source.kind_of(0)
-    answer = native.read(level=0, **({} if kind in _CHAINS else {"object_ids": True}))
-    names = [a["name"] for a in info["attributes"] if a["scope"] == "vertex"]
-    found = Geometry(kind, answer.positions, {name: answer[name] for name in names if name in answer})
+    kind = kind or source.kind_of(0)
+    words: dict[str, Any] = {} if kind in _CHAINS else {"object_ids": True}
+    answer = native.read(level=0, kind=kind, **words)
+    found = Geometry(kind, answer.positions, {name: answer[name] for name in answer})
     if kind in _CHAINS:
         found.offsets, found.part_ids = answer.offsets, answer.part_ids
     else:
@@ -66,7 +66,7 @@ def read_geometry(source: Dataset) -> Geometry:
         found.owners = owners if owners is not None and (owners >= 0).any() else None
         found.edges, found.faces = answer.edges, answer.faces
         found.element_columns = {name: answer[name] for name in answer._element_fields()}
-    views = source.level(0).objects._views()
+    views = [view for view in source.level(0).objects._views() if view.get("kind") in (None, kind)]
     types = {a["name"]: a["dtype"] for a in info["attributes"] if a["scope"] == "object"}
     found.object_ids, found.object_types = [view["id"] for view in views], types
     for name in types:
@@ -84,23 +84,23 @@ def read_geometry(source: Dataset) -> Geometry:
     return found
 
 
-def write_geometry(geometry: Geometry, target: Target, *, by: Any = None, compressor: Any = None) -> dict[str, Any]:
-    """Writes it to where ``target`` says; what is there stays until the new store is complete."""
+def write_geometry(
+    geometry: Geometry, target: Target, *, beside: Sequence[Geometry] = (), by: Any = None, compressor: Any = None
+) -> dict[str, Any]:
+    """Writes it, and what is of other kinds beside it, to where ``target`` says; what is there stays until the new store is complete."""
     ndim = geometry.positions.shape[1]
     shard = geometry.shard[-ndim:] if geometry.shard else None
     explicit = geometry.kind == "skeleton" and bool(geometry.element_columns)
-    writer = writer_for(
-        target, geometry.kind, ndim, compressor=compressor or geometry.codec, shard_shape=shard, binned_by=by, explicit=explicit
-    )
-    try:
-        _push(geometry, writer)
-        return finish(target, writer)
-    except BaseException:
-        writer.abandon()
-        raise
+    kinds = [geometry.kind, *(other.kind for other in beside)]
+    words = {"compressor": compressor or geometry.codec, "shard_shape": shard, "binned_by": by, "explicit": explicit}
+    with written(target, kinds if beside else geometry.kind, ndim, **words) as writer:
+        for one in (geometry, *beside):
+            _push(one, writer, one.kind if beside else None)
+        _groups(geometry, writer)
+    return writer.report or {}
 
 
-def _push(geometry: Geometry, writer: Writer) -> None:
+def _push(geometry: Geometry, writer: Writer, kind: str | None) -> None:
     owners = geometry.owners
     if owners is not None and (owners < 0).any():
         if (owners >= 0).any():
@@ -115,12 +115,16 @@ def _push(geometry: Geometry, writer: Writer) -> None:
         edges=geometry.edges,
         faces=geometry.faces,
         element_attributes=geometry.element_columns or None,
+        kind=kind,
     )
     if geometry.object_ids and (owners is not None or geometry.part_ids is not None):
-        writer.objects(geometry.object_ids)
+        writer.objects(geometry.object_ids, kind=kind)
         for name, values in geometry.object_columns.items():
             if values:
-                writer.objects(list(values), {name: _typed(list(values.values()), geometry.object_types.get(name))})
+                writer.objects(list(values), {name: _typed(list(values.values()), geometry.object_types.get(name))}, kind=kind)
+
+
+def _groups(geometry: Geometry, writer: Writer) -> None:
     for name, members in geometry.groups:
         writer.group(name, members)
     if geometry.groups and geometry.group_columns:

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..exceptions import ArrayError, translating
 from ._common import (
+    named_columns,
+    after_those_before,
     as_positions,
     binned,
     check_bounds,
@@ -15,12 +17,11 @@ from ._common import (
     check_policy,
     check_uniform,
     chunk_of,
-    finish,
     merged,
     open_level,
     renamed,
     resolve,
-    writer_for,
+    written,
 )
 
 
@@ -56,6 +57,8 @@ def write_graph(
     if kind not in ("graph", "skeleton"):
         raise ArrayError(f"kind: expected graph or skeleton, found {kind!r}")
     check_policy(out_of_bounds, may_ignore=False)
+    if fragment_attributes:
+        raise ArrayError("fragment_attributes are written with points; see zvf.Writer.push(part_attributes=)")
     with translating(ArrayError):
         points = as_positions(positions, dtype)
         if not len(points):
@@ -71,8 +74,8 @@ def write_graph(
             raise ArrayError(f"object_ids: expected {len(points)}, one a vertex, found {len(ids)}")
         if kind == "skeleton":
             _check_trees(pairs, ids, len(points))
-        columns = {str(k): np.asarray(v) for k, v in (vertex_attributes or {}).items()}
-        links = {str(k): np.asarray(v) for k, v in (link_attributes or {}).items()}
+        columns = named_columns(vertex_attributes)
+        links = named_columns(link_attributes)
         ndim = points.shape[1]
         target = resolve(store_path, kind, ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)
@@ -84,28 +87,23 @@ def write_graph(
                 raise ArrayError("a graph with objects or attributes of edges cannot be added to: write it at once")
             shift = len(target.before.positions)
             columns = merged(target.before, columns, len(points))
-            all_points = np.concatenate([target.before.positions, points]).astype(points.dtype)
+            all_points = after_those_before(target, points)
             all_pairs = np.concatenate([target.before.edges, pairs + shift])
         explicit = bool(links) and kind == "skeleton"
-        writer = writer_for(target, kind, ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by, explicit=explicit)
-        try:
+        with written(target, kind, ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by, explicit=explicit) as writer:
             own = ids if ids is not None else np.zeros(len(all_points), dtype=np.int64)
             writer.push(all_points, edges=all_pairs, attributes=columns, object_ids=own, element_attributes=links or None)
             if object_attributes:
                 writer.objects(np.unique(own), object_attributes)
-            report = finish(target, writer)
-        except BaseException:
-            writer.abandon()
-            raise
     coords = chunk_of(points, target.chunk_shape)
     crosses = (coords[pairs[:, 0]] != coords[pairs[:, 1]]).any(axis=1)
     return {
         "node_count": len(points),
         "edge_count": len(pairs),
-        "chunk_count": report["chunks"],
+        "chunk_count": writer.report["chunks"],
         "intra_edge_count": int((~crosses).sum()),
         "cross_edge_count": int(crosses.sum()),
-        "object_count": report["objects"],
+        "object_count": writer.report["objects"],
         "kind": kind,
     }
 
@@ -148,7 +146,7 @@ def read_graph(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read a graph or a skeleton."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "graph", "skeleton")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

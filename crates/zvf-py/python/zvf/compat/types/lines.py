@@ -8,18 +8,18 @@ import numpy as np
 
 from ..exceptions import ArrayError, translating
 from ._common import (
+    after_those_before,
     as_positions,
     binned,
     check_bounds,
     check_filter,
     check_policy,
     chunk_of,
-    finish,
     merged,
     open_level,
     renamed,
     resolve,
-    writer_for,
+    written,
 )
 
 
@@ -65,22 +65,17 @@ def write_lines(
         all_points = points
         if target.before is not None:
             columns = merged(target.before, columns, len(points))
-            all_points = np.concatenate([target.before.positions, points]).astype(points.dtype)
+            all_points = after_those_before(target, points)
         if not count:
             raise ArrayError("endpoints: expected at least one line")
-        writer = writer_for(target, "line", ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by)
-        try:
+        with written(target, "line", ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by) as writer:
             writer.push(all_points, offsets=np.arange(0, len(all_points) + 1, 2), attributes=columns)
             if object_attributes:
                 writer.objects(np.arange(first, first + count), object_attributes)
-            report = finish(target, writer)
-        except BaseException:
-            writer.abandon()
-            raise
     coords = chunk_of(points, target.chunk_shape).reshape(count, 2, ndim)
     return {
         "line_count": count,
-        "chunk_count": report["chunks"],
+        "chunk_count": writer.report["chunks"],
         "cross_chunk_count": int((coords[:, 0] != coords[:, 1]).any(axis=1).sum()),
     }
 
@@ -104,7 +99,7 @@ def read_lines(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read lines."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "line")
     check_filter(source, attribute_filter)
     found = source.read(bbox=bbox, objects=object_ids, where=attribute_filter)
     ends = found.positions.reshape(-1, 2, found.ndim)

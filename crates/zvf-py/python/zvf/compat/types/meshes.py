@@ -8,6 +8,8 @@ import numpy as np
 
 from ..exceptions import ArrayError, DracoError, translating
 from ._common import (
+    named_columns,
+    after_those_before,
     as_positions,
     binned,
     check_bounds,
@@ -15,11 +17,10 @@ from ._common import (
     check_policy,
     check_uniform,
     chunk_of,
-    finish,
     merged,
     open_level,
     resolve,
-    writer_for,
+    written,
 )
 
 
@@ -60,7 +61,7 @@ def write_mesh(
         if not len(points):
             raise ArrayError("vertices: expected at least one")
         ids = None if object_ids is None else np.asarray(object_ids).ravel().astype(np.int64)
-        columns = {str(k): np.asarray(v) for k, v in (vertex_attributes or {}).items()}
+        columns = named_columns(vertex_attributes)
         ndim = points.shape[1]
         target = resolve(store_path, "mesh", ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)
@@ -72,23 +73,18 @@ def write_mesh(
                 raise ArrayError("a mesh with objects cannot be added to: write it at once")
             columns = merged(target.before, columns, len(points))
             all_rows = np.concatenate([target.before.faces, rows + len(target.before.positions)])
-            all_points = np.concatenate([target.before.positions, points]).astype(points.dtype)
-        writer = writer_for(target, "mesh", ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by)
-        try:
+            all_points = after_those_before(target, points)
+        with written(target, "mesh", ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by) as writer:
             own = ids if ids is not None else np.zeros(len(all_points), dtype=np.int64)
             writer.push(all_points, faces=all_rows, attributes=columns, object_ids=own)
             if object_attributes:
                 writer.objects(np.unique(own), object_attributes)
-            report = finish(target, writer)
-        except BaseException:
-            writer.abandon()
-            raise
     coords = chunk_of(points, target.chunk_shape)[rows]
     crosses = (coords != coords[:, :1]).any(axis=(1, 2)) if len(rows) else np.zeros(0, dtype=bool)
     return {
         "vertex_count": len(points),
         "face_count": len(rows),
-        "chunk_count": report["chunks"],
+        "chunk_count": writer.report["chunks"],
         "intra_face_count": int((~crosses).sum()),
         "cross_face_count": int(crosses.sum()),
         "encoding": encoding,
@@ -106,7 +102,7 @@ def read_mesh(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read a mesh."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "mesh")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

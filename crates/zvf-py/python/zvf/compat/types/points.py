@@ -8,6 +8,8 @@ import numpy as np
 
 from ..exceptions import ArrayError, translating
 from ._common import (
+    named_columns,
+    after_those_before,
     add_groups,
     as_positions,
     binned,
@@ -16,12 +18,11 @@ from ._common import (
     check_filter,
     check_policy,
     chunk_of,
-    finish,
     merged,
     open_level,
     renamed,
     resolve,
-    writer_for,
+    written,
 )
 
 
@@ -51,7 +52,7 @@ def write_points(
     check_policy(out_of_bounds, may_ignore=True)
     with translating(ArrayError):
         points = as_positions(positions, dtype)
-        columns = {str(k): np.asarray(v) for k, v in (vertex_attributes or {}).items()}
+        columns = named_columns(vertex_attributes)
         for name, column in columns.items():
             if column.ndim == 0 or len(column) != len(points):
                 raise ArrayError(f"attribute {name!r}: expected {len(points)} rows, found the shape {column.shape}")
@@ -69,15 +70,14 @@ def write_points(
             ids = None if ids is None else ids[inside]
         if ids is not None and ids.size and int(ids.min()) < 0:
             raise ArrayError(f"object_ids: expected no negative number, found {int(ids.min())}")
-        written, all_points = len(points), points
+        count, all_points = len(points), points
         if target.before is not None:
             columns = merged(target.before, columns, len(points))
-            all_points = np.concatenate([target.before.positions, points]).astype(points.dtype)
+            all_points = after_those_before(target, points)
         if not len(all_points):
             return {"vertex_count": 0, "chunk_count": 0, "object_count": 0, "group_count": 0, "bins_per_chunk": bins_per_chunk(target)}
         by = binned(chunk_by_attribute, columns)
-        writer = writer_for(target, "point_cloud", points.shape[1], compressor=compressor, shard_shape=shard_shape, binned_by=by)
-        try:
+        with written(target, "point_cloud", points.shape[1], compressor=compressor, shard_shape=shard_shape, binned_by=by) as writer:
             if ids is not None and target.before is not None:
                 raise ArrayError("points with objects cannot be added to a store that has points: write them at once")
             if fragment_attributes:
@@ -88,14 +88,10 @@ def write_points(
                 unique = np.unique(ids) if ids is not None else np.zeros(0, dtype=np.int64)
                 writer.objects(unique, {k: _rows(k, v, unique) for k, v in object_attributes.items()})
             group_count = add_groups(writer, groups, group_attributes)
-            report = finish(target, writer)
-        except BaseException:
-            writer.abandon()
-            raise
     return {
-        "vertex_count": written,
-        "chunk_count": report["chunks"],
-        "object_count": report["objects"],
+        "vertex_count": count,
+        "chunk_count": writer.report["chunks"],
+        "object_count": writer.report["objects"],
         "group_count": group_count,
         "bins_per_chunk": bins_per_chunk(target),
     }
@@ -152,7 +148,7 @@ def read_points(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read points; attributes that are named come along."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "point_cloud")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

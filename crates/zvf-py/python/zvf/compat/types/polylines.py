@@ -11,6 +11,7 @@ from zvf.writing import _joined
 from ..api.result import ReadResult
 from ..exceptions import ArrayError, translating
 from ._common import (
+    after_those_before,
     add_groups,
     as_positions,
     binned,
@@ -18,11 +19,10 @@ from ._common import (
     check_filter,
     check_policy,
     chunk_of,
-    finish,
     merged,
     open_level,
     resolve,
-    writer_for,
+    written,
 )
 
 
@@ -48,6 +48,8 @@ def write_polylines(
 ) -> dict[str, Any]:
     """Write polylines, each an object; where there are some already, ids go on after theirs."""
     check_policy(out_of_bounds, may_ignore=False)
+    if fragment_attributes:
+        raise ArrayError("fragment_attributes are written with points; see zvf.Writer.push(part_attributes=)")
     if geometry_type not in ("polyline", "streamline"):
         raise ArrayError(f"geometry_type: expected polyline or streamline, found {geometry_type!r}")
     with translating(ArrayError):
@@ -69,27 +71,22 @@ def write_polylines(
         all_points, all_cuts = points, cuts
         if target.before is not None:
             columns = merged(target.before, columns, len(points))
-            all_points = np.concatenate([target.before.positions, points]).astype(points.dtype)
+            all_points = after_those_before(target, points)
             own = [s.stop for s in target.before.parts]
             all_cuts = np.concatenate([[0], own, cuts[1:] + own[-1]])
-        writer = writer_for(target, geometry_type, ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by)
-        try:
+        with written(target, geometry_type, ndim, compressor=compressor, shard_shape=shard_shape, binned_by=by) as writer:
             writer.push(all_points, offsets=all_cuts, attributes=columns)
             if object_attributes:
                 first = len(all_cuts) - len(cuts)
                 writer.objects(np.arange(first, len(all_cuts) - 1), object_attributes)
             group_count = add_groups(writer, groups, group_attributes)
-            report = finish(target, writer)
-        except BaseException:
-            writer.abandon()
-            raise
     coords = chunk_of(points, target.chunk_shape)
     crosses = (coords[1:] != coords[:-1]).any(axis=1)
     crosses[cuts[1:-1] - 1] = False
     return {
         "polyline_count": len(lines),
         "vertex_count": len(points),
-        "chunk_count": report["chunks"],
+        "chunk_count": writer.report["chunks"],
         "cross_chunk_link_count": int(crosses.sum()),
         "group_count": group_count,
     }
@@ -125,7 +122,7 @@ def read_polylines(
     backend: str | None = None,
 ) -> dict[str, Any]:
     """Read polylines: a box gives whole ones, chunks give the runs inside them."""
-    source = open_level(store_path, level)
+    source = open_level(store_path, level, "polyline", "streamline")
     check_filter(source, attribute_filter)
     found = source.read(
         bbox=bbox,

@@ -1,0 +1,201 @@
+//! The Python package: what a call costs over the same call of the library, beside the reference in one process.
+//!
+//! ```text
+//! zvf            the library, in this process
+//! zvf, Python    the release wheel: words of a query, a thread, the answer, its array of positions
+//! zarr-vectors   the reference, in the same process of Python
+//! ```
+//!
+//! What Python adds is in the figures: a turn ends when the array is there. That arrays of 1 MB or more are views of what
+//! the library holds is seen by their addresses, which the process compares; a copy fails the work. The bars of
+//! the package are about these differences, and are told below the table.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::{Value, json};
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::Axis;
+use zvf_model::{Batch, Bounds};
+use zvf_query::{Columns, Query, Reader};
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use crate::clock::repeated;
+use crate::contest::{Contender, Role, Row, Turn, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{Points, SIDE, boxes, open, text};
+use crate::peer::{Environment, NAME, Other, PACKAGE};
+
+const PART: &str = "python";
+const PYTHON: &str = "zvf, Python";
+const TWO: &str = "zvf, Python, two threads";
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let count = (1e6 * bench.scale) as u64;
+    let folder = std::path::absolute(bench.below("from-python")?)?;
+    let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
+    let peer = peer(bench, &folder);
+    let reader = open(&store)?;
+    let reads = [
+        (format!("a small box, of {count} points"), "small", boxes(1, 1e-5)),
+        (format!("32 boxes of 0.2 %, of {count} points"), "boxes", boxes(32, 0.002)),
+        (format!("all {count} positions as an array"), "all", Vec::new()),
+    ];
+    for (work, what, wanted) in reads {
+        if !bench.wants(&work) {
+            continue;
+        }
+        let queries = match wanted.as_slice() {
+            [] => vec![Query::all().columns(Columns::None)],
+            boxes => boxes.iter().map(query).collect::<anyhow::Result<Vec<_>>>()?,
+        };
+        let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": wanted});
+        let mut sides = vec![
+            Contender::new("zvf", Role::Zvf, || read(&reader, &queries)),
+            peer.with_role(PYTHON, Role::Variant, ask("read", "zvf")),
+        ];
+        if what == "boxes" {
+            sides.push(peer.with_role(TWO, Role::Variant, ask("two threads", "zvf")));
+        }
+        sides.push(peer.with_role(NAME, Role::Reference, ask("read", "reference")));
+        let row = contest(bench, PART, work, sides)?;
+        tell(page, what, &row);
+        page.row(row);
+    }
+    create(bench, page, &peer, &folder)
+}
+
+/// Points that are created from an array in memory.
+fn create(bench: &Bench, page: &mut Page, peer: &Peer, folder: &Path) -> anyhow::Result<()> {
+    let count = (2e6 * bench.scale) as u64;
+    let work = format!("{count} points from an array");
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    let source = Points { count, chunks: 8, shard: None }.store(folder)?;
+    let batch = block_on(open(&source)?.run(&Query::all().columns(Columns::None)))?.batch;
+    let positions = folder.join(format!("positions-{count}.f32"));
+    std::fs::write(&positions, batch.positions().bytes())?;
+    let (ours, theirs) = (folder.join("made-ours.zarrvectors"), folder.join("made.zarrvectors"));
+    let request =
+        |who: &str| json!({"work": "create", "who": who, "positions": positions, "to": theirs});
+    let row = contest(
+        bench,
+        PART,
+        work,
+        vec![
+            Contender::new("zvf", Role::Zvf, || {
+                let seconds = write(&batch, &ours)?;
+                std::fs::remove_dir_all(&ours)?;
+                Ok(Turn::from_seconds(seconds).counting(count))
+            }),
+            peer.with_role(PYTHON, Role::Variant, request("zvf")),
+            peer.with_role(NAME, Role::Reference, request("reference")),
+        ],
+    )?;
+    tell(page, "create", &row);
+    page.row(row);
+    Ok(())
+}
+
+/// The process of Python, or why it is not here.
+struct Peer(Option<Other>, &'static str);
+
+impl Peer {
+    fn with_role(&self, name: &'static str, role: Role, request: Value) -> Contender<'static> {
+        match &self.0 {
+            Some(other) => other.contender_as(name, role, request),
+            None => Contender::absent(name, role, self.1),
+        }
+    }
+}
+
+fn peer(bench: &Bench, folder: &Path) -> Peer {
+    if bench.alone || bench.own.is_some() {
+        return Peer(None, "not asked");
+    }
+    match wheel(&bench.folder) {
+        Some(wheel) => {
+            let packages = [PACKAGE, "numpy"];
+            match install(bench, &packages, &wheel) {
+                Ok(()) => Peer(Some(Other::new(bench, PYTHON, PART, &packages, folder)), ""),
+                Err(_) => Peer(None, "the wheel cannot be installed"),
+            }
+        }
+        None => Peer(None, "there is no wheel: `cargo xtask bench` builds it"),
+    }
+}
+
+/// Puts this wheel where the reference is, in place of that of an earlier run.
+fn install(bench: &Bench, packages: &[&str], wheel: &Path) -> anyhow::Result<()> {
+    let environment = Environment::install(&bench.folder, PART, packages)?;
+    let mut pip = Command::new(environment.python());
+    pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]).arg(wheel);
+    anyhow::ensure!(pip.status()?.success(), "{} cannot be installed", wheel.display());
+    Ok(())
+}
+
+/// The wheel that was built for this run.
+fn wheel(folder: &Path) -> Option<PathBuf> {
+    let files = std::fs::read_dir(std::path::absolute(folder).ok()?.join("wheel")).ok()?;
+    let mut found: Vec<PathBuf> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    found.sort();
+    found.pop()
+}
+
+fn query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
+    Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None))
+}
+
+fn read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
+    let mut count = 0;
+    let seconds = repeated(|| {
+        count = 0;
+        for query in queries {
+            count += block_on(reader.run(query))?.batch.len() as u64;
+        }
+        Ok(())
+    })?;
+    Ok(Turn::from_seconds(seconds).counting(count))
+}
+
+/// Writes a store of these points; as Python does, it is opened again.
+fn write(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
+    let begun = Instant::now();
+    block_on(async {
+        let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
+        writer.push(batch)?;
+        writer.finish().await?;
+        anyhow::Ok(())
+    })?;
+    drop(open(store)?);
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Says where a row is to the bars of the package.
+fn tell(page: &mut Page, work: &str, row: &Row) {
+    let side = |name: &str| {
+        let side = row.sides.iter().find(|side| side.name == name)?;
+        side.result.as_ref().ok().map(|turn| turn.seconds)
+    };
+    let (Some(ours), Some(python)) = (side("zvf"), side(PYTHON)) else { return };
+    let line = match work {
+        "small" => format!("{:.0} us over the Rust call; the bar is 60", (python - ours) * 1e6),
+        "create" => format!("{:.2} times the Rust call; the bar is 1.3", python / ours),
+        "boxes" => match side(TWO) {
+            Some(two) => {
+                format!("two threads {:.2} times as fast as one; the bar is 1.7", python / two)
+            }
+            None => return,
+        },
+        _ => format!("{:.2} times the Rust call; no copy, by the addresses", python / ours),
+    };
+    page.note(PART, &format!("{}: {line}", row.work));
+}

@@ -1,0 +1,156 @@
+//! Relationships of annotations: the objects that they belong to, and the groups of these.
+//!
+//! An annotation by its id ends with the ids of each relationship; `object/ID` and `group/NUMBER` list the annotations of one
+//! object and of one group. Negative ids are no ids of viewers: they are left out.
+
+use serde_json::{Value as Json, json};
+use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
+use zvf_model::{Kind, LevelReader, ObjectId};
+use zvf_query::Query;
+
+use super::PrecomputedError;
+use super::segments::object_of;
+
+/// What the annotations of a level are related to.
+#[derive(Debug)]
+pub(crate) struct Relations {
+    kind: Kind,
+    level: LevelReader,
+    kinds: Vec<Relation>,
+}
+
+/// A relationship.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// To the object that an annotation is of.
+    Object,
+    /// To the groups of that object, by number.
+    Group,
+}
+
+impl Relation {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Group => "group",
+        }
+    }
+}
+
+impl Relations {
+    pub(crate) async fn new(kind: Kind, level: &LevelReader) -> Result<Self, PrecomputedError> {
+        let mut kinds = Vec::new();
+        if level.objects().await?.is_some() {
+            kinds.push(Relation::Object);
+            if level.groups().await?.is_some_and(|groups| !groups.is_empty()) {
+                kinds.push(Relation::Group);
+            }
+        }
+        Ok(Self { kind, level: level.clone(), kinds })
+    }
+
+    /// What `info` says of them.
+    pub(crate) fn describe(&self) -> Json {
+        let entry = |kind: &Relation| json!({"id": kind.name(), "key": kind.name()});
+        self.kinds.iter().map(entry).collect()
+    }
+
+    /// The relationship with this name.
+    pub(crate) fn find(&self, name: &str) -> Option<Relation> {
+        self.kinds.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The question for all of a level that is related to the object or the group `id`; none where there is no such one.
+    pub(crate) async fn query(
+        &self,
+        level: &LevelReader,
+        relation: Relation,
+        id: u64,
+    ) -> Result<Option<Query>, PrecomputedError> {
+        let query = match relation {
+            Relation::Object => {
+                let (Some(object), Some(index)) = (object_of(id), level.objects().await?) else {
+                    return Ok(None);
+                };
+                if index.find(&[object]).await? == [None] {
+                    return Ok(None);
+                }
+                Query::objects([object])
+            }
+            Relation::Group => match level.groups().await? {
+                Some(groups) if id < groups.len() => Query::all().in_groups([id]),
+                Some(_) | None => return Ok(None),
+            },
+        };
+        let query = query.of_kind(self.kind).at_level(level.level());
+        Ok(Some(query.limit_bytes(MAX_RELATED_BYTES)))
+    }
+
+    /// Adds the ids of each relationship to the record of an annotation of these objects.
+    pub(crate) async fn push(
+        &self,
+        objects: &[ObjectId],
+        record: &mut Vec<u8>,
+    ) -> Result<(), PrecomputedError> {
+        for relation in &self.kinds {
+            let ids: Vec<u64> = match relation {
+                Relation::Object => {
+                    objects.iter().filter_map(|id| u64::try_from(id.0).ok()).collect()
+                }
+                Relation::Group => self.groups_of(objects).await?,
+            };
+            let found = to_u64(ids.len());
+            let most = u64::from(u32::MAX);
+            let count = u32::try_from(ids.len()).map_err(|_many| PrecomputedError::TooLarge {
+                what: "a list of ids",
+                found,
+                most,
+            })?;
+            record.extend(count.to_le_bytes());
+            record.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        }
+        Ok(())
+    }
+
+    async fn groups_of(&self, objects: &[ObjectId]) -> Result<Vec<u64>, PrecomputedError> {
+        let Some(groups) = self.level.groups().await? else { return Ok(Vec::new()) };
+        let all: Vec<u64> = (0..groups.len()).collect();
+        let mut found = Vec::new();
+        for some in all.chunks(GROUPS_AT_ONCE) {
+            let members = groups.members(some).await?;
+            let has_one = some.iter().zip(members);
+            let has_one = has_one.filter(|(_, all)| objects.iter().any(|id| all.contains(*id)));
+            found.extend(has_one.map(|(group, _)| *group));
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the objects that a row of a chunk belongs to; none where the level has no objects.
+pub(crate) async fn find_objects(
+    level: &LevelReader,
+    key: &ChunkKey,
+    row: u64,
+) -> Result<Vec<ObjectId>, PrecomputedError> {
+    let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
+    let keys = std::slice::from_ref(key);
+    let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };
+    let fragments = level.fragments(keys).await.pop().transpose()?;
+    let (Some(owners), Some(fragments)) = (owners.chunks.first(), fragments) else {
+        return Ok(Vec::new());
+    };
+    let view = fragments.view()?;
+    let holds =
+        |fragment: &u64| view.get(*fragment).is_some_and(|rows| rows.rows().any(|own| own == row));
+    let mut rows: Vec<u64> =
+        (0..view.len()).filter(holds).flat_map(|fragment| owners.of_fragment(fragment)).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(index.ids_of(&rows).await?)
+}
+
+/// Groups whose members are in memory together.
+const GROUPS_AT_ONCE: usize = 256;
+/// Bytes of the geometry that is related to one object or group.
+const MAX_RELATED_BYTES: u64 = 1 << 28;

@@ -1,0 +1,91 @@
+//! Objects found by their id or by the value of an attribute, for people who look for one.
+
+use zvf_format::num::checked_usize;
+use zvf_model::{Kind, LevelId, LevelReader, ObjectId, ObjectIndex, Value};
+
+use crate::{QueryError, Reader};
+
+/// An object that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundObject {
+    /// The kind of its geometry.
+    pub kind: Kind,
+    /// Its id.
+    pub object: ObjectId,
+    /// The attribute whose value was looked for; `None` where it was the id.
+    pub attribute: Option<String>,
+}
+
+impl Reader {
+    /// Finds objects of the finest level whose id is `text`, or one of whose attributes has the value `text`, whatever
+    /// its case; at most `limit`. Of a long list of objects the first million is looked at.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// let found = zvf_query::Reader::new(store).search("0", 10).await?;
+    /// assert!(found[0].object.0 == 0 && found[0].attribute.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When an index or an attribute cannot be read.
+    pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<FoundObject>, QueryError> {
+        let text = text.trim();
+        let numbers = self.store().level_numbers();
+        let Some(first) = numbers.first().map(|number| LevelId(*number)) else {
+            return Ok(Vec::new());
+        };
+        let own = self.level(first).await?;
+        let kinds: Vec<Kind> =
+            own.kinds().first().copied().into_iter().chain(own.extra_kinds()).collect();
+        let mut found = Vec::new();
+        for kind in kinds {
+            let level = self.level_of_kind(first, kind).await?;
+            let Some(index) = level.objects().await? else { continue };
+            if let Ok(id) = text.parse().map(ObjectId)
+                && index.find(&[id]).await?.iter().any(Option::is_some)
+            {
+                found.push(FoundObject { kind, object: id, attribute: None });
+            }
+            search_values(&level, &index, kind, (text, limit), &mut found).await?;
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+async fn search_values(
+    level: &LevelReader,
+    index: &ObjectIndex,
+    kind: Kind,
+    (text, limit): (&str, usize),
+    found: &mut Vec<FoundObject>,
+) -> Result<(), QueryError> {
+    let wanted = text.to_lowercase();
+    for name in level.object_attribute_names().await?.names {
+        let Some(attribute) = level.object_attribute(&name).await? else { continue };
+        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED);
+        let values = attribute.range(0..slots).await?;
+        let mut rows = Vec::new();
+        for row in 0..slots {
+            let Some(place) = checked_usize(row) else { break };
+            let value = values.value(place, 0);
+            let is_same = value != Value::Null && value.to_string().to_lowercase() == wanted;
+            if is_same && found.len().saturating_add(rows.len()) < limit {
+                rows.push(row);
+            }
+        }
+        let named = |object| FoundObject { kind, object, attribute: Some(name.clone()) };
+        found.extend(index.ids_of(&rows).await?.into_iter().map(named));
+    }
+    Ok(())
+}
+
+/// Rows of an attribute that a search looks at.
+const MAX_SEARCHED: u64 = 1 << 20;
