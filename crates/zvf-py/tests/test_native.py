@@ -266,6 +266,7 @@ def test_ctrl_c_leaves_no_store(tmp_path):
     program = (
         "import numpy as np, zvf, sys\n"
         f"w = zvf.create({str(tmp_path / 'big')!r}, ndim=3, chunk=0.01)\n"
+        "np.random.rand(1)\n"  # numpy loads that module late, and loses an interrupt meanwhile
         "print('go', flush=True)\n"
         "while True:\n"
         "    w.push(np.random.rand(200000, 3))\n"
