@@ -26,8 +26,8 @@ impl Reader {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
     /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-    /// let found = zvf_query::Reader::new(store).search("0", 10).await?;
-    /// assert!(found[0].object.0 == 0 && found[0].attribute.is_none());
+    /// let found = zvf_query::Reader::new(store).search("7", 10).await?;
+    /// assert!(found[0].object.0 == 7 && found[0].attribute.is_none());
     /// # Ok(())
     /// # }
     /// ```
