@@ -92,7 +92,7 @@ const BOUNDED: [&[&str]; 24] = [
     &["kill9", "--what", "refresh", "--loops", "4"],
     &["powerloss", "--edits", "--states", "1500"],
     &["faults", "--edits", "--every", "499", "--then-random", "15"],
-    &["cancel", "--edits", "--every", "97"],
+    &["cancel", "--edits", "--every", "997"],
     &["race", "--writers", "4", "--commits", "60"],
     &["edit-model", "--n", "4000"],
     &["edit-script", "testdata/edits"],
