@@ -5,6 +5,7 @@
 A request says who does the work; the answer has the seconds of one turn, clocked as the other side does, and what was counted.
 """
 
+import functools
 import itertools
 import shutil
 import time
@@ -18,7 +19,12 @@ from zarr_vectors.types.points import read_points, write_points
 
 warnings.simplefilter("ignore")
 CHUNK = 12.5
-opened = {}
+
+
+@functools.cache
+def dataset(store):
+    """Each store is opened once."""
+    return zvf.open(store)
 
 
 def repeated(work):
@@ -38,8 +44,7 @@ def read(ask):
         def run():
             return sum(len(read_points(store, bbox=box)["positions"]) for box in wanted(ask))
     else:
-        ds = opened.setdefault(store, None) or zvf.open(store)
-        opened[store] = ds
+        ds = dataset(store)
 
         def run():
             return sum(len(one(ds, box)) for box in wanted(ask))
@@ -69,8 +74,7 @@ def check_addresses(ds):
 
 
 def two_threads(ask):
-    ds = opened.setdefault(ask["store"], None) or zvf.open(ask["store"])
-    opened[ask["store"]] = ds
+    ds = dataset(ask["store"])
     halves = ask["boxes"][::2], ask["boxes"][1::2]
     with ThreadPoolExecutor(2) as pool:
 

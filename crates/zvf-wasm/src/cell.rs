@@ -162,7 +162,7 @@ struct Vertex {
 struct Builder<'a> {
     /// Whether elements or steps join rows.
     joins_rows: bool,
-    /// Whether rows are told apart: something joins them, or they may come again.
+    /// Whether rows are distinguished by number: something joins them, or they may come again.
     names_rows: bool,
     axes: &'a [usize],
     own: &'a [u32],

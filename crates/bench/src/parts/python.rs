@@ -8,7 +8,7 @@
 //!
 //! What Python adds is in the figures: a turn ends when the array is there. That arrays of 1 MB or more are views of what
 //! the library holds is seen by their addresses, which the process compares; a copy fails the work. The bars of
-//! the package are about these differences, and are told below the table.
+//! the package are about these differences, and are compared with them below the table.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         sides.push(peer.with_role(NAME, Role::Reference, ask("read", "reference")));
         let row = contest(bench, PART, work, sides)?;
-        tell(page, what, &row);
+        note_bar(page, what, &row);
         page.row(row);
     }
     create(bench, page, &peer, &folder)
@@ -97,7 +97,7 @@ fn create(bench: &Bench, page: &mut Page, peer: &Peer, folder: &Path) -> anyhow:
             peer.with_role(NAME, Role::Reference, request("reference")),
         ],
     )?;
-    tell(page, "create", &row);
+    note_bar(page, "create", &row);
     page.row(row);
     Ok(())
 }
@@ -179,8 +179,8 @@ fn write(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Says where a row is to the bars of the package.
-fn tell(page: &mut Page, work: &str, row: &Row) {
+/// Adds a note that compares a row with its bar.
+fn note_bar(page: &mut Page, work: &str, row: &Row) {
     let side = |name: &str| {
         let side = row.sides.iter().find(|side| side.name == name)?;
         side.result.as_ref().ok().map(|turn| turn.seconds)

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Where a cell would hold too many rows, cells are halved along each axis, in this grid and in all finer ones, and the
-//! rows of a chunk are told apart by their positions.
+//! rows of a chunk are divided by their positions.
 //!
 //! Viewers add up what all grids hold and draw a first part of a cell where it is far away, so each cell is in the order of
 //! a hash. All grids have the same lower corner and the same extent: a number of the coarsest cells. The id of a point is the
@@ -251,7 +251,7 @@ impl PointGrid {
         Ok(grid)
     }
 
-    /// Halves cells until none holds too many rows; cells that cannot be told apart stay.
+    /// Halves cells until none holds too many rows; cells that cannot be divided stay.
     async fn fit(&mut self, max_cell_rows: u64) -> Result<(), PrecomputedError> {
         let counts = self.count_rows().await?;
         let crowded = counts.iter().max_by_key(|(_, rows)| *rows).map(|(key, _)| *key);

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .datasets import Dataset, Query
 
 _EXACT = 1 << 53
-"""Whole numbers from here on are not told apart by 64-bit floats."""
+"""64-bit floats do not distinguish all whole numbers from here on."""
 
 _NEGATED = {"Gt": "LtEq", "GtEq": "Lt", "Lt": "GtEq", "LtEq": "Gt", "Eq": "NotEq", "NotEq": "Eq"}
 _MIRRORED = {"Gt": "Lt", "GtEq": "LtEq", "Lt": "Gt", "LtEq": "GtEq", "Eq": "Eq", "NotEq": "NotEq"}

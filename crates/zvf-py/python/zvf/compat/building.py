@@ -153,8 +153,7 @@ def array_is_sharded(level_group: Group, array_name: str) -> bool:
         )
     if array_name not in level_group:
         return False
-    codecs = level_group[array_name]._document().get("codecs") or []
-    return any(isinstance(codec, dict) and codec.get("name") == "sharding_indexed" for codec in codecs)
+    return level_group[array_name]._is_sharded
 
 
 def rebuild_presence(level_group: Group, array_name: str | None = None, *, on_sharded: str = "skip") -> list[str]:

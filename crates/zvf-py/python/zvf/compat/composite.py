@@ -49,14 +49,13 @@ def add_geometry(
         used = [-1, *(i for one in there for i in one.object_ids), *(int(one.owner_of_each.max(initial=-1)) for one in there)]
         _number(made, 1 + max(used))
         everything = np.concatenate([one.positions.astype(np.float64) for one in (*there, made)])
-        ndim = made.positions.shape[1]
+        low, high, ndim = everything.min(axis=0), everything.max(axis=0), made.positions.shape[1]
         root = read_root_metadata(group) if exists else None
         target = resolve(
             store_path, there[0].kind if there else geometry_type, ndim, positions=everything,
             chunk_shape=root.chunk_shape if root else None, bin_shape=root.base_bin_shape if root else None,
-            bounds=(everything.min(axis=0).tolist(), everything.max(axis=0).tolist()),
+            bounds=(low.tolist(), high.tolist()),
         )
-        low, high = everything.min(axis=0), everything.max(axis=0)
         if target.bounds is not None:
             low, high = np.minimum(low, target.bounds[0]), np.maximum(high, target.bounds[1])
         target.bounds, target.before = (low.tolist(), high.tolist()), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,13 @@ def read_chunk_fragment_attributes(
 
 def read_fragment(level: Group, chunk: Any, fragment_index: int, dtype: Any = np.float32, ndim: int = 3) -> np.ndarray:
     """The vertices of one fragment."""
-    groups = read_chunk_vertices(level, chunk, dtype)
-    if not 0 <= int(fragment_index) < len(groups):
-        raise ArrayError(f"chunk {tuple(chunk)} has {len(groups)} fragments, not one of the number {fragment_index}")
-    return groups[int(fragment_index)]
+    return _fragment_of(read_chunk_vertices(level, chunk, dtype), chunk, fragment_index)
+
+
+def _fragment_of(groups: list[np.ndarray], chunk: Any, number: int) -> np.ndarray:
+    if not 0 <= int(number) < len(groups):
+        raise ArrayError(f"chunk {tuple(chunk)} has {len(groups)} fragments, not one of the number {number}")
+    return groups[int(number)]
 
 
 def chunk_vertex_count(level: Group, chunk: Any, *, default: int = 0) -> int:
@@ -70,7 +74,8 @@ def chunk_vertex_count(level: Group, chunk: Any, *, default: int = 0) -> int:
 def read_object_vertices(level: Group, object_id: int, dtype: Any = np.float32, ndim: int = 3) -> list[np.ndarray]:
     """The vertices of an object, an array for each fragment of its manifest."""
     refs = read_object_manifest(level, object_id)
-    return [read_fragment(level, chunk, number, dtype) for chunk, number in refs]
+    groups_of = cache(lambda chunk: read_chunk_vertices(level, chunk, dtype))  # each chunk is read once
+    return [_fragment_of(groups_of(chunk), chunk, number) for chunk, number in refs]
 
 
 def resolve_chunk_keys(

@@ -234,6 +234,12 @@ class Group:
             raise StoreError("raw arrays are read by the package zarr: pip install zarr") from error
         return zarr.open_array(str(self[name].path), mode="r")
 
+    @property
+    def _is_sharded(self) -> bool:
+        """Whether this is an array whose cells are in shards."""
+        codecs = self._document().get("codecs") or []
+        return any(isinstance(codec, dict) and codec.get("name") == "sharding_indexed" for codec in codecs)
+
     def list_chunks(self, name: str) -> list[str]:
         """The keys of the chunks of an array that have a cell, as it lists them; where it lists none, of the level."""
         listed = self.read_array_meta(name).get("nonempty_chunks")
@@ -249,8 +255,7 @@ class Group:
 
     def derive_nonempty_chunks(self, name: str, *, on_sharded: str = "raise") -> list[str]:
         """Write the list of the chunks that have a cell, by the files there are; those in shards are not looked into."""
-        document = self[name]._document()
-        if any(codec.get("name") == "sharding_indexed" for codec in document.get("codecs") or [] if isinstance(codec, dict)):
+        if self[name]._is_sharded:
             if on_sharded == "skip":
                 return self.list_chunks(name)
             raise ShardedPresenceError(f"{name}: cells are in shards, which a listing of files does not show")

@@ -168,13 +168,13 @@ def read_level_metadata(group: Group, level: int = 0) -> LevelMetadata:
 
 def _bins_by_scale(group: Group, level: int) -> tuple[float, ...] | None:
     """The size of a bin, by the scale that the root has for the level."""
-    attributes = Group(group._shared).attrs.to_dict()
-    base = RootMetadata.from_attrs(attributes).effective_bin_shape
-    for dataset in (attributes.get("multiscales") or [{}])[0].get("datasets", []):
-        scales = [one["scale"] for one in dataset.get("coordinateTransformations", []) if one.get("type") == "scale"]
-        if dataset.get("path") == str(level) and scales and len(scales[0]) == len(base):
-            return tuple(float(b) * float(s) for b, s in zip(base, scales[0]))
-    return None
+    from .multiscale import get_level_scale
+
+    root = Group(group._shared)
+    base, scale = RootMetadata.from_attrs(root.attrs.to_dict()).effective_bin_shape, get_level_scale(root, level)
+    if scale is None or len(scale) != len(base):
+        return None
+    return tuple(float(b) * s for b, s in zip(base, scale))
 
 
 def remove_resolution_level(group: Group, level: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -39,8 +40,9 @@ class VertexRef:
         if not refs:
             raise EditError(f"there is no object {object_id} in level {level}")
         left = int(vertex_index)
+        rows_of = cache(partial(fragment_rows, node))  # a chunk may have several fragments of an object
         for chunk, fragment in refs:
-            count = len(fragment_rows(node, chunk)[fragment])
+            count = len(rows_of(chunk)[fragment])
             if 0 <= left < count:
                 return cls(int(level), chunk, fragment, left)
             left -= count
