@@ -179,13 +179,11 @@ impl Layout {
                             let row = vertices + to_u64(row) - before;
                             return Err(in_file(file, Error::not_finite(row, &x.to_string())));
                         }
-                        vertices = vertices.saturating_add(to_u64(batch.len()));
+                        vertices += to_u64(batch.len());
                         let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                        elements = elements.saturating_add(to_u64(own));
+                        elements += to_u64(own);
                     }
-                    Piece::Elements { rows, .. } => {
-                        elements = elements.saturating_add(to_u64(rows.len()))
-                    }
+                    Piece::Elements { rows, .. } => elements += to_u64(rows.len()),
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
                 if let Some(own) = kept.as_mut().and_then(|kept| kept.last_mut()) {
@@ -503,7 +501,7 @@ const fn float(n: u64) -> f64 {
 
 #[expect(clippy::as_conversions, reason = "whole, and a cast of a float stops at the ends")]
 const fn count(steps: f64) -> u64 {
-    (steps as u64).saturating_add(1)
+    (steps as u64) + 1
 }
 
 /// Chunks that are worth putting together.
