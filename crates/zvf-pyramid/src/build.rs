@@ -162,7 +162,9 @@ async fn all(
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
-    while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
+    while let Some(steps) =
+        ladder.level(saturating_u32_from_usize(reports.len()).saturating_add(1), &below)
+    {
         let level = steps.first().map_or(0, |step| step.level);
         let each = kinds.iter().zip(&steps).zip(known.iter().zip(&errors));
         let each = each.map(|((ladder, step), ((names, explicit), error))| Making {
@@ -249,7 +251,7 @@ async fn measured(store: &Store, mut report: LevelReport) -> Result<LevelReport,
 /// How many bytes lie below `path`: those of a level, or of a kind beside its own.
 pub(crate) async fn stored(store: &Store, path: &str) -> Result<u64, PyramidError> {
     let objects = store.objects(path).await?;
-    Ok(objects.iter().map(|(_, bytes)| *bytes).sum::<u64>())
+    Ok(objects.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add))
 }
 
 /// Names of attributes that levels get, which no attribute of level 0 has.

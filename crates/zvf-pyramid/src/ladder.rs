@@ -95,7 +95,10 @@ pub(crate) struct Size {
 impl Size {
     /// Both together.
     pub(crate) const fn combine(self, other: Self) -> Self {
-        Self { vertices: self.vertices + other.vertices, bytes: self.bytes + other.bytes }
+        Self {
+            vertices: self.vertices.saturating_add(other.vertices),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
     }
 }
 
@@ -143,11 +146,11 @@ impl PyramidPlan {
                 if own.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
             own.push(KindLadder::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let all = own.iter().map(|own| own.all.vertices).sum::<u64>();
+        let all = own.iter().map(|own| own.all.vertices).fold(0, u64::saturating_add);
         let mut all = Size { vertices: all, bytes: 0 };
         if let [first, others @ ..] = own.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
-            let beside = others.iter().map(|own| own.all.bytes).sum::<u64>();
+            let beside = others.iter().map(|own| own.all.bytes).fold(0, u64::saturating_add);
             first.all.bytes = all.bytes.saturating_sub(beside);
         }
         let none = own.iter().all(|own| !own.indexed);
@@ -168,7 +171,7 @@ impl PyramidPlan {
             let size = |step: &Step| Size { vertices: step.vertices, bytes: step.bytes };
             below = next.iter().map(size).collect();
             steps.extend(next);
-            level += 1;
+            level = level.saturating_add(1);
         }
         steps
     }
@@ -223,10 +226,10 @@ impl KindLadder {
         for level in levels {
             of_levels.push(counted(level).await?);
             let own = crate::build::stored(store, &level.node().path().to_string()).await?;
-            bytes += own;
+            bytes = bytes.saturating_add(own);
             indexed |= level.objects().await?.is_some();
         }
-        let all = Size { vertices: of_levels.iter().copied().sum::<u64>(), bytes };
+        let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
         let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
@@ -246,7 +249,7 @@ impl KindLadder {
             let step = self.step(level, below);
             below = Size { vertices: step.vertices, bytes: step.bytes };
             steps.push(step);
-            level += 1;
+            level = level.saturating_add(1);
         }
         steps
     }
@@ -349,7 +352,7 @@ async fn counted(level: &LevelReader) -> Result<u64, PyramidError> {
     let mut all = 0_u64;
     for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
         for count in level.row_counts(keys).await {
-            all += count?;
+            all = all.saturating_add(count?);
         }
     }
     Ok(all)
@@ -389,7 +392,7 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
         let points = Points::from_column(batch.positions());
         let mut note = |a, b| {
             sum += points.length(a, b);
-            count += 1;
+            count = count.saturating_add(1);
         };
         if let Some(elements) = batch.elements() {
             sides(elements).for_each(|[a, b]| note(a, b));

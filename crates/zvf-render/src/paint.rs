@@ -99,9 +99,9 @@ impl Painter {
         let count = to_u64(elements.len());
         let drawn = &mut self.drawn;
         match elements.width() {
-            1 => drawn.points = drawn.points + count,
-            2 => drawn.lines = drawn.lines + count,
-            _ => drawn.faces = drawn.faces + count,
+            1 => drawn.points += count,
+            2 => drawn.lines += count,
+            _ => drawn.faces += count,
         }
         for (number, element) in elements.iter().enumerate() {
             let corner = |vertex: usize| corner(vertex, Some(number));

@@ -28,7 +28,7 @@ pub(crate) struct Head {
 impl Head {
     /// Bytes of head and body.
     pub(crate) const fn request_bytes(self) -> u64 {
-        self.body_bytes + (self.bytes as u64)
+        self.body_bytes.saturating_add(self.bytes as u64)
     }
 }
 

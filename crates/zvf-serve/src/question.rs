@@ -47,7 +47,7 @@ pub(crate) fn parse_question(
     };
     let mut spaces = Vec::new();
     let mut region: Option<Region> = None;
-    let mut limit = max_rows + 1; // one more shows that there is more
+    let mut limit = max_rows.saturating_add(1); // one more shows that there is more
     let mut seen = std::collections::BTreeSet::new();
     for (name, value) in fields {
         if name != "half_space" && !seen.insert(name.clone()) {

@@ -30,7 +30,7 @@ pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
         (first, last) => match (parse_position(first), parse_position(last)) {
             (Some(first), Some(last)) if first > last => None,
             // The last byte may lie past the end of the file: HTTP cuts the range there.
-            (Some(first), Some(last)) => Some(first..(last + 1).min(len)),
+            (Some(first), Some(last)) => Some(first..last.saturating_add(1).min(len)),
             _ => None,
         },
     };

@@ -202,7 +202,7 @@ pub async fn gather(
         let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
         tensors.push(tensor.compressed(compression));
     }
-    let total = tensors.iter().map(|t| t.geometry().tile_count()).sum::<u64>();
+    let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
     let mut new = AtomicTensorFile::create_gated(path, options.replace, &options.gate)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
     let mut done = 0_u64;
@@ -214,7 +214,7 @@ pub async fn gather(
             let stop: Vec<u64> = ends.map(|(lo, n)| lo.saturating_add(*n)).collect();
             let items = array.read(tile.lo(), &stop, &options.memory).await?;
             writer.put_chunk(&little(items, array.dtype()))?;
-            done += 1;
+            done = done.saturating_add(1);
             told(done, total);
             pause().await;
         }
@@ -264,7 +264,7 @@ async fn to_blocks(
     while let Some((start, stop)) = file.writer().next_box() {
         let items = array.read(&start, &stop, &options.memory).await?;
         file.writer().put_chunk(&items)?;
-        done += 1;
+        done = done.saturating_add(1);
         told(done, total);
         pause().await;
     }
@@ -307,8 +307,8 @@ async fn to_zarr(
             let mut padded = vec![0; saturating_usize(geometry.block_size().into())];
             for run in part.runs() {
                 let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-                let target = padded.get_mut(to..to + len);
-                let source = items.get(from..from + len);
+                let target = padded.get_mut(to..to.saturating_add(len));
+                let source = items.get(from..from.saturating_add(len));
                 if let (Some(target), Some(source)) = (target, source) {
                     target.copy_from_slice(source);
                 }
@@ -322,7 +322,7 @@ async fn to_zarr(
         if let Some(index) = first {
             zarr.close_shard(&index)?;
         }
-        told(number + 1, total);
+        told(number.saturating_add(1), total);
         pause().await;
     }
     zarr.finish()?;
@@ -336,7 +336,7 @@ fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
     for (at, per) in shard.iter().zip(per).rev() {
         let inside = rest.checked_rem(*per).unwrap_or(0);
         rest = rest.checked_div(*per).unwrap_or(0);
-        index.push(at.saturating_mul(*per) + inside);
+        index.push(at.saturating_mul(*per).saturating_add(inside));
     }
     index.reverse();
     index

@@ -56,7 +56,7 @@ impl Region {
         let axes = self.axes().zip(at);
         axes.fold(0, |place, ((start, stop), at)| {
             let extent = stop.saturating_sub(start);
-            place.saturating_mul(extent) + at.saturating_sub(start)
+            place.saturating_mul(extent).saturating_add(at.saturating_sub(start))
         })
     }
 }
@@ -74,8 +74,8 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
     loop {
         let [read, write] =
             [from, to].map(|place| saturating_usize(place.place(&at)).saturating_mul(item));
-        let read = source.get(read..read + len);
-        let write = target.get_mut(write..write + len);
+        let read = source.get(read..read.saturating_add(len));
+        let write = target.get_mut(write..write.saturating_add(len));
         if let (Some(read), Some(write)) = (read, write) {
             write.copy_from_slice(read);
         }
@@ -90,7 +90,7 @@ fn next(at: &mut [u64], common: &Region) -> bool {
     let outer = at.len().saturating_sub(1);
     let ends = common.start.iter().zip(&common.stop);
     for (at, (start, stop)) in at.iter_mut().zip(ends).take(outer).rev() {
-        *at += 1;
+        *at = at.saturating_add(1);
         if *at < *stop {
             return true;
         }

@@ -87,7 +87,7 @@ pub(super) async fn links_of(
             None if family.is_duplicated() => return Ok(None),
             None => counted(&family).await?,
         };
-        all += own;
+        all = all.saturating_add(own);
     }
     Ok(Some(all))
 }
@@ -108,7 +108,7 @@ async fn counted(family: &LinkFamily) -> Result<u64, PyramidError> {
         let places = segment.cells().await?.in_order();
         for places in places.chunks(READ_BATCH_CELLS) {
             for records in segment.read(places, Caching::Once).await {
-                count += to_u64(records?.len());
+                count = count.saturating_add(to_u64(records?.len()));
             }
         }
     }

@@ -95,7 +95,7 @@ impl Lattice {
         let each = self.axes.iter().zip(unit).zip(position);
         each.fold(0, |cell: u64, ((axis, at), x)| {
             let own = if axis.cells == 1 { 0 } else { axis.cell(*at, *x) };
-            cell.saturating_mul(axis.cells) + own
+            cell.saturating_mul(axis.cells).saturating_add(own)
         })
     }
 }

@@ -79,7 +79,7 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
         let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
         let kind = warm.kind(query.kind)?;
         for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {
-            row += field.dtype().size.saturating_mul(field.width().into());
+            row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));
         }
         amount *= f64_from_u64(row);
     }

@@ -84,8 +84,8 @@ pub async fn unpack(
                     None => error,
                 })?;
                 let report = array.finish()?;
-                done.chunks += report.chunks;
-                done.objects += report.objects;
+                done.chunks = done.chunks.saturating_add(report.chunks);
+                done.objects = done.objects.saturating_add(report.objects);
                 told(&done);
             }
         }
@@ -184,12 +184,12 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
     let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1).max(1);
     let (mut at, mut index, len) = (0_u64, 0_u64, rows.count().await?);
     while at < len {
-        let end = (at + step).min(len);
+        let end = at.saturating_add(step).min(len);
         let some = rows.range(at..end).await?;
         if some.iter().any(|row| !row.is_empty()) {
             array.put_rows(&[index], &some)?;
         }
-        (at, index) = (end, index + 1);
+        (at, index) = (end, index.saturating_add(1));
         pause().await;
     }
     Ok(())
@@ -208,7 +208,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorEr
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);
     while at < rows {
-        let end = (at + step).min(rows);
+        let end = at.saturating_add(step).min(rows);
         let bytes = dense.rows(at..end).await?;
         let band_shape: Vec<u64> =
             std::iter::once(end.saturating_sub(at)).chain(shape.iter().skip(1).copied()).collect();
@@ -226,7 +226,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorEr
                 break;
             }
         }
-        (at, band) = (end, band + 1);
+        (at, band) = (end, band.saturating_add(1));
         pause().await;
     }
     Ok(())
@@ -276,14 +276,14 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
             for (axis, extent) in extents.iter().enumerate() {
                 let lo = spans.get(axis).map_or(0, |span| span.start);
                 let here = at.get(axis).copied().unwrap_or(0);
-                let here = if absolute { here + lo } else { here };
-                place = place.saturating_mul(*extent) + here;
+                let here = if absolute { here.saturating_add(lo) } else { here };
+                place = place.saturating_mul(*extent).saturating_add(here);
             }
             saturating_usize(place).saturating_mul(width)
         };
         let (from, to) = (place(shape, true), place(chunk, false));
-        let source = bytes.get(from..from + run);
-        if let (Some(source), Some(target)) = (source, out.get_mut(to..to + run)) {
+        let source = bytes.get(from..from.saturating_add(run));
+        if let (Some(source), Some(target)) = (source, out.get_mut(to..to.saturating_add(run))) {
             target.copy_from_slice(source);
         }
         if !count_up(&mut at, &outer) {
@@ -295,7 +295,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
 /// The next position, last axis fastest; false after the last.
 fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
     for (at, count) in at.iter_mut().zip(counts).rev() {
-        *at += 1;
+        *at = at.saturating_add(1);
         if *at < *count {
             return true;
         }

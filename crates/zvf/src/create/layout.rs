@@ -501,7 +501,7 @@ const fn float(n: u64) -> f64 {
 
 #[expect(clippy::as_conversions, reason = "whole, and a cast of a float stops at the ends")]
 const fn count(steps: f64) -> u64 {
-    (steps as u64) + 1
+    (steps as u64).saturating_add(1)
 }
 
 /// Chunks that are worth putting together.

@@ -121,7 +121,7 @@ fn sources(
         low.push(from);
         high.push(to);
     }
-    if count > cells + 8 {
+    if count > cells.saturating_add(8) {
         return None;
     }
     let mut sources = Vec::new();
