@@ -59,7 +59,8 @@ def run(source, work):
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "keep_stores", "-p", "no:cacheprovider",
-         "--basetemp", str(kept / "pytest"), "-o", "tmp_path_retention_policy=all", "tests"],
+         "--continue-on-collection-errors", "--basetemp", str(kept / "pytest"),
+         "-o", "tmp_path_retention_policy=all", "tests"],
         cwd=source, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
     (work / "tests.log").write_text(done.stdout)
