@@ -32,7 +32,7 @@ zvf.compat in its place, and nothing else. Needs python3 of at least 3.10.",
 };
 
 /// What the environment holds besides the package.
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 23] = [
     "maturin>=1.8,<2",
     "numpy",
     "pytest",
@@ -47,6 +47,17 @@ const TOOLS: [&str; 14] = [
     "nbclient",
     "ipykernel",
     "pyright",
+    // Neighbours that take answers, or whose objects are written.
+    "duckdb",
+    "trimesh",
+    "meshio",
+    "networkx",
+    "tqdm",
+    "fsspec",
+    "obstore",
+    "zarr>=3",
+    // Whose names, signatures and results are compared.
+    REFERENCE,
 ];
 
 /// What the tests of the reference need besides the package.
@@ -201,7 +212,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     try_in_fresh_environment(house, &wheel, &[])?;
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = out.display().to_string();
-    let pack = ["-m", "maturin", "sdist", "--quiet", "--manifest-path", &manifest, "--out", &out];
+    let pack = ["-m", "maturin", "sdist", "--manifest-path", &manifest, "--out", &out];
     house.program(python).args(&pack).run()?;
     // What the archive holds is what counts, not how fast it is: it is built as tests are.
     let archive = newest(&out, "gz")?;
