@@ -34,6 +34,8 @@ from places import PLAIN, SCRATCH, XYZ, finished, fresh, job, places, writer
 from zvf import _zvf
 
 CALLS = 1000
+#: Seconds for one entry point: one whose calls are slow gets fewer; `cargo xtask python --all-values` gives each all the time.
+SECONDS = float(os.environ.get("ZVF_RANDOM_SECONDS", "3"))
 #: Calls of what takes no values at all.
 FEW = 20
 #: Calls after which handles and their stores are new ones.
@@ -182,11 +184,14 @@ def never_comes_back(*_):
 def try_calls(name, make, rng):
     """One entry point, so many times; one that takes no values, a few times."""
     calls = CALLS if takes_values(make(makers(places()))) else FEW
+    start = time.monotonic()
     for turn in range(calls):
         if turn % RENEWED == 0:
             clear()
             at = places()
             values, handles = at.values, makers(at)
+        if turn >= FEW and time.monotonic() - start > SECONDS:
+            return turn
         if turn % 20 == 0:
             call = make(handles)  # an instance serves for some calls: what the first closes, the others find closed
         given, named = arguments(call, values, rng)
@@ -205,13 +210,17 @@ def try_calls(name, make, rng):
             assert "report this" not in said and type(error).__name__ != "PanicException", (name, given, named, error)
         finally:
             signal.alarm(0)
+    return calls
 
 
 def clear():
     """Removes what calls have left, but the templates."""
     for path in SCRATCH.iterdir():
         if path.name != "templates":
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)  # what was stopped may still remove its own
+            else:
+                path.unlink(missing_ok=True)
 
 
 def read_properties(classes):
@@ -256,6 +265,7 @@ def main():
         global finished_plan
         finished_plan = finished(places())
         special(rng)
+    made = 0
     for name in own:
         cls, thing = found[name]
         if cls is None:
@@ -264,11 +274,11 @@ def main():
             assert cls in makers(places()), f"{name}: nobody makes a {cls}: say how"
             make = lambda handles, cls=cls, thing=thing: getattr(handles[cls](), thing)  # noqa: E731
         start = time.monotonic()
-        try_calls(name, make, rng)
-        print(f"{time.monotonic() - start:8.2f} {name}", file=output, flush=True)
+        made += (turns := try_calls(name, make, rng))
+        print(f"{time.monotonic() - start:8.2f} {turns:5} {name}", file=output, flush=True)
         vars(zv.config).update(switches)
     left_out = len(LEFT_OUT) if share == 0 else 0  # they are called with other values, or by another name
-    print("survived", len(own) + left_out, len(own) * CALLS, len(found), file=output, flush=True)
+    print("survived", len(own) + left_out, made, len(found), file=output, flush=True)
     shutil.rmtree(SCRATCH, ignore_errors=True)
 
 

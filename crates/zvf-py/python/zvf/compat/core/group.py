@@ -41,7 +41,7 @@ class Shared:
         """The store was written to: what was read of it is forgotten."""
         self.reader = None
         if self.memory is not None:
-            _to_memory(self.memory, Path(self.address))
+            _to_foreign(self.memory, Path(self.address))
 
     def check_writable(self) -> None:
         """Fails on a handle for reading."""
@@ -331,11 +331,13 @@ def shared_for(source: Any, mode: str, storage: Any = None) -> Shared:
         return inner._shared
     kind = f"{type(source).__module__}.{type(source).__qualname__}"
     pairs = [(str(k), str(v)) for k, v in dict(storage or {}).items()]
-    if kind.startswith("zarr.") and hasattr(source, "_store_dict"):
+    if kind.startswith("zarr.") and hasattr(source, "_store"):  # one that wraps another
+        return shared_for(source._store, mode, storage)
+    if kind.startswith("zarr.storage") and _is_foreign(source):
         if id(source) not in _MEMORY:
             folder = tempfile.TemporaryDirectory(prefix="zvf-memory-")
             _MEMORY[id(source)] = (folder, source)
-            _from_memory(source, Path(folder.name, "store"))
+            _from_foreign(source, Path(folder.name, "store"))
         return Shared(str(Path(_MEMORY[id(source)][0].name, "store")), mode, pairs, source)
     with translating(StoreError):
         address, own = address_of(source)
@@ -344,23 +346,54 @@ def shared_for(source: Any, mode: str, storage: Any = None) -> Shared:
     return Shared(address, mode, [*own, *pairs])
 
 
-def _from_memory(store: Any, folder: Path) -> None:
-    """The objects of a store in memory as files."""
-    for key, value in store._store_dict.items():
-        path = folder / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(value.to_bytes())
+def _is_foreign(store: Any) -> bool:
+    """Whether only the package zarr knows where the bytes of a store of it are: in memory, in an archive, behind fsspec."""
+    try:
+        address_of(store)
+    except TypeError:
+        return hasattr(store, "list") and hasattr(store, "set")
+    return False
 
 
-def _to_memory(store: Any, folder: Path) -> None:
-    """Files as the objects of a store in memory."""
+def _from_foreign(store: Any, folder: Path) -> None:
+    """The objects of a store of zarr as files."""
     from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
 
-    make = default_buffer_prototype().buffer.from_bytes
-    found = {
-        str(p.relative_to(folder)): make(p.read_bytes())
-        for p in folder.rglob("*")
-        if p.is_file() and not p.name.startswith(".zvf")
-    }
-    store._store_dict.clear()
-    store._store_dict.update(found)
+    async def read() -> dict[str, bytes]:
+        if not getattr(store, "_is_open", True):
+            await store._open()
+        prototype, found = default_buffer_prototype(), {}
+        async for key in store.list():
+            value = await store.get(key, prototype)
+            if value is not None:
+                found[key] = value.to_bytes()
+        return found
+
+    for key, value in sync(read()).items():
+        parts = key.split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            raise StoreError(f"a key of a store: expected a path below it, found {key!r}")
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value)
+
+
+def _to_foreign(store: Any, folder: Path) -> None:
+    """Files as the objects of a store of zarr: what changed is set, what is gone is deleted, documents of the root last."""
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".zvf")]
+    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+
+    async def write() -> None:
+        prototype = default_buffer_prototype()
+        for key in sorted(found, key=lambda key: (key == "zarr.json", key)):
+            held = await store.get(key, prototype)
+            if held is None or held.to_bytes() != found[key]:
+                await store.set(key, prototype.buffer.from_bytes(found[key]))
+        for key in [key async for key in store.list() if key not in found]:
+            await store.delete(key)
+
+    sync(write())
