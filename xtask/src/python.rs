@@ -20,14 +20,15 @@ pub(crate) const COMMAND: Command = Command {
     name: "python",
     help: "build the Python package and run its tests
 
-usage: cargo xtask python [--wheel | --reference-tests] [PYTEST ARGUMENT]..
+usage: cargo xtask python [--wheel | --reference-tests | --all-values] [PYTEST ARGUMENT]..
 
 Makes an environment below the target folder, builds the package into it with maturin, runs its tests and the
 examples of its documentation with pytest, checks the types of its sources with mypy and pyright and the stubs of its
 compiled half, and runs the example programs and the notebooks of the book. With --wheel it builds the
 release wheel and the source archive instead, checks the wheel with auditwheel, and tries each in a fresh
 environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
-zvf.compat in its place, and nothing else. Needs python3 of at least 3.10.",
+zvf.compat in its place, and nothing else. Each entry point gets a thousand random values, or a second of
+them; with --all-values all thousand, however long that takes. Needs python3 of at least 3.10.",
     run,
 };
 
@@ -68,6 +69,7 @@ const REFERENCE: &str = "zarr-vectors==0.9.2";
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let (wheel, reference) = (args.flag("--wheel"), args.flag("--reference-tests"));
+    let seconds = if args.flag("--all-values") { "inf" } else { "1" };
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         args.end()?;
@@ -85,6 +87,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let installed = ["--pyargs", "zvf"];
     house
         .program(&python)
+        .env("ZVF_RANDOM_SECONDS", seconds)
         .args(&["-m", "pytest", "-q", "-c", &config, "--rootdir", &root, &tests])
         .args(&installed)
         .forward(args)

@@ -95,13 +95,13 @@ struct Numbers<'a> {
 impl Numbers<'_> {
     fn add(&mut self, array: &ArrayRef) -> PyResult<()> {
         let (values, width) = self.flatten(array)?;
-        if self.rows > 0 && array.len() > 0 && width != self.width {
+        if self.rows > 0 && !array.is_empty() && width != self.width {
             return Err(self.refuse(format!("rows of {} values and of {width}", self.width)));
         }
         let found = values.data_type();
         let (code, size) = primitive(found)
             .ok_or_else(|| self.refuse(format!("{found}, which is not one of numbers or text")))?;
-        if array.len() > 0 || self.rows == 0 {
+        if !array.is_empty() || self.rows == 0 {
             self.width = width;
         }
         self.code = code;

@@ -229,7 +229,9 @@ static STOPPED: Mutex<Vec<Arc<(Mutex<Slot>, Condvar)>>> = Mutex::new(Vec::new())
 /// Waits at most so many seconds for jobs that were stopped, so that nothing half-written stays behind a program.
 #[pyfunction]
 pub(crate) fn settle(py: Python<'_>, seconds: f64) {
-    let until = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let day = Duration::from_secs(86_400);
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default().min(day);
+    let until = Instant::now() + wait;
     let stopped = std::mem::take(&mut *lock(&STOPPED));
     py.detach(|| {
         for job in stopped {

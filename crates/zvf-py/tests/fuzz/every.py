@@ -17,6 +17,7 @@ import itertools
 import os
 import pkgutil
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -35,11 +36,13 @@ from zvf import _zvf
 
 CALLS = 1000
 #: Seconds for one entry point: one whose calls are slow gets fewer; `cargo xtask python --all-values` gives each all the time.
-SECONDS = float(os.environ.get("ZVF_RANDOM_SECONDS", "3"))
+SECONDS = float(os.environ.get("ZVF_RANDOM_SECONDS", "1"))
 #: Calls of what takes no values at all.
 FEW = 20
 #: Calls after which handles and their stores are new ones.
 RENEWED = 250
+#: Bytes of addresses that a process may have.
+MEMORY = 24 << 30
 #: Seconds after which a call is one that never comes back.
 LIMIT = 30
 DUNDERS = {"__getitem__", "__contains__", "__iter__", "__len__", "__array__", "__arrow_c_stream__", "__call__"}
@@ -254,6 +257,7 @@ def main():
     warnings.simplefilter("ignore")
     os.chdir(SCRATCH)
     signal.signal(signal.SIGALRM, never_comes_back)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a call that would take all of it is a MemoryError
     output, sys.stdout, sys.stderr = sys.stdout, io.StringIO(), io.StringIO()
     rng, switches = random.Random(seed), dict(vars(zv.config))
     found = entry_points()

@@ -81,6 +81,8 @@ def create_store(
         raise MetadataError(f"vertex_encoding: expected raw, found {vertex_encoding!r}: Draco is read, not written")
     if ndim is None:
         ndim = len(bounds[0]) if bounds is not None else len(chunk_shape) if chunk_shape is not None else 3
+    if not isinstance(ndim, (int, np.integer)) or not 1 <= ndim <= 8:
+        raise MetadataError(f"ndim: expected 1 to 8, found {ndim!r}")
     low, high = ([0.0] * ndim, [DEFAULT_BOUNDS_SIDE] * ndim) if bounds is None else bounds
     low, high = [float(x) for x in low], [float(x) for x in high]
     if not all(np.isfinite(low)) or not all(np.isfinite(high)) or any(a > b for a, b in zip(low, high)):
