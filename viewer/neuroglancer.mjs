@@ -1,6 +1,6 @@
 // Opens stores in the stock Neuroglancer client, which our server sends beside them, and reads them with CloudVolume.
 //   node viewer/neuroglancer.mjs ZVF FOLDER CLIENT PYTHON     `cargo xtask viewer neuroglancer` starts it
-// Each view must show at least 300 pixels that are no grey, where an empty view has none. CloudVolume is asked where that
+// Each view must show at least 300 coloured pixels more than the same view without layers. CloudVolume is asked where that
 // Python has it; otherwise a line says that it was not.
 
 import assert from "node:assert/strict";
@@ -32,25 +32,39 @@ async function countColoured(page, png) {
   }, png);
 }
 
-let failures = 0;
+/** The same view without layers. */
+function withoutLayers(address) {
+  const [client, state] = address.split("#!");
+  return `${client}#!${encodeURIComponent(JSON.stringify({ ...JSON.parse(decodeURIComponent(state)), layers: [] }))}`;
+}
+
 const counter = await browser.newPage();
+
+/** The view at an address: looked at each second until enough is coloured, `tries` times at most. */
+async function look(address, tries, enough) {
+  const page = await browser.newPage();
+  await page.setViewport({ width: 1000, height: 800 });
+  await page.goto(address);
+  let count = 0, png = "";
+  for (let at = 0; at < tries && count < enough; at++) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    png = await page.screenshot({ encoding: "base64" });
+    count = await countColoured(counter, png);
+  }
+  await page.close();
+  return { count, png };
+}
+
+let failures = 0;
 try {
   for (const { name, neuroglancer } of [...server.stores, ...cut.stores.map((one) => ({ ...one, name: "mesh in an octree" }))]) {
     assert.ok(neuroglancer, `${name} has no view`);
-    const page = await browser.newPage();
-    await page.setViewport({ width: 1000, height: 800 });
-    await page.goto(neuroglancer);
-    let count = 0, png = "";
-    for (let at = 0; at < TRIES && count < LEAST_PIXELS; at++) {
-      await new Promise((resolve) => setTimeout(resolve, 1000));
-      png = await page.screenshot({ encoding: "base64" });
-      count = await countColoured(counter, png);
-    }
-    writeFileSync(join(folder, `${name}.png`), Buffer.from(png, "base64"));
-    const isDrawn = count >= LEAST_PIXELS;
+    const empty = await look(withoutLayers(neuroglancer), 3, Infinity);
+    const drawn = await look(neuroglancer, TRIES, empty.count + LEAST_PIXELS);
+    writeFileSync(join(folder, `${name}.png`), Buffer.from(drawn.png, "base64"));
+    const isDrawn = drawn.count >= empty.count + LEAST_PIXELS;
     if (!isDrawn) failures++;
-    console.log(`${isDrawn ? "ok    " : "FAILED"} ${name}: ${count} coloured pixels in the client`);
-    await page.close();
+    console.log(`${isDrawn ? "ok    " : "FAILED"} ${name}: ${drawn.count} coloured pixels in the client, ${empty.count} without layers`);
   }
   failures += readWithCloudVolume();
 } finally {

@@ -150,10 +150,12 @@ export async function checkWire({ browser, server, note }) {
   let bytes = 0;
   const own = new Set();
   await client.send("Network.enable");
+  await client.send("Network.setCacheDisabled", { cacheDisabled: true }); // earlier checks have visited the page
   client.on("Network.requestWillBeSent", ({ requestId, request }) => { if (/\/view\//.test(request.url)) own.add(requestId); });
   client.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => { if (own.has(requestId)) bytes += encodedDataLength; });
   await page.goto(viewOf(server, "line"));
   await page.evaluate(() => window.zvfViewer.ready);
+  await page.waitForNetworkIdle();
   note({ page_bytes: bytes });
   assert.ok(bytes > 100_000 && bytes <= 1_200_000, `${bytes} bytes`);
   await page.close();

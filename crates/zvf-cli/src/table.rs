@@ -74,10 +74,10 @@ pub(crate) fn format_optional(n: Option<u64>) -> String {
 pub(crate) fn bytes(n: u64) -> String {
     let mut unit = 0_usize;
     let (mut whole, mut rest) = (n, 0);
-    while whole >= 10_000 && unit.saturating_add(1) < BYTE_UNITS.len() {
+    while whole >= 10_000 && unit + 1 < BYTE_UNITS.len() {
         rest = whole % 1024;
         whole /= 1024;
-        unit = unit.saturating_add(1);
+        unit += 1;
     }
     let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
     let tenths = rest.saturating_mul(10) / 1024;

@@ -19,12 +19,12 @@ pub enum ConvertError {
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
     /// A stored code stands for nothing.
-    #[error("cannot decode the categories of {column:?}: {source}")]
+    #[error("cannot decode the categories of {column:?}: {code}")]
     Category {
         /// The column it is in.
         column: String,
         /// What is wrong with it.
-        source: BadCode,
+        code: BadCode,
     },
     /// A value that the format has no type for.
     #[error("{format} cannot hold {what}: {advice}")]

@@ -75,8 +75,8 @@ impl<'a> Table<'a> {
     pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
         match column.source {
             Source::Axis(positions, axis) => Ok(positions.value(row, axis)),
-            Source::Field(field, at) => field.value(row, at).map_err(|source: BadCode| {
-                ConvertError::Category { column: column.name.clone(), source }
+            Source::Field(field, at) => field.value(row, at).map_err(|code: BadCode| {
+                ConvertError::Category { column: column.name.clone(), code }
             }),
             Source::Part => Ok(self.part(row).map_or(Value::Null, count_value)),
             Source::Object => {

@@ -344,7 +344,7 @@ fn ranges(keys: &[ChunkKey], most: usize) -> Vec<Task> {
 fn alone(key: &ChunkKey) -> Result<Task> {
     let mut next = key.components().to_vec();
     if let Some(last) = next.last_mut() {
-        *last = last.saturating_add(1);
+        *last += 1;
     }
     let next = ChunkKey::new(&next).map_err(external)?;
     Ok(Task::Chunks { first: Some(key.to_string()), end: Some(next.to_string()), cells: 1 })

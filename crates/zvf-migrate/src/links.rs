@@ -92,7 +92,7 @@ impl Records {
             let (element, record) = (self.elements, placement.record());
             self.placed.push(Placed { segment, source, order, element, record });
         }
-        self.elements = self.elements.saturating_add(1);
+        self.elements += 1;
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Records {
             self.segment(target, &offsets, &[], &[], progress).await?;
             fragments(target, &[], progress).await?;
         }
-        progress.done.links = progress.done.links.saturating_add(to_u64(self.elements));
+        progress.done.links += to_u64(self.elements);
         self.describe(target, values).await
     }
 

@@ -74,7 +74,7 @@ impl Plan {
         for planned in &self.levels {
             let mut progress = Progress { done: &mut done, told: &mut told };
             level(planned, migration, &build, &mut progress).await?;
-            done.levels = done.levels.saturating_add(1);
+            done.levels += 1;
             told(&done);
         }
         for step in &self.beside {
@@ -135,9 +135,7 @@ impl Plan {
             | What::Column { .. }
             | What::Links { .. }
             | What::Objects
-            | What::Unknown => {
-                done.copied = done.copied.saturating_add(build.copy(store, path).await?)
-            }
+            | What::Unknown => done.copied += build.copy(store, path).await?,
         }
         Ok(())
     }
@@ -152,7 +150,7 @@ pub(crate) struct Progress<'a> {
 impl Progress<'_> {
     /// Counts cells.
     pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells = self.done.cells.saturating_add(zvf_format::num::to_u64(cells));
+        self.done.cells += zvf_format::num::to_u64(cells);
         (self.told)(self.done);
     }
 }
@@ -207,7 +205,7 @@ async fn level(
             }
             What::Unknown => {
                 let copied = build.copy(reader.store(), path).await?;
-                progress.done.copied = progress.done.copied.saturating_add(copied);
+                progress.done.copied += copied;
             }
         }
     }

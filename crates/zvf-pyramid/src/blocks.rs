@@ -63,8 +63,7 @@ impl Blocks {
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut own) = open.pop() {
             let Some(corners) = corners(keys, &own) else { continue };
-            let count =
-                own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n.saturating_add(*r));
+            let count = own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n + *r);
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= most || length == 0 {
@@ -152,10 +151,10 @@ fn median_cut(
 ) -> usize {
     let (mut seen, mut best, mut off) = (0_u64, 0_usize, u64::MAX);
     for (at, [before, after]) in own.array_windows::<2>().enumerate() {
-        seen = seen.saturating_add(rows.get(*before).copied().unwrap_or(0));
+        seen += rows.get(*before).copied().unwrap_or(0);
         let apart = seen.saturating_mul(2).abs_diff(count);
         if along(before) != along(after) && apart < off {
-            (best, off) = (at.saturating_add(1), apart);
+            (best, off) = (at + 1, apart);
         }
     }
     // The longest side has two units or more: there is always a cut.
@@ -214,9 +213,7 @@ impl Sewing {
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
         };
-        self.taken = self
-            .taken
-            .saturating_add(to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count()));
+        self.taken += to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count());
         let first = taking.take(&own, places)?;
         let mut count = own.elements();
         let Some(elements) = made.batch.elements() else { return Ok(count) };
@@ -230,7 +227,7 @@ impl Sewing {
             for row in rows {
                 let at = of(&saturating_u32_from_usize(*row));
                 if last > block && at != NONE {
-                    let number = first.saturating_add(at.into());
+                    let number = first + u64::from(at);
                     let known = self.known.entry(coarse.place(*row)).or_insert((number, last));
                     known.1 = known.1.max(last);
                 }
@@ -239,13 +236,13 @@ impl Sewing {
                 for row in rows {
                     ends.push(match of(&saturating_u32_from_usize(*row)) {
                         NONE => self.number(coarse.place(*row))?,
-                        at => first.saturating_add(at.into()),
+                        at => first + u64::from(at),
                     });
                 }
                 sewn.push(element);
             }
         }
-        count = count.saturating_add(to_u64(sewn.len()));
+        count += to_u64(sewn.len());
         push(taking, elements, &sewn, &ends)?;
         self.known.retain(|_, (_, until)| *until > block);
         Ok(count)

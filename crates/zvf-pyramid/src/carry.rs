@@ -236,7 +236,7 @@ impl Objects {
                 let Some(attribute) = level.object_attribute(&name).await? else { continue };
                 let starts = (0..ids.len()).step_by(INDEX_BATCH_ROWS);
                 for (start, ids) in starts.zip(ids.chunks(INDEX_BATCH_ROWS)) {
-                    let end = start.saturating_add(ids.len());
+                    let end = start + ids.len();
                     let values = attribute.range(to_u64(start)..to_u64(end)).await?;
                     let mut own = |id: i64, row: u32| {
                         values.is_present(usize_from_u32(row))
@@ -347,7 +347,7 @@ fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mu
         let rows = part.rows.clone();
         let lengths = rows.clone().zip(rows.clone().skip(1)).map(|(a, b)| points.length(a, b));
         let sum: f64 = lengths.sum();
-        let middle = rows.start.saturating_add(rows.len() / 2);
+        let middle = rows.start + rows.len() / 2;
         add(part.object.0, sum, middle);
     }
     let Some(owners) = batch.vertex_objects().filter(|_| batch.parts().is_empty()) else { return };

@@ -53,7 +53,7 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
         return sorted(bins.iter().take(k).filter_map(|own| own.first().copied()).collect());
     }
     let more = |own: &Vec<i64>| own.len().saturating_sub(1);
-    let all: usize = bins.iter().map(more).fold(0, usize::saturating_add);
+    let all: usize = bins.iter().map(more).sum::<usize>();
     let budget = k.saturating_sub(bins.len());
     let share = |own: &Vec<i64>| {
         let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(own)));
@@ -61,8 +61,8 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
             saturating_floor_i64(share / f64_from_u64(to_u64(all.max(1)))).unsigned_abs(),
         )
     };
-    let mut taken: Vec<usize> = bins.iter().map(|own| share(own).saturating_add(1)).collect();
-    let used = taken.iter().copied().fold(0_usize, usize::saturating_add);
+    let mut taken: Vec<usize> = bins.iter().map(|own| share(own) + 1).collect();
+    let used = taken.iter().copied().sum::<usize>();
     let mut fullest: Vec<usize> = (0..bins.len()).collect();
     fullest.sort_by_key(|at| std::cmp::Reverse(bins.get(*at).map_or(0, Vec::len)));
     let room =
@@ -70,7 +70,7 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
     let spare: Vec<usize> = fullest.into_iter().filter(room).take(k.saturating_sub(used)).collect();
     for at in spare {
         if let Some(count) = taken.get_mut(at) {
-            *count = count.saturating_add(1);
+            *count += 1;
         }
     }
     let kept = bins.iter().zip(taken).flat_map(|(own, count)| own.iter().take(count));

@@ -27,15 +27,15 @@ impl Clusters {
     /// The clusters that `of` names for each row, of which there are `count`. Rows of [`NONE`] are in none;
     /// every cluster has at least one.
     pub(crate) fn new(of: &[u32], count: usize) -> Self {
-        let mut offsets = vec![0_usize; count.saturating_add(1)];
+        let mut offsets = vec![0_usize; count + 1];
         for cluster in of.iter().filter(|cluster| **cluster != NONE) {
-            if let Some(next) = offsets.get_mut(usize_from_u32(*cluster).saturating_add(1)) {
-                *next = next.saturating_add(1);
+            if let Some(next) = offsets.get_mut(usize_from_u32(*cluster) + 1) {
+                *next += 1;
             }
         }
         let mut total = 0_usize;
         for offset in &mut offsets {
-            total = total.saturating_add(*offset);
+            total += *offset;
             *offset = total;
         }
         let (mut next, mut members) = (offsets.clone(), vec![0; total]);
@@ -44,7 +44,7 @@ impl Clusters {
             if let Some(to) = members.get_mut(*at) {
                 *to = row;
             }
-            *at = at.saturating_add(1);
+            *at += 1;
         }
         let first = |start: &usize| members.get(*start).copied().unwrap_or(NONE);
         let heads = offsets.iter().take(count).map(first).collect();
@@ -73,7 +73,7 @@ impl Clusters {
     pub(crate) fn weights(&self, of: Option<&[u64]>) -> Vec<u64> {
         let weight = |rows: &[u32]| {
             let each = rows.iter().map(|row| of.map_or(1, |of| weight_of(of, *row)));
-            each.fold(0_u64, u64::saturating_add)
+            each.sum::<u64>()
         };
         self.par_members().map(weight).collect()
     }
@@ -87,7 +87,7 @@ impl Clusters {
             for row in rows {
                 let own = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
                 let start = usize_from_u32(*row).saturating_mul(axes);
-                let from = at.get(start..start.saturating_add(axes)).unwrap_or(&[]);
+                let from = at.get(start..start + axes).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
                 weight += own;
             }
@@ -101,7 +101,7 @@ impl Clusters {
         let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
             let far = rows.iter().map(|row| {
                 let start = usize_from_u32(*row).saturating_mul(axes);
-                let at = from.get(start..start.saturating_add(axes)).unwrap_or(&[]);
+                let at = from.get(start..start + axes).unwrap_or(&[]);
                 at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
             });
             far.fold(0.0, f64::max)
@@ -161,7 +161,7 @@ impl Clusters {
             for c in 0..width {
                 let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
                 for row in rows {
-                    let at = usize_from_u32(*row).saturating_mul(width).saturating_add(c);
+                    let at = usize_from_u32(*row).saturating_mul(width) + c;
                     let x = values.get(at).copied().unwrap_or(f64::NAN);
                     if x.is_nan() {
                         continue;
@@ -241,7 +241,7 @@ fn most_often(column: &Column, rows: &[u32]) -> u32 {
     let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
     for row in rows {
         if let Some((_, times, _)) = seen.iter_mut().find(|(known, ..)| *known == value(row)) {
-            *times = times.saturating_add(1);
+            *times += 1;
         } else if seen.len() < MAX_COMPARED_VALUES {
             seen.push((value(row), 1, *row));
         } else {
@@ -262,7 +262,7 @@ fn most_of_many(column: &Column, rows: &[u32]) -> u32 {
     let mut seen: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
         let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
-        *times = times.saturating_add(1);
+        *times += 1;
     }
     let most = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
     most.map_or(NONE, |(_, row)| row)

@@ -33,7 +33,7 @@ impl Points {
 
     pub(crate) fn point(&self, row: usize) -> &[f64] {
         let start = row.saturating_mul(self.axes);
-        self.values.get(start..start.saturating_add(self.axes)).unwrap_or(&[])
+        self.values.get(start..start + self.axes).unwrap_or(&[])
     }
 
     pub(crate) fn length(&self, a: usize, b: usize) -> f64 {
@@ -88,7 +88,7 @@ pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
         let start = run.first().map_or(0, |row| usize_from_u32(*row));
-        some.push_rows(column, start..start.saturating_add(run.len()));
+        some.push_rows(column, start..start + run.len());
     }
     some.finish()
 }

@@ -212,12 +212,11 @@ async fn of_kind(
                 None
             } else {
                 let below = ways.get(at).and_then(Option::as_ref).or_else(|| steps.get(at));
-                let above = steps.get(at.saturating_add(gap).saturating_sub(1));
+                let above = steps.get((at + gap).saturating_sub(1));
                 let (Some(below), Some(above)) = (below, above) else { continue };
                 Some(composed(below, above, folder)?)
             };
-            let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at.saturating_add(gap)))
-            else {
+            let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at + gap)) else {
                 let pairs = own.as_ref().or_else(|| steps.get(at));
                 check_same("links to a level that lacks the kind", 0, pairs.map_or(0, Pairs::len))?;
                 continue;

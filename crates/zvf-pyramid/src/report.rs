@@ -105,9 +105,7 @@ impl LevelReport {
         if kinds.len() < 2 {
             return kinds.pop().map(|(_, own)| own).unwrap_or_default();
         }
-        let sum = |of: fn(&Self) -> u64| {
-            kinds.iter().map(|(_, own)| of(own)).fold(0, u64::saturating_add)
-        };
+        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, own)| of(own)).sum::<u64>();
         let largest = |error: f64, (_, own): &(Kind, Self)| Some(error.max(own.error?));
         Self {
             level,

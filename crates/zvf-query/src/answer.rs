@@ -227,7 +227,7 @@ impl Plan {
             (&mut self.requests, other.requests),
             (&mut self.bytes, other.bytes),
         ] {
-            *own = own.saturating_add(other);
+            *own += other;
         }
     }
 }

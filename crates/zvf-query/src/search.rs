@@ -77,7 +77,7 @@ async fn search_values(
             let Some(place) = checked_usize(row) else { break };
             let value = values.value(place, 0);
             let is_same = value != Value::Null && value.to_string().to_lowercase() == wanted;
-            if is_same && found.len().saturating_add(rows.len()) < limit {
+            if is_same && found.len() + rows.len() < limit {
                 rows.push(row);
             }
         }

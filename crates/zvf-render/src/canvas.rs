@@ -184,9 +184,8 @@ impl Canvas {
         if x >= self.size.width || y >= self.size.height {
             return;
         }
-        let index = usize_from_u32(y)
-            .saturating_mul(usize_from_u32(self.size.width))
-            .saturating_add(usize_from_u32(x));
+        let index =
+            usize_from_u32(y).saturating_mul(usize_from_u32(self.size.width)) + usize_from_u32(x);
         let near = nearest_f32(near);
         if let Some(pixel) = self.pixels.get_mut(index)
             && near > pixel.near

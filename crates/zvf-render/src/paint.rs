@@ -41,7 +41,7 @@ impl Painter {
     pub(crate) fn draw(&mut self, batch: &Batch) {
         let placed = self.placed(batch.positions());
         let nowhere = placed.iter().filter(|at| at.iter().any(|x| !x.is_finite())).count();
-        self.drawn.nowhere = self.drawn.nowhere.saturating_add(to_u64(nowhere));
+        self.drawn.nowhere += to_u64(nowhere);
         let (inks, meaning) = Inks::from_batch(batch, &self.source, &placed);
         self.meaning = meaning;
         self.canvas.mix(meaning == Meaning::Numbers);
@@ -54,7 +54,7 @@ impl Painter {
                 self.chains(batch, &corner);
             }
             None => {
-                self.drawn.points = self.drawn.points.saturating_add(to_u64(placed.len()));
+                self.drawn.points += to_u64(placed.len());
                 self.dots(&corner, placed.len(), self.dot);
             }
         }
@@ -80,12 +80,12 @@ impl Painter {
             let mut alone = true;
             for next in corners {
                 self.canvas.segment([last, next], self.line);
-                self.drawn.lines = self.drawn.lines.saturating_add(1);
+                self.drawn.lines += 1;
                 (last, alone) = (next, false);
             }
             if alone {
                 self.canvas.point(last, self.dot);
-                self.drawn.points = self.drawn.points.saturating_add(1);
+                self.drawn.points += 1;
             }
         }
     }
@@ -99,9 +99,9 @@ impl Painter {
         let count = to_u64(elements.len());
         let drawn = &mut self.drawn;
         match elements.width() {
-            1 => drawn.points = drawn.points.saturating_add(count),
-            2 => drawn.lines = drawn.lines.saturating_add(count),
-            _ => drawn.faces = drawn.faces.saturating_add(count),
+            1 => drawn.points += count,
+            2 => drawn.lines += count,
+            _ => drawn.faces += count,
         }
         for (number, element) in elements.iter().enumerate() {
             let corner = |vertex: usize| corner(vertex, Some(number));

@@ -114,9 +114,8 @@ impl Picture {
         if column >= self.size.width || row >= self.size.height {
             return None;
         }
-        let index = usize_from_u32(row)
-            .saturating_mul(usize_from_u32(self.size.width))
-            .saturating_add(usize_from_u32(column));
+        let index = usize_from_u32(row).saturating_mul(usize_from_u32(self.size.width))
+            + usize_from_u32(column);
         let stride = if self.transparent { 4 } else { 3 };
         match *self.bytes.get(index.saturating_mul(stride)..)? {
             [red, green, blue, opaque, ..] if self.transparent => Some([red, green, blue, opaque]),

@@ -140,7 +140,7 @@ async fn replace(
         let Err(source) = store.put_opts(place, payload, options.clone()).await else {
             return Ok(());
         };
-        tries = tries.saturating_add(1);
+        tries += 1;
         if passes(&source) {
             doubt = true;
         } else if !doubt || !is_condition(&source) {
@@ -169,7 +169,7 @@ async fn put(
         match store.put_opts(place, payload, options.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if passes(&error) && tries < TRIES => {
-                tries = tries.saturating_add(1);
+                tries += 1;
                 pause(tries).await;
             }
             Err(error) => return Err(error),
@@ -198,7 +198,7 @@ async fn read(
         match got {
             Ok(got) => return Ok(got),
             Err(error) if passes(&error) && tries < TRIES => {
-                tries = tries.saturating_add(1);
+                tries += 1;
                 pause(tries).await;
             }
             Err(error) => return Err(refused(path, error)),

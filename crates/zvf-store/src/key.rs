@@ -70,7 +70,7 @@ impl Key {
         path.push_str(&self.0);
         let mut depth = self.segments().count();
         for segment in segments {
-            depth = depth.saturating_add(1);
+            depth += 1;
             if let Some(rule) = broken_rule(segment, depth) {
                 return Err(StoreError::refused(
                     Class::InvalidKey,

@@ -264,8 +264,8 @@ async fn zarr_box(
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
                 let [from, to, len] = [run.from, run.to, run.len].map(saturating_usize);
-                let source = chunk.get(from..from.saturating_add(len));
-                let target = out.get_mut(to..to.saturating_add(len));
+                let source = chunk.get(from..from + len);
+                let target = out.get_mut(to..to + len);
                 if let (Some(source), Some(target)) = (source, target) {
                     target.copy_from_slice(source);
                 }

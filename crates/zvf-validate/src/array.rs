@@ -91,7 +91,7 @@ impl ChunkArray {
                 return run.blame(rule, &path, &error).map(|()| None);
             }
         };
-        run.checked.arrays = run.checked.arrays.saturating_add(1);
+        run.checked.arrays += 1;
         let mut array = Self { path, cells, keys: Arc::default(), recorded: doc.is_some() };
         match (doc, origin) {
             (Some(doc), Some(origin)) => array.native(run, doc, &origin).await?,
@@ -134,7 +134,7 @@ impl ChunkArray {
                 }) =>
                 {
                     let (count, _) = misnamed.get_or_insert((0_u64, name));
-                    *count = count.saturating_add(1);
+                    *count += 1;
                 }
                 Some(index) if grid.has(&index, &doc.chunk_shape) => {
                     // Eight bytes frame nothing.
@@ -380,7 +380,7 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
             Finding::new(&M18, path).with_details("nonempty_chunks", expected, shown(text))
         };
         if last.is_some_and(|last| last > text) {
-            disorder.0 = disorder.0.saturating_add(1);
+            disorder.0 += 1;
             disorder.1 = disorder.1.or(Some(text));
         }
         last = Some(text);

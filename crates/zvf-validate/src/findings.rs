@@ -42,7 +42,7 @@ impl Findings {
         }
         let place = (rules::place(finding.rule), finding.severity);
         let count = self.counts.entry(place).or_default();
-        *count = count.saturating_add(1);
+        *count += 1;
         let kept = self.kept.entry(finding.severity).or_default();
         if kept.len() < self.most {
             kept.push(finding);

@@ -79,7 +79,7 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
                 continue;
             }
         };
-        run.checked.levels = run.checked.levels.saturating_add(1);
+        run.checked.levels += 1;
         let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
         arrays(run, &mut level).await?;
         composite::check_extra_kinds(run, &mut level).await?;

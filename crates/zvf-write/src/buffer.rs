@@ -18,7 +18,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// Takes one more batch.
     pub(crate) fn push(&mut self, run: RoutedBatch) {
-        self.bytes = self.bytes.saturating_add(run.bytes());
+        self.bytes += run.bytes();
         self.runs.push(run);
     }
 

@@ -240,7 +240,7 @@ pub(crate) async fn write(
     })?;
     let mut summary = Summary { groups: vec![Vec::new(); frame.table.len()], ..Summary::default() };
     for (chunk, groups, bytes) in chunks {
-        summary.bytes = summary.bytes.saturating_add(bytes);
+        summary.bytes += bytes;
         if let Some(to) = summary.groups.get_mut(usize_from_u32(chunk)) {
             *to = groups;
         }
@@ -315,7 +315,7 @@ impl Arrays {
         let ChunkRows { positions, fields, groups, .. } = rows;
         let mut bytes = to_u64(positions.len());
         let mut put = |sink: &CellSink, payload: bytes::Bytes| {
-            bytes = bytes.saturating_add(to_u64(payload.len()));
+            bytes += to_u64(payload.len());
             sink.put(&key, payload)
         };
         put(&self.fragments, index(&groups, meaning)?.into())?;
@@ -331,12 +331,12 @@ impl Arrays {
         for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
             put(sink, written.cell(values))?;
         }
-        let total = groups.iter().fold(0_u64, |all, group| all.saturating_add(group.count));
+        let total = groups.iter().fold(0_u64, |all, group| all + group.count);
         for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
             let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
             let firsts = groups.iter().flat_map(|group| {
                 let start = zvf_format::num::saturating_usize(group.start.saturating_mul(stride));
-                let end = start.saturating_add(zvf_format::num::saturating_usize(stride));
+                let end = start + zvf_format::num::saturating_usize(stride);
                 values.get(start..end).unwrap_or(&[])
             });
             put(sink, written.cell(firsts.copied().collect()))?;
@@ -361,7 +361,7 @@ impl Arrays {
         let mut arrays = 0_u64;
         for sink in self.into_sinks() {
             sink.finish(|_| {}).await?;
-            arrays = arrays.saturating_add(1);
+            arrays += 1;
         }
         Ok(arrays)
     }
@@ -381,7 +381,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
     for bin in 0..bins {
         let count = groups.next_if(|group| group.group == bin).map_or(0, |group| group.count);
         index.range(row, count)?;
-        row = row.saturating_add(count);
+        row += count;
     }
     sound(index)
 }

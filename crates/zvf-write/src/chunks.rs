@@ -45,7 +45,7 @@ impl ChunkTable {
         let next = self.len();
         if to_u64(next) >= u64::from(u32::MAX) {
             let (what, most) = ("chunks of a level", u64::from(u32::MAX));
-            return Err(WriteError::TooMuch { what, most, found: most.saturating_add(1) });
+            return Err(WriteError::TooMuch { what, most, found: most + 1 });
         }
         self.keys.extend_from_slice(key);
         self.numbers.insert(key.into(), saturating_u32_from_usize(next));
@@ -60,7 +60,7 @@ impl ChunkTable {
     /// The components of chunk `number`.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
         let start = usize_from_u32(number).saturating_mul(self.rank);
-        self.keys.get(start..start.saturating_add(self.rank)).unwrap_or(&[])
+        self.keys.get(start..start + self.rank).unwrap_or(&[])
     }
 
     /// The key of chunk `number`.
@@ -134,7 +134,7 @@ impl ChunkTable {
                     *to = shard;
                 }
             }
-            shard = shard.saturating_add(1);
+            shard += 1;
         }
         Order { places: inverse(&chunks), shards, ranks, chunks }
     }

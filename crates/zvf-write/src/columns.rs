@@ -162,8 +162,8 @@ impl Attribute {
             return Err(unfit(&"of the categories of the first batch", &"others"));
         }
         if let Some(categories) = &field.categories {
-            let code = |source| WriteError::Code { name: self.name.to_string(), source };
-            categories.check(column).map_err(code)?;
+            let bad_code = |code| WriteError::Code { name: self.name.to_string(), code };
+            categories.check(column).map_err(bad_code)?;
         }
         Ok(column.clone())
     }
@@ -279,8 +279,8 @@ pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
-            let code = |source| WriteError::Code { name: field.name.to_string(), source };
-            let value = field.value(row, c).map_err(code)?;
+            let bad_code = |code| WriteError::Code { name: field.name.to_string(), code };
+            let value = field.value(row, c).map_err(bad_code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
             bytes.extend_from_slice(&utf32(&text, usize_from_u32(size)));
         }

@@ -57,7 +57,7 @@ impl Elements {
         }
         let count = vertices.len().checked_div(width).unwrap_or(0);
         let most = u64::from(u32::MAX);
-        let found = to_u64(self.len().saturating_add(count));
+        let found = to_u64(self.len() + count);
         if found >= most {
             return Err(WriteError::TooMuch { what: "elements of a store", most, found });
         }
@@ -74,7 +74,7 @@ impl Elements {
         let attributes = self.attributes.iter().map(|attribute| to_u64(attribute.stride()));
         let attributes = attributes.fold(ELEMENT, u64::saturating_add);
         let ends = to_u64(self.vertices.len()).saturating_mul(16);
-        to_u64(self.len()).saturating_mul(attributes).saturating_add(ends)
+        to_u64(self.len()).saturating_mul(attributes) + ends
     }
 
     /// Forgets all elements, but not what they are.
@@ -92,7 +92,7 @@ impl Elements {
     /// The vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
         let start = usize_from_u32(number).saturating_mul(self.width);
-        self.vertices.get(start..start.saturating_add(self.width)).unwrap_or(&[])
+        self.vertices.get(start..start + self.width).unwrap_or(&[])
     }
 
     /// Tells elements within a chunk, each with that chunk, from those between chunks.

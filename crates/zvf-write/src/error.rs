@@ -48,12 +48,12 @@ pub enum WriteError {
     #[error(transparent)]
     Column(#[from] BadColumn),
     /// A code that is none of the categories.
-    #[error("{name}: {source}")]
+    #[error("{name}: {code}")]
     Code {
         /// The attribute.
         name: String,
         /// The code.
-        source: BadCode,
+        code: BadCode,
     },
     /// The scratch folder could not be used.
     #[error("cannot use the scratch folder: {0}")]

@@ -44,7 +44,7 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     pub(crate) fn new(schema: &Schema, options: &WriteOptions) -> Self {
-        let several = to_u64(schema.beside.len()).saturating_add(1);
+        let several = to_u64(schema.beside.len()) + 1;
         let memory = options.memory.checked_div(several).unwrap_or(options.memory);
         let options = WriteOptions { memory, ..options.clone() };
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);

@@ -100,7 +100,7 @@ impl Links {
             let record = placement.record();
             self.records.push(Stored { segment, source, element, record });
         }
-        self.logical = self.logical.saturating_add(1);
+        self.logical += 1;
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Links {
         let mut of_chunk = vec![(0, 0); frame.table.len()];
         let mut start = 0_usize;
         for same in inside.chunk_by(|(a, _), (b, _)| a == b) {
-            let end = start.saturating_add(same.len());
+            let end = start + same.len();
             let chunk = same.first().map_or(usize::MAX, |(chunk, _)| usize_from_u32(*chunk));
             if let Some(span) = of_chunk.get_mut(chunk) {
                 *span = (start, end);
@@ -158,7 +158,7 @@ impl Links {
         fragments.finish(|_| {}).await?;
         segment.finish().await?;
         self.inside = to_u64(inside.len());
-        self.logical = self.logical.saturating_add(self.inside);
+        self.logical += self.inside;
         Ok(grouped)
     }
 
@@ -196,7 +196,7 @@ impl Links {
             })?;
             segment.finish().await?;
         }
-        let physical = to_u64(self.records.len()).saturating_add(self.inside);
+        let physical = to_u64(self.records.len()) + self.inside;
         self.describe(frame, columns, self.logical, physical).await?;
         Ok(Counts { links: self.logical, rows: physical, segments: to_u64(self.offsets.len()) })
     }
@@ -355,7 +355,7 @@ impl Rows {
         let mut counts = vec![0_u64; groups.len()];
         for (fragment, _) in &keyed {
             if let Some(count) = counts.get_mut(*fragment) {
-                *count = count.saturating_add(1);
+                *count += 1;
             }
         }
         Self { order: keyed.iter().map(|(_, element)| *element).collect(), counts, grouped: true }
@@ -366,7 +366,7 @@ impl Rows {
         let mut start = 0_u64;
         for count in &self.counts {
             index.range(start, *count)?;
-            start = start.saturating_add(*count);
+            start += *count;
         }
         sound(index)
     }

@@ -58,7 +58,7 @@ impl Objects {
     pub(crate) fn bytes(&self) -> u64 {
         let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
         let ids = to_u64(self.declared.len()).saturating_mul(24);
-        fields.fold(ids, |all, bytes| all.saturating_add(bytes.saturating_mul(2)))
+        fields.fold(ids, |all, bytes| all + bytes.saturating_mul(2))
     }
 
     /// Whether anything was said that only an index can hold.
@@ -130,7 +130,7 @@ impl Objects {
         for ids in ids.chunks(ROWS) {
             let blobs = ids.par_iter().map(|id| manifest(frame, entries, *id, rank));
             for blob in blobs.collect::<Result<Vec<Bytes>, WriteError>>()? {
-                present = present.saturating_add(u64::from(blob.len() > EMPTY));
+                present += u64::from(blob.len() > EMPTY);
                 sink.push(&blob)?;
             }
         }
@@ -164,7 +164,7 @@ impl Objects {
                 for (row, id) in of.iter().enumerate() {
                     let Ok(at) = ids.binary_search(id) else { continue };
                     let start = at.saturating_mul(stride);
-                    let to = bytes.get_mut(start..start.saturating_add(stride)).unwrap_or(&mut []);
+                    let to = bytes.get_mut(start..start + stride).unwrap_or(&mut []);
                     put_values(to, field.column.row(row), usize_from_u32(width));
                 }
             }

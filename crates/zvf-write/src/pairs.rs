@@ -95,7 +95,7 @@ impl PairSorter {
     ///
     /// When the scratch folder fails.
     pub fn push(&mut self, a: u64, b: u64) -> Result<(), WriteError> {
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
         if let Some((sorter, _)) = &mut self.spilled {
             return sorter.push(&[&ascending_u64(a), &ascending_u64(b)]);
         }

@@ -101,7 +101,7 @@ impl ShapeTable {
         let group = GroupDoc::new(self.types.to_attributes());
         build.group("parametric", &group).await?;
         let longest = self.shapes.iter().map(|(.., c)| c.len()).max().unwrap_or(0);
-        let width = longest.saturating_add(1);
+        let width = longest + 1;
         let rows = to_u64(self.shapes.len());
         let number = |n: u64| Some(n);
         let objects = ParametricArray {

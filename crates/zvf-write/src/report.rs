@@ -41,9 +41,7 @@ pub struct Report {
 impl Report {
     /// Several kinds, the first of which every reader finds.
     pub(crate) fn of_kinds(kinds: Vec<(Kind, Self)>) -> Self {
-        let sum = |of: fn(&Self) -> u64| {
-            kinds.iter().map(|(_, report)| of(report)).fold(0, u64::saturating_add)
-        };
+        let sum = |of: fn(&Self) -> u64| kinds.iter().map(|(_, report)| of(report)).sum::<u64>();
         Self {
             vertices: sum(|report| report.vertices),
             left_out: sum(|report| report.left_out),

@@ -169,7 +169,7 @@ pub(crate) fn counting_sort(
     let mut counts = vec![0_u32; chunks];
     for number in numbers {
         if let Some(count) = counts.get_mut(usize_from_u32(*number)) {
-            *count = count.saturating_add(1);
+            *count += 1;
         }
     }
     let (mut segments, mut next) = (Vec::new(), 0_u32);
@@ -178,7 +178,7 @@ pub(crate) fn counting_sort(
             segments.push(Segment { chunk, start: next, count: *count });
         }
         let start = next;
-        next = next.saturating_add(*count);
+        next += *count;
         *count = start;
     }
     let mut rows = vec![0; numbers.len()];
@@ -189,7 +189,7 @@ pub(crate) fn counting_sort(
             if let Some(to) = rows.get_mut(usize_from_u32(*at)) {
                 *to = row;
             }
-            *at = at.saturating_add(1);
+            *at += 1;
         }
     }
     (rows, segments)
@@ -204,7 +204,7 @@ fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec
     let segments = rows.chunk_by(|a, b| of(a) == of(b)).map(|rows| {
         let chunk = rows.first().map_or(u32::MAX, of);
         let segment = Segment { chunk, start, count: saturating_u32_from_usize(rows.len()) };
-        start = start.saturating_add(segment.count);
+        start += segment.count;
         segment
     });
     let segments = segments.collect();
@@ -279,7 +279,7 @@ impl Lines {
     }
 
     fn known(&self, rows: usize) -> Known {
-        let dense = to_u64(rows).saturating_mul(4).saturating_add(1024);
+        let dense = to_u64(rows).saturating_mul(4) + 1024;
         if self.cells <= dense {
             let cells = usize::try_from(self.cells).unwrap_or(0);
             return Known::Dense(vec![u32::MAX; cells]);

@@ -41,7 +41,7 @@ pub(crate) enum Numbers {
 impl Numbers {
     fn get(&self, row: u32) -> u64 {
         match self {
-            Self::From(first) => first.saturating_add(row.into()),
+            Self::From(first) => first + u64::from(row),
             Self::Listed(numbers) => numbers.get(usize_from_u32(row)).copied().unwrap_or(u64::MAX),
         }
     }
@@ -54,7 +54,7 @@ impl RoutedBatch {
         let beside = to_u64(self.groups.len()).saturating_mul(8);
         let rows = to_u64(self.rows.len()).saturating_mul(4);
         let segments = to_u64(self.segments.len()).saturating_mul(24);
-        columns.fold(beside.saturating_add(rows).saturating_add(segments), u64::saturating_add)
+        columns.fold((beside + rows) + segments, u64::saturating_add)
     }
 
     /// The piece of it that one of its segments is.
@@ -62,7 +62,7 @@ impl RoutedBatch {
         let segment = self.segments.get(segment);
         let rows = segment.and_then(|segment| {
             let start = usize_from_u32(segment.start);
-            self.rows.get(start..start.saturating_add(usize_from_u32(segment.count)))
+            self.rows.get(start..start + usize_from_u32(segment.count))
         });
         Piece { run: self, rows: rows.unwrap_or(&[]) }
     }
@@ -187,7 +187,7 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
 
 /// The groups of all rows in order, and whether the rows are in that order already.
 fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
-    let count = pieces.iter().map(|piece| piece.rows.len()).fold(0, usize::saturating_add);
+    let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
     if count > 0 && pieces.iter().all(|piece| piece.run.groups.is_empty()) {
         return (vec![Group { group: 0, start: 0, count: to_u64(count) }], true);
     }
@@ -210,7 +210,7 @@ fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
     let runs = groups.chunk_by(|a, b| a == b).map(|run| {
         let count = to_u64(run.len());
         let group = Group { group: run.first().copied().unwrap_or(0), start, count };
-        start = start.saturating_add(count);
+        start += count;
         group
     });
     runs.collect()
@@ -219,7 +219,7 @@ fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
 /// Copies rows of columns of one type, each row once.
 fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> Vec<u8> {
     let total = parts.clone().map(|(column, rows)| rows.len().saturating_mul(column.stride()));
-    let mut out = Vec::with_capacity(total.fold(0, usize::saturating_add));
+    let mut out = Vec::with_capacity(total.sum::<usize>());
     for (column, rows) in parts {
         match column.stride() {
             1 => fixed::<1>(column, rows, &mut out),
@@ -252,7 +252,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     }
     // Row by row into room that is there: pushing bytes one by one takes several times as long.
     let start = out.len();
-    out.resize(start.saturating_add(rows.len().saturating_mul(N)), 0);
+    out.resize(start + rows.len().saturating_mul(N), 0);
     let (room, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
     for (to, row) in room.iter_mut().zip(rows) {
         if let Some(from) = all.get(usize_from_u32(*row)) {

@@ -298,7 +298,7 @@ impl Schema {
 
     /// Components of a chunk key.
     pub(crate) fn key_rank(&self) -> usize {
-        self.axes.len().saturating_add(usize::from(self.by_attribute.is_some()))
+        self.axes.len() + usize::from(self.by_attribute.is_some())
     }
 
     /// What is declared of an attribute.

@@ -65,7 +65,7 @@ impl Survey {
             return Err(WriteError::unfit(self.kind, "a position", expected, width));
         }
         self.extent.add(batch.positions());
-        self.vertices = self.vertices.saturating_add(to_u64(batch.len()));
+        self.vertices += to_u64(batch.len());
         let columns = batch.fields().iter().map(|field| &field.column).chain([batch.positions()]);
         let bytes = columns.map(|column| to_u64(column.bytes().len()));
         self.bytes = bytes.fold(self.bytes, u64::saturating_add);

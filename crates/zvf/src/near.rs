@@ -14,12 +14,12 @@ fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.to_lowercase().chars().enumerate() {
         let mut diagonal = i;
-        let mut left = i.saturating_add(1);
+        let mut left = i + 1;
         let mut next = vec![left];
         for (to, above) in b.iter().zip(row.iter().skip(1)) {
-            let replaced = diagonal.saturating_add(usize::from(from != *to));
+            let replaced = diagonal + usize::from(from != *to);
             diagonal = *above;
-            left = replaced.min(left.saturating_add(1)).min(above.saturating_add(1));
+            left = replaced.min(left + 1).min(above + 1);
             next.push(left);
         }
         row = next;

@@ -91,6 +91,9 @@ impl Convert {
                 None
             }
         };
+        if let Some(option) = store.as_ref().and_then(|_store| self.how.first_reading_option()) {
+            return Err(needs_file(option));
+        }
         match (to, store) {
             (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
             (To::Store, None) => {
@@ -328,6 +331,10 @@ const MAX_LODS: u64 = 8;
 fn needs_store(option: &str) -> anyhow::Error {
     let usage = Usage::new(format!("{option} is asked of a store, and the input is none"));
     usage.with_hint("convert the file to a store first").into()
+}
+
+fn needs_file(option: &str) -> anyhow::Error {
+    Usage::new(format!("{option} says how a file is read, and the input is a store")).into()
 }
 
 /// Whether there is a store at `address`; every URL is one.

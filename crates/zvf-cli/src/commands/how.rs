@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use zvf::Kind;
-use zvf::convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
+use zvf::convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
 use zvf::store::BuildOptions;
@@ -27,10 +27,10 @@ pub(crate) struct How {
     #[arg(long, help_heading = "Input")]
     kind: Option<Kind>,
     /// The columns of positions: lon,lat [default: x, y, z, t, as far as there are any].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Input")]
+    #[arg(long, aliases = ["position-columns", "spatial-key"], value_name = "NAMES", value_delimiter = ',', help_heading = "Input")]
     positions: Vec<String>,
     /// The column of the object that a vertex belongs to [default: object, where there is one].
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    #[arg(long, aliases = ["key-column", "object-id-column"], value_name = "NAME", help_heading = "Input")]
     object: Option<String>,
     /// The attributes to store, or none [default: all other columns].
     #[arg(long = "attributes", alias = "columns", value_name = "NAMES", help_heading = "Input")]
@@ -75,6 +75,24 @@ pub(crate) struct How {
     /// Keep the corners of each face apart, where the format has no shared vertices: STL.
     #[arg(long, help_heading = "Input")]
     no_weld: bool,
+    /// Compute attributes of lines from their vertices: length, endpoints (start and end), orientation (the unit vector
+    /// between these), tortuosity, vertex_count.
+    #[arg(long = "object-attr", value_name = "NAMES", value_delimiter = ',', value_parser = measure, help_heading = "Input")]
+    measures: Vec<Measure>,
+    /// The same as --object-attr length.
+    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    compute_length: bool,
+    /// The same as --object-attr endpoints.
+    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    compute_endpoints: bool,
+    /// The level of detail that is read of meshes of precomputed; 0 is the finest. Of a mesh that has fewer, the coarsest.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Input")]
+    lod: u32,
+    /// Read only these segments of skeletons and meshes of precomputed: 7,9.
+    #[arg(long = "segment-id", value_name = "IDS", value_delimiter = ',', help_heading = "Input")]
+    segments: Option<Vec<u64>>,
+    #[command(flatten)]
+    tools: ToolsWords,
     /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
     /// after those of the files before it].
     #[arg(long, help_heading = "Input")]
@@ -111,6 +129,41 @@ pub(crate) struct How {
     temp_dir: Option<PathBuf>,
 }
 
+/// Words of zarr-vectors-tools that mean what is done anyway, or what is not done here.
+#[derive(Args, Debug)]
+struct ToolsWords {
+    #[arg(long, hide = true, conflicts_with = "space")]
+    apply_affine: bool,
+    #[arg(long, hide = true)]
+    anchor: Option<String>,
+    #[arg(long, hide = true)]
+    counts: Option<String>,
+    #[arg(long, hide = true)]
+    frags_dir: Option<String>,
+    #[arg(long, hide = true)]
+    drop_interior_below: Option<String>,
+}
+
+impl ToolsWords {
+    /// Refuses what is not done here, by its name.
+    fn check(&self) -> Result<(), Usage> {
+        let Self { apply_affine: _, anchor, counts, frags_dir, drop_interior_below } = self;
+        let words = [
+            ("--anchor", anchor),
+            ("--counts", counts),
+            ("--frags-dir", frags_dir),
+            ("--drop-interior-below", drop_interior_below),
+        ];
+        match words.into_iter().find(|(_, given)| given.is_some()) {
+            Some((word, _)) => {
+                let usage = Usage::new(format!("{word}: .frags files of skeletons are not read"));
+                Err(usage.with_hint("convert them with zvtools, or give skeletons that are whole"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// The space of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum SpaceWord {
@@ -133,6 +186,30 @@ impl How {
         })
     }
 
+    /// The first option that was given and says how a file is read, which a store has no use for.
+    pub(crate) fn first_reading_option(&self) -> Option<&'static str> {
+        let given = [
+            ("--positions", !self.positions.is_empty()),
+            ("--object", self.object.is_some()),
+            ("--type", !self.types.is_empty()),
+            ("--dtype", self.dtype.is_some()),
+            ("--separator", self.separator.is_some()),
+            ("--no-header", self.no_header),
+            ("--comment", self.comment.is_some()),
+            ("--missing", !self.missing.is_empty()),
+            ("--skip-bad-rows", self.skip_bad_rows),
+            ("--nodes", self.nodes.is_some()),
+            ("--space", self.space == SpaceWord::Stored),
+            ("--no-weld", self.no_weld),
+            ("--object-attr", !self.measures.is_empty()),
+            ("--compute-length", self.compute_length),
+            ("--compute-endpoints", self.compute_endpoints),
+            ("--lod", self.lod != 0),
+            ("--segment-id", self.segments.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
     /// Whether what is there is replaced.
     pub(crate) const fn overwrite(&self) -> bool {
         self.overwrite
@@ -145,6 +222,7 @@ impl How {
 
     /// How to make a store, and what stops the making at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
+        self.tools.check()?;
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
         let fields = self.attributes();
@@ -164,8 +242,14 @@ impl How {
             missing: self.missing.clone(),
             skip_bad_rows: self.skip_bad_rows,
         };
+        let asked =
+            [(self.compute_length, Measure::Length), (self.compute_endpoints, Measure::Endpoints)];
+        let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, measure)| measure);
         let read = ReadOptions {
             kind: self.kind,
+            measures: self.measures.iter().copied().chain(asked).collect(),
+            lod: self.lod,
+            segments: self.segments.clone(),
             text,
             columns,
             positions: self.dtype,
@@ -225,6 +309,10 @@ const LEAST: u64 = 64 << 20;
 fn length(text: &str) -> Result<f64, String> {
     let length = text.trim().parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0);
     length.ok_or_else(|| "expected a length above 0, such as 100 or 0.5".to_owned())
+}
+
+fn measure(text: &str) -> Result<Measure, String> {
+    text.parse()
 }
 
 fn format(text: &str) -> Result<Format, String> {

@@ -213,7 +213,7 @@ impl Pyramid {
             table::json(&built, out)?;
         } else {
             for (at, report) in built.iter().enumerate() {
-                let adds = additive && at.saturating_add(1) < built.len();
+                let adds = additive && at + 1 < built.len();
                 writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
             }
             if additive {

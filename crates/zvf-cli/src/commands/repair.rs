@@ -62,7 +62,7 @@ impl Repair {
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
         let plan = loop {
-            round = round.saturating_add(1);
+            round += 1;
             let plan = self.planned(&address, session, &name).await?;
             if session.json() {
                 write_json(&plan, self.apply, &tidied, out)?;

@@ -279,3 +279,38 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
         assert!(most <= limit + (40 << 20), "{file}: {most}");
     }
 }
+
+#[test]
+fn tasks_read_as_the_plan_was_told() {
+    let place = Place::new(2);
+    let (stl, csv) = (place.at("square.stl"), place.at("lines.csv"));
+    let corner = |x: u8, y: u8| format!("vertex {x} {y} 0\n");
+    let facet = |corners: [(u8, u8); 3]| {
+        let corners: String = corners.iter().map(|(x, y)| corner(*x, *y)).collect();
+        format!("facet normal 0 0 1\nouter loop\n{corners}endloop\nendfacet\n")
+    };
+    let facets = [facet([(0, 0), (1, 0), (1, 1)]), facet([(0, 0), (1, 1), (0, 1)])].concat();
+    fs::write(&stl, format!("solid square\n{facets}endsolid square\n")).unwrap();
+    fs::write(&csv, "x,y,object\n0,0,7\n3,4,7\n3,5,7\n9,9,8\n9,9,8\n").unwrap();
+    for (file, words, count) in [
+        (&stl, &["--no-weld"][..], 6),
+        (&csv, &["--kind", "polyline", "--object-attr", "tortuosity", "--compute-length"], 5),
+    ] {
+        let [one, many] = ["one/a.zv", "many/a.zv"].map(|name| place.at(name));
+        let words = [words, &["--no-shard", "--overwrite", "-q"]].concat();
+        assert_eq!(zvf(&[&["create", file, &one][..], &words].concat()).code, 0);
+        assert_eq!(zvf(&[&["ingest", "plan", file, &many][..], &words].concat()).code, 0);
+        assert_eq!(zvf(&["ingest", "run", "-q", &many, "--all"]).code, 0);
+        assert_eq!(zvf(&["ingest", "finish", "-q", &many]).code, 0);
+        place.check();
+        let found = zvf(&["query", &one, "--count", "--json"]).json();
+        assert_eq!(found["vertices"], count, "{found}");
+    }
+    let about = zvf(&["object", "--json", &place.at("many/a.zv"), "7"]).json().to_string();
+    assert!(about.contains("\"length\":6.0"), "{about}");
+    let out = place.at("x.zv");
+    let refused = zvf(&["convert", &place.at("one/a.zv"), &out, "--object-attr", "length"]);
+    assert!(refused.refused(2).contains("--object-attr says how a file is read"));
+    let refused = zvf(&["create", &csv, &out, "--frags-dir", "a"]).refused(2);
+    assert!(refused.contains("--frags-dir"), "{refused}");
+}

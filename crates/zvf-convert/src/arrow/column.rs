@@ -89,7 +89,7 @@ fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
 
 /// The codes of a column as keys of a dictionary; null where the code is that for missing values.
 fn codes(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef, ConvertError> {
-    let stray = |source| ConvertError::Category { column: name.to_owned(), source };
+    let stray = |code| ConvertError::Category { column: name.to_owned(), code };
     categories.check(column).map_err(stray)?;
     let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
     let key = number_type(column.dtype()).filter(|_| whole).ok_or_else(|| no_type(name))?;

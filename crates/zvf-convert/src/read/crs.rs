@@ -87,7 +87,7 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
                 if is_unit && (depth == 1 || before.ends_with("LENGTHUNIT")) {
                     found = found.or_else(|| factor(rest.get(at..)?));
                 }
-                depth = depth.saturating_add(1);
+                depth += 1;
             }
             ']' => {
                 depth = depth.saturating_sub(1);

@@ -132,7 +132,7 @@ impl Drop for Skipped {
 
 impl Skipped {
     fn add(&mut self, error: &ConvertError) {
-        self.rows = self.rows.saturating_add(1);
+        self.rows += 1;
         if self.first.len() < MAX_SKIPPED {
             let text = match error {
                 ConvertError::Input(bad) => {

@@ -314,7 +314,7 @@ impl Pieces {
             let Some(places) = places.as_array() else {
                 return Err(self.lines.bad(line, PARTS, "a list of positions", places).into());
             };
-            self.part = self.part.saturating_add(1);
+            self.part += 1;
             for (at, place) in places.iter().enumerate() {
                 self.push_place(line, PARTS, place)?;
                 for field in &mut self.vertices.fields {
@@ -323,7 +323,7 @@ impl Pieces {
                     push_value(&self.lines, line, field, value)?;
                 }
                 self.vertices.end_row(owner, self.part);
-                self.count = self.count.saturating_add(1);
+                self.count += 1;
             }
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Pieces {
             push_value(&self.lines, line, field, value)?;
         }
         self.vertices.end_row(owner, self.part);
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
         Ok(())
     }
 

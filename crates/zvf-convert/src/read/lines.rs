@@ -78,7 +78,7 @@ impl Lines {
         if !any {
             return Ok(None);
         }
-        self.number = self.number.saturating_add(1);
+        self.number += 1;
         if self.line.ends_with(b"\r") {
             self.line.pop();
         }

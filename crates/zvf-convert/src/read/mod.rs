@@ -44,6 +44,7 @@ mod join;
 pub(crate) mod jsonl;
 pub(crate) mod las;
 mod lines;
+mod measure;
 pub(crate) mod npy;
 pub(crate) mod npz;
 pub(crate) mod obj;
@@ -79,6 +80,7 @@ pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
+pub use measure::Measure;
 pub use options::{Bounds, ColumnRoles, Polygons, ReadOptions, TextOptions};
 pub(crate) use packed::encode_base64;
 pub use piece::{ElementHeader, Group, Header, Piece, Space};
@@ -134,7 +136,12 @@ pub fn open(
         let place = Place::Named(path);
         return Err(bytes.bad(Class::InvalidArgument, place, "a file", "a folder").into());
     }
-    open(bytes, options)
+    if format != Format::Precomputed && (options.lod != 0 || options.segments.is_some()) {
+        let place = Place::Named("segments and levels of detail".to_owned());
+        let found = format.name();
+        return Err(bytes.bad(Class::Unsupported, place, "a folder of precomputed", found).into());
+    }
+    measure::measured(open(bytes, options)?, format.name(), options)
 }
 
 /// What a file holds, and then its pieces in order. Nothing follows an error.

@@ -135,7 +135,7 @@ impl Seen {
                     None => continue, // a comment, or a word of a program of its own
                 },
             };
-            *count = count.saturating_add(1);
+            *count += 1;
         }
         Ok(seen)
     }
@@ -259,7 +259,7 @@ impl Body {
             }
         }
         self.vertices.end_row(None, 0);
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
         Ok(())
     }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
+use super::Measure;
+
 /// How to read a file.
 ///
 /// ```
@@ -39,6 +41,12 @@ pub struct ReadOptions {
     pub apply_space: bool,
     /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
     pub weld: bool,
+    /// Attributes of lines that are computed from their vertices.
+    pub measures: Vec<Measure>,
+    /// The level of detail that is read, 0 being the finest, where a file has several: meshes of precomputed.
+    pub lod: u32,
+    /// Only the segments of these ids: skeletons and meshes of precomputed.
+    pub segments: Option<Vec<u64>>,
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
@@ -93,6 +101,9 @@ impl Default for ReadOptions {
             nodes: None,
             apply_space: true,
             weld: true,
+            measures: Vec::new(),
+            lod: 0,
+            segments: None,
             batch_rows: 65_536,
             memory: 256 << 20,
             bounds: None,

@@ -96,7 +96,7 @@ impl Corners {
         vertices.for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
         let width = self.rows.len().saturating_sub(before) / 8;
         self.width = u32::try_from(width).ok();
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
     }
 
     /// Rows since the last batch.

@@ -70,7 +70,7 @@ impl Vertices {
                 }
             }
         }
-        self.rows = self.rows.saturating_add(1);
+        self.rows += 1;
     }
 
     /// Whether the last row so far is of `object`, in a run that a batch has not ended.

@@ -113,7 +113,7 @@ impl Nodes {
         let most = usize::try_from(memory / NODE).unwrap_or(usize::MAX);
         let mut number = 0_u64;
         while let Some(line) = lines.next()? {
-            number = number.saturating_add(1);
+            number += 1;
             let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
             if words.first().is_none_or(|word| word.starts_with('#')) {
                 continue;
@@ -197,7 +197,7 @@ impl Nodes {
         for (owner, parent) in owners.iter_mut().zip(parents) {
             if parent.is_none() {
                 *owner = Some(ObjectId(trees));
-                trees = trees.saturating_add(1);
+                trees += 1;
             }
         }
         let mut way = Vec::new(); // up from a node without an owner yet

@@ -153,7 +153,7 @@ impl Collected {
     }
 
     fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
-        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
         if self.bytes <= self.max_bytes {
             return Ok(());
         }

@@ -85,7 +85,7 @@ fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
     let one = |c| -> Result<String, ConvertError> {
         let value = field
             .value(row, c)
-            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
+            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
         Ok(match value {
             Value::Null => "None".to_owned(),
             Value::Bool(true) => "True".to_owned(),

@@ -67,7 +67,7 @@ impl<'a> FeatureWriter<'a> {
             self.sink.write(&shape, &fields, row)?;
         }
         let rows = to_u64(batch.len());
-        self.report.vertices = self.report.vertices.saturating_add(rows);
+        self.report.vertices += rows;
         Ok(())
     }
 

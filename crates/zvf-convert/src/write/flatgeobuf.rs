@@ -290,7 +290,7 @@ fn properties(
 ) -> Result<Vec<u8>, ConvertError> {
     let mut to = Vec::new();
     for (number, (field, (_, kind))) in (0_u16..).zip(fields.iter().zip(columns)) {
-        let source = |source| ConvertError::Category { column: field.name.to_string(), source };
+        let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
         let mut text = |text: &str| {
             to.extend_from_slice(&number.to_le_bytes());
             let count = count_u32(text.len(), "FlatGeobuf", "bytes of a text")?;
@@ -305,7 +305,7 @@ fn properties(
             text(&format!("[{}]", values.join(",")))?;
             continue;
         }
-        match field.value(row, 0).map_err(source)? {
+        match field.value(row, 0).map_err(bad_code)? {
             Value::Null => {}
             Value::Float(x) if x.is_nan() => {}
             Value::Text(own) => text(&own)?,

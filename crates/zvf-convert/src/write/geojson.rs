@@ -126,10 +126,10 @@ impl FeatureSink for Sink<'_> {
 
 /// The value of a row, or the values, as JSON; what is no number is null.
 fn spell(field: &Field, row: usize) -> Result<String, ConvertError> {
-    let source = |source| ConvertError::Category { column: field.name.to_string(), source };
+    let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
     let width = usize_from_u32(field.column.width());
     let one = |at: usize| -> Result<Json, ConvertError> {
-        Ok(match field.value(row, at).map_err(source)? {
+        Ok(match field.value(row, at).map_err(bad_code)? {
             Value::Null => Json::Null,
             Value::Bool(flag) => flag.into(),
             Value::Int(n) => n.into(),

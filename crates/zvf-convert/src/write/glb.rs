@@ -349,10 +349,9 @@ fn extras(whole: &Whole, id: Option<ObjectId>) -> Result<Map<String, Json>, Conv
     for field in &whole.object_fields {
         let width = usize_from_u32(field.column.width());
         let value = |c| -> Result<Json, ConvertError> {
-            let value = field.value(row, c).map_err(|source| ConvertError::Category {
-                column: field.name.to_string(),
-                source,
-            })?;
+            let value = field
+                .value(row, c)
+                .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
             Ok(match value {
                 Value::Null => Json::Null,
                 Value::Bool(flag) => json!(flag),

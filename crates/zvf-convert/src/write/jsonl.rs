@@ -48,7 +48,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
                 line.insert(field.name.to_string(), entry(field, at)?);
             }
             self.line(line)?;
-            self.elements = self.elements.saturating_add(1);
+            self.elements += 1;
         }
         Ok(true)
     }
@@ -98,7 +98,7 @@ impl<W: Write> JsonlWriter<W> {
             self.write_parts(batch)?;
         }
         self.write_elements(batch)?;
-        self.vertices = self.vertices.saturating_add(batch.len());
+        self.vertices += batch.len();
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl<W: Write> JsonlWriter<W> {
         let table = Table::new(batch, &[]);
         for row in 0..batch.len() {
             let mut line = Map::new();
-            line.insert("vertex".into(), self.vertices.saturating_add(row).into());
+            line.insert("vertex".into(), (self.vertices + row).into());
             line.insert("position".into(), row_of(batch.positions(), row));
             if batch.vertex_objects().is_some() {
                 line.insert("object".into(), table.object(row).map(|object| object.0).into());
@@ -142,7 +142,7 @@ impl<W: Write> JsonlWriter<W> {
                 line.insert(field.name.to_string(), values?);
             }
             self.line(line)?;
-            self.parts = self.parts.saturating_add(1);
+            self.parts += 1;
         }
         Ok(())
     }
@@ -152,13 +152,13 @@ impl<W: Write> JsonlWriter<W> {
         for (at, rows) in elements.iter().enumerate() {
             let mut line = Map::new();
             line.insert("element".into(), self.elements.into());
-            let rows = rows.iter().map(|row| Json::from(self.vertices.saturating_add(*row)));
+            let rows = rows.iter().map(|row| Json::from(self.vertices + *row));
             line.insert("vertices".into(), rows.collect());
             for field in elements.fields() {
                 line.insert(field.name.to_string(), entry(field, at)?);
             }
             self.line(line)?;
-            self.elements = self.elements.saturating_add(1);
+            self.elements += 1;
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
         let value = field.value(row, at);
         value
             .map(|value| json(text(field, value)))
-            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })
+            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })
     };
     match usize::try_from(field.column.width()) {
         Ok(1) => value(0),

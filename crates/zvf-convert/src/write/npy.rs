@@ -202,7 +202,7 @@ fn write_texts(
     for at in 0..usize_from_u32(field.column.width()) {
         let value = field
             .value(row, at)
-            .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
+            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
         let text = if let Value::Text(text) = &value { text.as_str() } else { "" };
         let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
         for character in characters.take(length) {
@@ -242,7 +242,7 @@ fn record_size(descr: &str) -> u64 {
         let size = digits.parse::<u64>().unwrap_or(0).saturating_mul(unit);
         let width = code.split(", (").nth(1).and_then(|rest| rest.split(',').next());
         let width = width.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(1);
-        total = total.saturating_add(size.saturating_mul(width));
+        total += size.saturating_mul(width);
     }
     total
 }
@@ -251,7 +251,7 @@ fn record_size(descr: &str) -> u64 {
 fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
     let spare = LONGEST_COUNT.saturating_sub(records.to_string().len());
-    let unpadded = text.len().saturating_add(spare).saturating_add(PREAMBLE).saturating_add(1);
+    let unpadded = ((text.len() + spare) + PREAMBLE) + 1;
     let whole = unpadded.next_multiple_of(ALIGNMENT);
     let length = u16::try_from(whole.saturating_sub(PREAMBLE)).map_err(|_too_long| {
         let advice = "ask for fewer columns, or write CSV";

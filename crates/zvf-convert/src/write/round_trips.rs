@@ -268,6 +268,55 @@ fn meshes_of_several_resolutions_are_read_again() {
 }
 
 #[test]
+fn a_level_of_detail_and_single_segments_are_read() {
+    let input = golden::folder("stl").join("several.stl");
+    let multilod = [("precomputed.mesh", "multilod".into())];
+    let folder = write_precomputed(&input, &ReadOptions::default(), &multilod);
+    let read = |options: &ReadOptions| Collected::read(folder.path(), options);
+    let before = read(&ReadOptions::default()).unwrap();
+    let ids: Vec<u64> =
+        (0..100).filter(|id: &u64| folder.path().join(format!("{id}.index")).exists()).collect();
+    assert!(ids.len() > 1, "{ids:?}");
+    // Object by object, its only level once more, in cells of twice the side.
+    let mut origins = Vec::new();
+    for id in &ids {
+        let manifest = folder.path().join(format!("{id}.index"));
+        let old = std::fs::read(&manifest).unwrap();
+        assert_eq!((old[24], old.len()), (1, 28 + 20 + 16), "one level of one fragment");
+        let mut new = old[..24].to_vec();
+        new.extend(2_u32.to_le_bytes());
+        new.extend([1.0_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()));
+        new.extend([0; 24]);
+        new.extend([1_u32, 1].iter().flat_map(|n| n.to_le_bytes()));
+        new.extend_from_slice(&old[48..].repeat(2));
+        std::fs::write(manifest, new).unwrap();
+        let data = folder.path().join(id.to_string());
+        std::fs::write(&data, std::fs::read(&data).unwrap().repeat(2)).unwrap();
+        let word = |at: usize| f32::from_le_bytes(old[at..at + 4].try_into().unwrap());
+        origins.push([word(12), word(16), word(20)].map(f64::from));
+    }
+    assert_eq!(read(&ReadOptions::default()).unwrap().positions, before.positions);
+    let options = |lod: u32, segments: Option<Vec<u64>>| ReadOptions {
+        lod,
+        segments,
+        ..ReadOptions::default()
+    };
+    let coarse = read(&options(1, Some(vec![ids[0]]))).unwrap();
+    assert!(!coarse.positions.is_empty() && coarse.positions.len() < before.positions.len());
+    for (at, (fine, coarse)) in before.positions.iter().zip(&coarse.positions).enumerate() {
+        let origin = origins[0][at % 3];
+        let wanted = origin + 2.0 * (fine - origin);
+        assert!((coarse - wanted).abs() <= 1e-4 * wanted.abs().max(1.0), "{coarse}, not {wanted}");
+    }
+    let coarsest = read(&options(7, Some(vec![ids[0]]))).unwrap();
+    assert_eq!(coarsest.positions, coarse.positions);
+    let error = read(&options(0, Some(vec![ids[0], 77]))).unwrap_err().to_string();
+    assert!(error.contains("found 77"), "{error}");
+    let error = Collected::read(&input, &options(1, None)).unwrap_err().to_string();
+    assert!(error.starts_with("Unsupported") && error.contains("precomputed"), "{error}");
+}
+
+#[test]
 fn files_of_a_folder_may_be_compressed() {
     let tree = b"1 3 0 0 9 1 -1\n2 1 0.5 0 0 2.5 1\n";
     let reader = read::open(Input::reader(&tree[..]), Some(Format::Swc), &ReadOptions::default());

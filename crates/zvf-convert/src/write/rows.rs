@@ -50,18 +50,18 @@ impl<W: BatchWriter> Writer for Rows<W> {
             Piece::Vertices(batch) => {
                 self.header = None;
                 let rows = to_u64(batch.len());
-                self.report.vertices = self.report.vertices.saturating_add(rows);
+                self.report.vertices += rows;
                 let own = batch.elements().map_or(0, zvf_model::Elements::len);
                 let own = u64::try_from(own).unwrap_or(u64::MAX);
                 if self.holds_elements {
-                    self.report.elements = self.report.elements.saturating_add(own);
+                    self.report.elements += own;
                 }
                 self.writer.write_batch(batch)
             }
             Piece::Elements { rows, .. } => {
                 if self.writer.write_elements(&piece)? {
                     let rows = to_u64(rows.len());
-                    self.report.elements = self.report.elements.saturating_add(rows);
+                    self.report.elements += rows;
                 }
                 Ok(())
             }

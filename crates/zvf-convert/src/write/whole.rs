@@ -163,7 +163,7 @@ pub(crate) fn texts(field: &Field) -> Result<Vec<String>, ConvertError> {
 pub(crate) fn text(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
     let value = field
         .value(row, c)
-        .map_err(|source| ConvertError::Category { column: field.name.to_string(), source })?;
+        .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
     Ok(match value {
         Value::Null => String::new(),
         Value::Bool(flag) => flag.to_string(),

@@ -202,7 +202,7 @@ struct Fragment {
 impl Pieces {
     fn cut(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Self, MultiLodError> {
         let space = Space::new(grid, f64::from(1_u32 << lod.saturating_sub(1).min(MAX_LODS)));
-        let most = mesh.faces.len().saturating_mul(8).saturating_add(SPARE_PIECES);
+        let most = mesh.faces.len().saturating_mul(8) + SPARE_PIECES;
         let mut pieces = Self {
             is_coarse: lod > 0,
             fragments: BTreeMap::new(),

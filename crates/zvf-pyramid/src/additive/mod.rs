@@ -155,7 +155,7 @@ async fn all(
             reader: &reader,
             levels: &full,
             share,
-            adds: saturating_usize(step.level.into()).saturating_add(1) < steps.len(),
+            adds: saturating_usize(step.level.into()) + 1 < steps.len(),
         };
         let taken = match aside {
             Some(aside) => aside.take(build, step.level, (&[ladder.kind], false)).await?,
@@ -181,8 +181,8 @@ async fn all(
         let preview = build.preview(&root.clone().finish()).await?;
         report.bytes = stored(&preview, &step.level.to_string()).await?;
         on_event(PyramidEvent::Level(&report));
-        counted.0 = counted.0.saturating_add(report.vertices);
-        counted.1 = counted.1.saturating_add(report.elements);
+        counted.0 += report.vertices;
+        counted.1 += report.elements;
         reports.push(report);
     }
     let links = source_levels::links_of(&full, ladder.kind).await?;

@@ -87,7 +87,7 @@ impl Own<'_> {
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
                 let rows = self.share.rows(&batch, number);
-                number = number.saturating_add(to_u64(batch.len()));
+                number += to_u64(batch.len());
                 if !rows.is_empty() {
                     writer.writer().push(&select_rows(&batch, &rows)?)?;
                 }
@@ -134,7 +134,7 @@ impl Own<'_> {
                 let query = Query::objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&asking(level, query, true)).await?.batch;
                 let batch = self.making.plain_links(batch)?;
-                elements = elements.saturating_add(count_elements(&batch));
+                elements += count_elements(&batch);
                 if !batch.is_empty() {
                     writer.writer().push(&batch)?;
                 }

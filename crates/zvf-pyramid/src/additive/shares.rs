@@ -100,7 +100,7 @@ impl Share<'_> {
                 rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()
             }
             Self::Points(pick) => {
-                let level = |row: u32| pick.picked.level_of(first.saturating_add(row.into()));
+                let level = |row: u32| pick.picked.level_of(first + u64::from(row));
                 rows.filter(|row| level(*row) == pick.level).collect()
             }
         }
@@ -168,7 +168,7 @@ async fn chosen(
     steps.truncate(shown.len());
     let mut own = Vec::with_capacity(shown.len());
     for (at, level) in shown.iter().enumerate() {
-        let ids: Vec<i64> = match shown.get(at.saturating_add(1)) {
+        let ids: Vec<i64> = match shown.get(at + 1) {
             Some(next) => {
                 let next: HashSet<i64> = next.kept_ids().iter().copied().collect();
                 level.kept_ids().iter().copied().filter(|id| !next.contains(id)).collect()

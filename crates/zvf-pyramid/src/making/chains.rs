@@ -61,7 +61,7 @@ impl Making<'_> {
             let (batch, places) = without_places(batch)?;
             let made = self.shaped(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);
-            elements = elements.saturating_add(made.elements());
+            elements += made.elements();
             taking.take(&made, &places)?;
         }
         Ok((error, elements))

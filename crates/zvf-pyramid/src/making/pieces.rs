@@ -45,7 +45,7 @@ impl Making<'_> {
             let made = self.shaped(batch, &fixed, directed).await?;
             error = error.max(made.error);
             let own = sewing.take(made, (&places, &owners, &fixed), number, taking)?;
-            elements = elements.saturating_add(own);
+            elements += own;
         }
         sewing.check(self.step.below, objects.is_none_or(Objects::keeps_all))?;
         Ok((error, elements))

@@ -96,7 +96,7 @@ impl Making<'_> {
             let made = points::subset(&batch, keep, place, &kept, &self.rules)?;
             taking.take(&made, &places)?;
             error = made.error;
-            first = first.saturating_add(to_u64(batch.len()));
+            first += to_u64(batch.len());
         }
         Ok(error)
     }

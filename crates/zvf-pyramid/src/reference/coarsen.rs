@@ -58,7 +58,7 @@ impl ReferenceLevel {
 
     /// The rows that object `row` refers to.
     pub(super) fn object(&self, row: usize) -> &[u32] {
-        let end = self.offsets.get(row.saturating_add(1)).copied().unwrap_or(0);
+        let end = self.offsets.get(row + 1).copied().unwrap_or(0);
         let start = self.offsets.get(row).copied().unwrap_or(end);
         self.references.get(start..end).unwrap_or(&[])
     }
@@ -174,11 +174,11 @@ impl Means {
             let at = usize_from_u32(*reference);
             let number = of.get(at).map_or(usize::MAX, |number| usize_from_u32(*number));
             let Some(count) = counts.get_mut(number) else { continue };
-            *count = count.saturating_add(1);
+            *count += 1;
             let to = number.saturating_mul(axes);
-            let to = sums.get_mut(to..to.saturating_add(axes)).unwrap_or_default();
+            let to = sums.get_mut(to..to + axes).unwrap_or_default();
             let from = at.saturating_mul(axes);
-            let from = source.positions.get(from..from.saturating_add(axes)).unwrap_or_default();
+            let from = source.positions.get(from..from + axes).unwrap_or_default();
             to.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
         }
         Self { bins, sums, counts }
@@ -215,7 +215,7 @@ fn laid_out(
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
             let from = number.saturating_mul(axes);
-            let sums = means.sums.get(from..from.saturating_add(axes)).unwrap_or_default();
+            let sums = means.sums.get(from..from + axes).unwrap_or_default();
             for ((at, wide), sum) in at.iter_mut().zip(&mut wide).zip(sums) {
                 *at = nearest_f32(sum / f64_from_u64(*count));
                 *wide = f64::from(*at);

@@ -52,7 +52,7 @@ impl Pair<'_> {
         let gap = saturating_i64(to_u64(self.gap));
         let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
-            let at = self.at.saturating_add(self.gap);
+            let at = self.at + self.gap;
             let levels = (self.coarse, self.fine);
             families.push(LinkArrays::new(self, at, gap.saturating_neg(), levels)?);
         }
@@ -68,7 +68,7 @@ impl Pair<'_> {
         let count = chunks.par_iter().map(|chunk| -> Result<usize, PyramidError> {
             let mut count = 0_usize;
             for (target, mut rows) in targets(chunk) {
-                count = count.saturating_add(rows.len());
+                count += rows.len();
                 for (family, sinks) in families.iter().zip(&sinks) {
                     family.put(sinks, [*chunk, target], &rows)?;
                     rows.iter_mut().for_each(|row| row.reverse());
@@ -76,7 +76,7 @@ impl Pair<'_> {
             }
             Ok(count)
         });
-        let count = count.try_reduce(|| 0, |a, b| Ok(a.saturating_add(b)))?;
+        let count = count.try_reduce(|| 0, |a, b| Ok(a + b))?;
         for (family, sinks) in families.iter().zip(sinks) {
             for sink in sinks.into_values() {
                 sink.finish(|_| {}).await?;
@@ -89,15 +89,14 @@ impl Pair<'_> {
     /// The links of a chunk of the finer level, by the chunk that they lead to: rows of both.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
         let start = self.fine.starts.get(usize_from_u32(chunk)).copied().unwrap_or(0);
-        let end =
-            self.fine.starts.get(usize_from_u32(chunk).saturating_add(1)).copied().unwrap_or(start);
+        let end = self.fine.starts.get(usize_from_u32(chunk) + 1).copied().unwrap_or(start);
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = parents.get(start..end).unwrap_or_default();
         let mut own = (0_u32..).zip(parents).filter(|(_, parent)| **parent != NONE).peekable();
         while let Some((_, first)) = own.peek() {
             let (target, row) = self.coarse.locate(**first);
             let from = first.saturating_sub(saturating_u32_from_usize(saturating_usize(row)));
-            let end = self.coarse.starts.get(target.saturating_add(1)).copied().unwrap_or(0);
+            let end = self.coarse.starts.get(target + 1).copied().unwrap_or(0);
             let rows = targets.entry(saturating_u32_from_usize(target)).or_default();
             let near = |parent: &u32| *parent >= from && usize_from_u32(*parent) < end;
             while let Some((row, parent)) = own.next_if(|(_, parent)| near(parent)) {

@@ -146,7 +146,7 @@ async fn write_levels(
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
     let gaps = reference.gaps();
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
-        let number = zvf_format::num::saturating_u32_from_usize(at).saturating_add(1);
+        let number = zvf_format::num::saturating_u32_from_usize(at) + 1;
         let scale = reference.chunk_scales.get(at).copied().unwrap_or(1);
         let kept = match reference.kept.get(at) {
             Some(Some(rows)) => {
@@ -179,8 +179,8 @@ async fn write_levels(
     all.push(source.emptied());
     for gap in gaps.clone() {
         for (at, fine) in all.iter().enumerate() {
-            let Some(coarse) = all.get(at.saturating_add(gap)) else { break };
-            let Some(steps) = parents.get(at..at.saturating_add(gap)) else { break };
+            let Some(coarse) = all.get(at + gap) else { break };
+            let Some(steps) = parents.get(at..at + gap) else { break };
             let parent = links::composed(steps);
             let both = reference.storage == CrossLevelStorage::Explicit;
             let pair = links::Pair { root: store.root(), fine, coarse, at, gap };

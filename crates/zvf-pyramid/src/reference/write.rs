@@ -40,7 +40,7 @@ pub(super) async fn level(
     let chunks: Vec<(usize, &ChunkKey)> = level.keys.iter().enumerate().collect();
     chunks.into_par_iter().try_for_each(|(at, key)| -> Result<(), PyramidError> {
         let start = level.starts.get(at).copied().unwrap_or(0);
-        let end = level.starts.get(at.saturating_add(1)).copied().unwrap_or(start);
+        let end = level.starts.get(at + 1).copied().unwrap_or(start);
         let span = start.saturating_mul(level.axes())..end.saturating_mul(level.axes());
         let rows = level.positions.get(span).unwrap_or(&[]);
         let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -116,7 +116,7 @@ async fn objects(
     for some in all.chunks(MANIFEST_BATCH) {
         let blobs = some.par_iter().map(|row| manifest(level, *row, rank));
         for blob in blobs.collect::<Result<Vec<Bytes>, PyramidError>>()? {
-            present = present.saturating_add(u64::from(blob.len() > EMPTY));
+            present += u64::from(blob.len() > EMPTY);
             rows.push(&blob)?;
         }
     }

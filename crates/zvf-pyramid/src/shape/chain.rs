@@ -87,7 +87,7 @@ pub(super) fn douglas_peucker(
     while let Some((from, to)) = spans.pop() {
         let (mut far, mut split) = (0.0, from);
         let segment = Segment::new(point(from), point(to));
-        for i in from.saturating_add(1)..to {
+        for i in from + 1..to {
             let off = segment.distance_sq(point(i));
             if off > far {
                 (far, split) = (off, i);

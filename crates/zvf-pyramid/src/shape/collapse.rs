@@ -381,7 +381,7 @@ impl Mesh {
                 continue;
             };
             if face.contains(&a) {
-                gone = gone.saturating_add(1);
+                gone += 1;
                 if let Some(alive) = self.alive.get_mut(usize_from_u32(number)) {
                     *alive = false;
                 }
@@ -447,7 +447,7 @@ impl Mesh {
                 };
                 rows.extend(face.iter().map(corner));
                 same.push(next);
-                next = next.saturating_add(1);
+                next += 1;
             } else {
                 same.push(NONE);
             }
@@ -514,7 +514,7 @@ fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let mut seen: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
     for position in at {
         let count = seen.entry(bits(position)).or_insert(0);
-        *count = count.saturating_add(1);
+        *count += 1;
     }
     let doubled = at.iter().map(|at| seen.get(&bits(at)).is_some_and(|count| *count > 1));
     let also = |row: usize| fixed.get(row) == Some(&true);

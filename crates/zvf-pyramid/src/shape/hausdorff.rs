@@ -56,7 +56,7 @@ impl<'a> Look<'a> {
         self.surface.plates_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
-            self.room = self.room.saturating_add(to_u64(crowd).saturating_mul(EACH));
+            self.room += to_u64(crowd).saturating_mul(EACH);
         }
         // Where halves have as many around them, halving leads nowhere.
         if crowd > CROWD && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
@@ -83,7 +83,7 @@ impl<'a> Look<'a> {
 
     fn halve(&mut self, piece: &Piece, crowd: usize) {
         self.room = self.room.saturating_sub(1);
-        let halved = piece.halved.saturating_add(1);
+        let halved = piece.halved + 1;
         self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
     }
 
@@ -107,10 +107,10 @@ impl<'a> Look<'a> {
                     left.swap_remove(at);
                     left.append(rest);
                 } else {
-                    at = at.saturating_add(1);
+                    at += 1;
                 }
             }
-            self.room = self.room.saturating_sub(to_u64(left.len()).saturating_add(1));
+            self.room = self.room.saturating_sub(to_u64(left.len()) + 1);
             if self.room == 0 || left.is_empty() {
                 break;
             }

@@ -160,5 +160,5 @@ impl<'a> Segment<'a> {
 /// Row `row` of positions on so many axes.
 fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
     let start = usize_from_u32(row).saturating_mul(axes);
-    at.get(start..start.saturating_add(axes)).unwrap_or(&[])
+    at.get(start..start + axes).unwrap_or(&[])
 }

@@ -87,7 +87,7 @@ impl Face {
         if let Some(to) = self.at.get_mut(self.len) {
             *to = corner;
         }
-        self.len = self.len.saturating_add(1);
+        self.len += 1;
     }
 
     const fn is_nothing(&self) -> bool {

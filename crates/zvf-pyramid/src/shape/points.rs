@@ -87,9 +87,9 @@ fn numbered(
         let mut numbers = numbers.into_iter();
         for rows in runs {
             let to = of.get_mut(rows).unwrap_or_default();
-            to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first.saturating_add(n));
+            to.iter_mut().zip(&mut numbers).for_each(|(to, n)| *to = first + n);
         }
-        first = first.saturating_add(count);
+        first += count;
     }
     (of, usize_from_u32(first))
 }
@@ -98,7 +98,7 @@ fn numbered(
 fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
     let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
     for (row, position) in (number.saturating_mul(BLOCK)..).zip(at.chunks_exact(axes)) {
-        let (unit, end) = (lattice.unit(position), row.saturating_add(1));
+        let (unit, end) = (lattice.unit(position), row + 1);
         match found.last_mut() {
             Some((last, rows)) if *last == unit => rows.end = end,
             _ => found.push((unit, row..end)),
@@ -121,7 +121,7 @@ fn in_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
         let Some(known) = table.get_mut(saturating_usize(key)) else { return NONE };
         if *known == NONE {
             *known = next;
-            next = next.saturating_add(1);
+            next += 1;
         }
         *known
     };

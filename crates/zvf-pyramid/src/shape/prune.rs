@@ -47,7 +47,7 @@ impl<'a> Tree<'a> {
         let mut children = vec![0_u32; parents.len()];
         for parent in parents {
             if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
-                *count = count.saturating_add(1);
+                *count += 1;
             }
         }
         Self { at, axes, parents, children, gone: vec![false; parents.len()] }

@@ -75,7 +75,7 @@ impl Surface {
             cells: Vec::new(),
             large: Vec::new(),
         };
-        surface.starts.resize(numbers.saturating_add(2), 0);
+        surface.starts.resize(numbers + 2, 0);
         surface.sort_in();
         surface
     }
@@ -90,15 +90,15 @@ impl Surface {
                 continue;
             }
             for_each_cell(&span, |cell| {
-                let number = usize_from_u32(self.number(cell)).saturating_add(2);
+                let number = usize_from_u32(self.number(cell)) + 2;
                 if let Some(count) = self.starts.get_mut(number) {
-                    *count = count.saturating_add(1);
+                    *count += 1;
                 }
             });
         }
         let mut before = 0_u32;
         for start in &mut self.starts {
-            before = before.saturating_add(*start);
+            before += *start;
             *start = before;
         }
         self.cells.resize(usize_from_u32(before), 0);
@@ -108,12 +108,12 @@ impl Surface {
                 continue;
             }
             for_each_cell(&span, |cell| {
-                let number = usize_from_u32(self.number(cell)).saturating_add(1);
+                let number = usize_from_u32(self.number(cell)) + 1;
                 let Some(next) = self.starts.get_mut(number) else { return };
                 if let Some(to) = self.cells.get_mut(usize_from_u32(*next)) {
                     *to = at;
                 }
-                *next = next.saturating_add(1);
+                *next += 1;
             });
         }
         self.plates = plates;
@@ -132,7 +132,7 @@ impl Surface {
     /// The triangles of a cell, and some others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
-        let ends = self.starts.get(number).zip(self.starts.get(number.saturating_add(1)));
+        let ends = self.starts.get(number).zip(self.starts.get(number + 1));
         let own = ends
             .and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
         own.unwrap_or(&[])

@@ -27,7 +27,7 @@ pub(crate) fn thinned(
         if prune > 0.0 { pruned(&at, axes, &parents, prune) } else { vec![false; batch.len()] };
     for (parent, _) in parents.iter().zip(&gone).filter(|(_, gone)| !**gone) {
         if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
-            *count = count.saturating_add(1);
+            *count += 1;
         }
     }
     let parent = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);

@@ -187,7 +187,7 @@ impl Parser {
     }
 
     fn parse_term(&mut self) -> Result<Predicate, BadPredicate> {
-        self.depth = self.depth.saturating_add(1);
+        self.depth += 1;
         if self.depth > DEEPEST {
             return self.refuse("at most 64 conditions inside each other");
         }
@@ -331,7 +331,7 @@ impl Parser {
     }
 
     const fn step(&mut self) {
-        self.next = self.next.saturating_add(1);
+        self.next += 1;
     }
 
     fn refuse<T>(&self, wanted: &'static str) -> Result<T, BadPredicate> {

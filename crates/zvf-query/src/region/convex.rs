@@ -197,7 +197,7 @@ impl Convex {
     pub(super) fn clip_face(&self, corners: &[&[f64]]) -> Vec<Corner> {
         let mut face: Vec<Corner> =
             corners.iter().take(AXES).enumerate().map(original_corner).collect();
-        let mut cut = Vec::with_capacity(face.len().saturating_add(4));
+        let mut cut = Vec::with_capacity(face.len() + 4);
         for space in &self.spaces {
             let beyond = |corner: &Corner| space.signed_distance(&corner.position);
             let previous = face.iter().cycle().skip(face.len().saturating_sub(1));

@@ -51,7 +51,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
         short = short.with_vertex_objects(owners.iter().take(rows).copied().collect())?;
     }
     if !parts.is_empty() {
-        let offsets = parts.offsets().iter().take(whole.saturating_add(1)).copied().collect();
+        let offsets = parts.offsets().iter().take(whole + 1).copied().collect();
         short = short.with_parts(Parts::new(
             offsets,
             parts.objects().iter().take(whole).copied().collect(),
@@ -85,7 +85,7 @@ pub(crate) fn chosen(elements: &Elements, kept: &[usize]) -> Result<Elements, Qu
 
 fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> {
     let mut builder = ColumnBuilder::like(all.clone().next()?);
-    builder.reserve(all.clone().fold(0, |rows: usize, one| rows.saturating_add(one.len())));
+    builder.reserve(all.clone().fold(0, |rows: usize, one| rows + one.len()));
     all.for_each(|one| builder.push_rows(one, 0..one.len()));
     Some(builder.finish())
 }
@@ -105,9 +105,9 @@ fn parts(batches: &[Batch]) -> Result<Parts, QueryError> {
     let mut before = 0_usize;
     for batch in batches {
         let ends = batch.parts().offsets().iter().skip(1);
-        offsets.extend(ends.map(|end| before.saturating_add(*end)));
+        offsets.extend(ends.map(|end| before + *end));
         objects.extend_from_slice(batch.parts().objects());
-        before = before.saturating_add(batch.len());
+        before += batch.len();
     }
     Ok(Parts::new(offsets, objects)?)
 }
@@ -118,9 +118,9 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
     for batch in batches {
         if let Some(elements) = batch.elements() {
             width.get_or_insert(elements.width());
-            rows.extend(elements.rows().iter().map(|row| before.saturating_add(*row)));
+            rows.extend(elements.rows().iter().map(|row| before + *row));
         }
-        before = before.saturating_add(batch.len());
+        before += batch.len();
     }
     let Some(width) = width else { return Ok(None) };
     let of = |batch: &Batch| batch.elements().map(Elements::fields).unwrap_or_default().to_vec();
@@ -141,5 +141,5 @@ pub(crate) fn weight(batch: &Batch) -> u64 {
     let fields = batch.fields().iter().map(|field| field.column.bytes().len());
     let elements = batch.elements().map_or(0, |elements| elements.rows().len().saturating_mul(8));
     let rest = fields.fold(elements, usize::saturating_add);
-    to_u64(rest.saturating_add(batch.positions().bytes().len()))
+    to_u64(rest + batch.positions().bytes().len())
 }

@@ -101,7 +101,7 @@ impl Context {
         for piece in pieces {
             let Some(chunk) = chunks.get(usize_from_u32(piece.cell)).copied() else { continue };
             let first = u64::from(chunk) << 32 | u64::from(piece.start);
-            for place in first..first.saturating_add(piece.len.into()) {
+            for place in first..first + u64::from(piece.len) {
                 bytes.extend(place.to_le_bytes());
             }
         }
@@ -178,9 +178,7 @@ fn spread<'a>(
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut all = ColumnBuilder::like(&empty);
-    all.reserve(
-        pieces.iter().fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len))),
-    );
+    all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows + usize_from_u32(piece.len)));
     let null = null(empty.dtype(), width);
     for piece in pieces {
         match (row_of(piece), &null) {

@@ -112,8 +112,8 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
         // What one of the levels has is there.
         let unknown: HashSet<ObjectId> = next.unknown_objects.into_iter().collect();
         answer.unknown_objects.retain(|id| unknown.contains(id));
-        answer.figures.cells = answer.figures.cells.saturating_add(next.figures.cells);
-        answer.figures.rows = answer.figures.rows.saturating_add(next.figures.rows);
+        answer.figures.cells += next.figures.cells;
+        answer.figures.rows += next.figures.rows;
     }
     if !batches.is_empty() {
         batches.insert(0, answer.batch);

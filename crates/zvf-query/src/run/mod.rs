@@ -417,8 +417,8 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         } else {
             batch
         };
-        rows = rows.saturating_add(batch.len());
-        bytes = bytes.saturating_add(join::weight(&batch));
+        rows += batch.len();
+        bytes += join::weight(&batch);
         context.check_caps(to_u64(rows), bytes)?;
         batches.push(batch);
         if truncated {

@@ -377,7 +377,7 @@ impl Core {
         self.build.object(key, parts)?;
         let mut state = locked(&self.state);
         state.report.stored_bytes = state.report.stored_bytes.saturating_add(index);
-        state.report.objects = state.report.objects.saturating_add(1);
+        state.report.objects += 1;
         Ok(())
     }
 
@@ -541,7 +541,7 @@ impl State {
     /// Counts a cell.
     fn came(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
         let report = &mut self.report;
-        report.cells = report.cells.saturating_add(1);
+        report.cells += 1;
         report.payload_bytes = report.payload_bytes.saturating_add(bytes);
         report.stored_bytes = report.stored_bytes.saturating_add(stored);
         report.objects = report.objects.saturating_add(objects);

@@ -239,7 +239,7 @@ impl DenseSink {
         let parts = parts?;
         let report = &mut self.report;
         report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
-        report.objects = report.objects.saturating_add(1);
+        report.objects += 1;
         let index = if self.plan.columns.is_some() {
             format!("c/{number}/0")
         } else {

@@ -152,7 +152,7 @@ impl Rearrangement {
                     None => bytes,
                 };
                 build.object(key.clone(), vec![bytes])?;
-                moved.copied = moved.copied.saturating_add(1);
+                moved.copied += 1;
             }
             told(&moved);
         }
@@ -196,7 +196,7 @@ impl Rearrangement {
                         payload?.map_or(Ok(()), |payload| sink.put(key, payload))
                     })?;
                 }
-                moved.cells = moved.cells.saturating_add(to_u64(keys.len()));
+                moved.cells += to_u64(keys.len());
                 told(moved);
             }
             if let Some(key) = keys.first() {
@@ -204,7 +204,7 @@ impl Rearrangement {
             }
         }
         let report = sink.finish(|_| ()).await?;
-        moved.arrays = moved.arrays.saturating_add(1);
+        moved.arrays += 1;
         moved.stored_bytes = moved.stored_bytes.saturating_add(report.stored_bytes);
         moved.objects = moved.objects.saturating_add(report.objects);
         Ok(())

@@ -147,8 +147,8 @@ impl RowSink {
         self.chunk.extend_from_slice(&length.to_le_bytes());
         self.chunk.extend_from_slice(row);
         self.empty &= row.is_empty();
-        self.in_chunk = self.in_chunk.saturating_add(1);
-        self.report.rows = self.report.rows.saturating_add(1);
+        self.in_chunk += 1;
+        self.report.rows += 1;
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl RowSink {
         let parts = parts?;
         let report = &mut self.report;
         report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
-        report.objects = report.objects.saturating_add(1);
+        report.objects += 1;
         self.build.object(self.key.below(&format!("c/{number}"))?, parts)
     }
 }

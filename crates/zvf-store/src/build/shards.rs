@@ -120,7 +120,7 @@ impl Whole {
         for (place, held) in self.cells {
             let start = end;
             for part in held.parts {
-                end = end.saturating_add(to_u64(part.len()));
+                end += to_u64(part.len());
                 parts.push(part);
             }
             if let Some(span) = spans.get_mut(saturating_usize(place)) {

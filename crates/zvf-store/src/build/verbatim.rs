@@ -212,8 +212,8 @@ impl VerbatimArray {
         if self.doc.sharding().is_none() {
             self.build.object(self.object(index)?, parts)?;
             let report = &mut locked(&self.state).report;
-            report.chunks = report.chunks.saturating_add(1);
-            report.objects = report.objects.saturating_add(1);
+            report.chunks += 1;
+            report.objects += 1;
             report.stored_bytes = report.stored_bytes.saturating_add(stored);
             return Ok(());
         }
@@ -222,7 +222,7 @@ impl VerbatimArray {
         if let Some(shards) = &mut state.shards {
             shards.keep(index, parts, kept).map_err(|error| error.with_key(&self.key))?;
         }
-        state.report.chunks = state.report.chunks.saturating_add(1);
+        state.report.chunks += 1;
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl VerbatimArray {
         let stored = codec::len(&parts);
         self.build.object(key, parts)?;
         let report = &mut locked(&self.state).report;
-        report.objects = report.objects.saturating_add(1);
+        report.objects += 1;
         report.stored_bytes = report.stored_bytes.saturating_add(stored);
         Ok(())
     }

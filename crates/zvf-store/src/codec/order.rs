@@ -27,7 +27,7 @@ pub(crate) fn untranspose(
         let mut axes = index.iter_mut().zip(shape).zip(&steps).rev();
         loop {
             let Some(((index, &extent), &step)) = axes.next() else { return items };
-            *index = index.saturating_add(1);
+            *index += 1;
             if *index < extent {
                 at = at.saturating_add(step);
                 break;

@@ -112,7 +112,7 @@ impl KeyTable {
         while low < high {
             let middle = low.midpoint(high);
             if self.row(middle).is_some_and(|row| row < components) {
-                low = middle.saturating_add(1);
+                low = middle + 1;
             } else {
                 high = middle;
             }

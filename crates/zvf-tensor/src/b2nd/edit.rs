@@ -142,7 +142,7 @@ impl BlockEdit {
             let rule = "an axis of the array, and whole layers of it";
             return Err(TensorError::request("append", rule, "something else"));
         };
-        (*start, *stop) = (*stop, stop.saturating_add(layers));
+        (*start, *stop) = (*stop, *stop + layers);
         self.shape.clone_from(&place.stop);
         self.push(place, items)
     }
@@ -176,10 +176,10 @@ impl BlockEdit {
             if self.writes.iter().any(|write| write.place.meets(&chunk)) {
                 let items = self.changed(&chunk, memory).await?;
                 file.writer().put_chunk(&items)?;
-                edited.rewritten = edited.rewritten.saturating_add(1);
+                edited.rewritten += 1;
             } else {
                 self.keep(&frame, &mut places, &chunk, &mut file).await?;
-                edited.kept = edited.kept.saturating_add(1);
+                edited.kept += 1;
             }
         }
         self.array.file().check()?;

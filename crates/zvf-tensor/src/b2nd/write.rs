@@ -210,8 +210,8 @@ impl<W: Write + Seek> BlockWriter<W> {
             None => (FrameKind::Contiguous, self.data),
             Some(_) => (FrameKind::Sparse, 0),
         };
-        let tail = to_u64(offsets.len()).saturating_add(to_u64(trailer.len()));
-        let frame_len = u64::from(self.header_len).saturating_add(inside).saturating_add(tail);
+        let tail = to_u64(offsets.len()) + to_u64(trailer.len());
+        let frame_len = (u64::from(self.header_len) + inside) + tail;
         let header = self.new.header(kind, self.data, frame_len)?;
         self.out.write_all(&offsets).map_err(failed)?;
         self.out.write_all(&trailer).map_err(failed)?;
@@ -230,7 +230,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         }
         let Some(folder) = &self.folder else {
             self.out.write_all(chunk).map_err(failed)?;
-            let at = u64::from(self.header_len).saturating_add(self.data);
+            let at = u64::from(self.header_len) + self.data;
             self.count(chunk.len(), ChunkPlace::Frame(at));
             return Ok(());
         };
@@ -269,7 +269,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 
     fn count(&mut self, len: usize, place: ChunkPlace) {
-        self.data = self.data.saturating_add(to_u64(len));
+        self.data += to_u64(len);
         self.places.push(place);
     }
 }
@@ -379,10 +379,8 @@ fn encoded(
         let target = padded.get_mut(start..).unwrap_or_default();
         for run in block.runs() {
             let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-            let source = items.get(from..from.saturating_add(len));
-            if let (Some(target), Some(source)) =
-                (target.get_mut(to..to.saturating_add(len)), source)
-            {
+            let source = items.get(from..from + len);
+            if let (Some(target), Some(source)) = (target.get_mut(to..to + len), source) {
                 target.copy_from_slice(source);
             }
         }

@@ -107,7 +107,7 @@ async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Par
     let Some(rows) = store.rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
-        let end = at.saturating_add(to_u64(SIZE_BATCH)).min(len);
+        let end = (at + to_u64(SIZE_BATCH)).min(len);
         for (place, row) in (at..end).zip(rows.range(at..end).await?) {
             if !row.is_empty() {
                 sized.push((place, to_u64(row.len())));
@@ -132,11 +132,11 @@ fn table_and_values(
     options: &PackOptions,
 ) -> Result<Vec<Part>, TensorError> {
     let total: u64 = match &content {
-        Content::Cells(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)),
-        Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)),
+        Content::Cells(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
+        Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
         Content::Bytes(_) | Content::Items(_) => 0,
     };
-    let columns = to_u64(rank).saturating_add(2).saturating_mul(TensorDtype::I64.size());
+    let columns = (to_u64(rank) + 2).saturating_mul(TensorDtype::I64.size());
     let count = to_u64(table.len()).checked_div(columns).unwrap_or(0);
     if total == 0 {
         return Ok(Vec::new());

@@ -101,7 +101,7 @@ pub async fn pack<W: Write + Seek>(
         let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(key))?;
         let Node::Array(doc) = node else { continue };
         let array = plan::array(store, key, &doc, options).await?;
-        packed.arrays = packed.arrays.saturating_add(u64::from(!array.is_empty()));
+        packed.arrays += u64::from(!array.is_empty());
         parts.extend(array);
         pause().await;
     }
@@ -122,7 +122,7 @@ async fn write<W: Write + Seek>(
     told: &mut impl FnMut(&Packed),
 ) -> Result<(), TensorError> {
     let Part { tensor, content } = part;
-    packed.bytes = packed.bytes.saturating_add(tensor.geometry().byte_len());
+    packed.bytes += tensor.geometry().byte_len();
     let mut stream = Stream { writer, held: Vec::new(), begun: false };
     match content {
         Content::Bytes(bytes) => stream.push(&bytes)?,
@@ -137,7 +137,7 @@ async fn write<W: Write + Seek>(
                     stream.push_sized(&payload, *size).map_err(|e| with_key(e, cells.path()))?;
                 }
                 rest = after;
-                packed.cells = packed.cells.saturating_add(to_u64(some.len()));
+                packed.cells += to_u64(some.len());
                 told(packed);
                 pause().await;
             }
@@ -151,7 +151,7 @@ async fn write<W: Write + Seek>(
                     stream.push_sized(&row, *size).map_err(|e| with_key(e, rows.path()))?;
                 }
                 rest = after;
-                packed.cells = packed.cells.saturating_add(to_u64(some.len()));
+                packed.cells += to_u64(some.len());
                 told(packed);
                 pause().await;
             }
@@ -258,7 +258,7 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     let mut held = 0_u64;
     let fits = |size: &u64| {
         let first = held == 0;
-        held = held.saturating_add(*size);
+        held += *size;
         first || held <= READ_BATCH_BYTES
     };
     sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)

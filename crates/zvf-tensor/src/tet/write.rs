@@ -245,7 +245,7 @@ impl<W: Write + Seek> TetWriter<W> {
             // The layout counts on only when a chunk is placed, so tiles of a wave are counted here.
             let mut ahead = Ahead::new(&geometry, geometry.tile_count().saturating_sub(left));
             while let Some(tile) = ahead.next().filter(|_| held < WAVE) {
-                held = held.saturating_add(tile.byte_len());
+                held += tile.byte_len();
                 wave.push(tile);
             }
             let cut = |tile: &Tile| cut_out(elements, &all, tile);
@@ -298,7 +298,7 @@ impl<W: Write + Seek> TetWriter<W> {
         }
         self.out.write_all(piece).map_err(failed)?;
         self.open = self.open.saturating_sub(len);
-        self.at = self.at.saturating_add(len);
+        self.at += len;
         Ok(())
     }
 
@@ -395,7 +395,7 @@ impl<'g> Ahead<'g> {
         if rest > 0 {
             return None;
         }
-        self.at = self.at.saturating_add(1);
+        self.at += 1;
         self.geometry.tile(coords.get(..self.geometry.rank())?)
     }
 }
@@ -408,8 +408,8 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
         // All of a tensor is selected, so runs are side by side on both sides.
         let len = saturating_usize(count.saturating_mul(size));
         let [src, dst] = [src, dst].map(saturating_usize);
-        let from = elements.get(dst..dst.saturating_add(len));
-        if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src.saturating_add(len))) {
+        let from = elements.get(dst..dst + len);
+        if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src + len)) {
             to.copy_from_slice(from);
         }
     }

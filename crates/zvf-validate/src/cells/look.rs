@@ -109,8 +109,8 @@ impl Looked {
     fn taken(&mut self, path: &str, key: &ChunkKey, cell: &Cell) -> Option<Bytes> {
         match cell {
             Ok(Some(bytes)) => {
-                self.cells = self.cells.saturating_add(1);
-                self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+                self.cells += 1;
+                self.bytes += to_u64(bytes.len());
                 Some(bytes.clone())
             }
             Ok(None) => None,

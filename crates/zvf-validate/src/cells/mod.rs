@@ -141,17 +141,17 @@ impl Gathered {
         self.extent = self.extent.joined(&looked.extent);
         for (at, of_fragments) in looked.fits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
-            widths.fitting = widths.fitting.saturating_add(1);
+            widths.fitting += 1;
         }
         for (at, of_fragments, rows, values) in looked.misfits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
             let width = values.checked_div(rows).unwrap_or(0);
             let (count, first) = widths.found.entry(width).or_default();
-            *count = count.saturating_add(1);
+            *count += 1;
             first.get_or_insert(*key);
         }
         if !looked.tiles {
-            self.untiled.0 = self.untiled.0.saturating_add(1);
+            self.untiled.0 += 1;
             self.untiled.1.get_or_insert(*key);
         }
         let checked = &mut run.checked;

@@ -80,7 +80,7 @@ impl Positions {
                 .into_iter()
                 .find(|(_, n)| number(n, self.dtype).is_none_or(|n| !n.is_finite()))
             {
-                count = count.saturating_add(1);
+                count += 1;
                 first = first.or(Some(at));
             }
         }

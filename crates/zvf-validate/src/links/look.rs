@@ -130,7 +130,7 @@ impl LinkLooked {
             let over =
                 link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
             if let Some(end) = over {
-                bad = bad.saturating_add(1);
+                bad += 1;
                 if bad == 1 {
                     let offset = first
                         .saturating_add(at.saturating_mul(record))
@@ -310,8 +310,8 @@ impl LinkLooked {
             }
             Ok(Some(bytes)) => bytes,
         };
-        self.cells = self.cells.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+        self.cells += 1;
+        self.bytes += to_u64(bytes.len());
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
             Err(error) => {

@@ -159,7 +159,7 @@ impl Total {
 
     fn follow(&mut self, fragment: usize) {
         if let Some(parents) = self.parents.as_mut().and_then(|all| all.get_mut(fragment)) {
-            *parents = parents.saturating_add(1);
+            *parents += 1;
         }
     }
 
@@ -167,7 +167,7 @@ impl Total {
         if let Some(children) = &mut self.children
             && !set(children, row)
         {
-            self.twice = self.twice.saturating_add(1);
+            self.twice += 1;
         }
     }
 

@@ -108,7 +108,7 @@ struct Sums {
 
 impl RowsLooked {
     fn manifest(&mut self, sought: &Sought, row: u64, blob: &[u8]) {
-        self.bytes = self.bytes.saturating_add(to_u64(blob.len()));
+        self.bytes += to_u64(blob.len());
         if blob.is_empty() {
             let finding = Finding::new(&C9, &sought.path).in_row(row);
             self.found.add(
@@ -164,7 +164,7 @@ impl RowsLooked {
 
     /// As [`manifest`](Self::manifest), of rows of numbers.
     fn references(&mut self, sought: &Sought, row: u64, blocks: &[u8]) {
-        self.bytes = self.bytes.saturating_add(to_u64(blocks.len()));
+        self.bytes += to_u64(blocks.len());
         if !blocks.is_empty() {
             self.holds_something(sought, row);
         }
@@ -198,7 +198,7 @@ impl RowsLooked {
     }
 
     fn holds_something(&mut self, sought: &Sought, row: u64) {
-        self.present = self.present.saturating_add(1);
+        self.present += 1;
         if sought.names {
             self.named.push(row);
         }
@@ -255,7 +255,7 @@ impl RowsLooked {
             };
             sums.rows = sums.rows.saturating_add(here.count.into());
             if here.count > 0 {
-                sums.fragments = sums.fragments.saturating_add(1);
+                sums.fragments += 1;
                 let parents = number.and_then(|number| sought.parents.get(number));
                 sums.parents = sums.parents.saturating_add(parents.copied().unwrap_or(0).into());
                 self.bridge(sought, *last, Last { chunk: place, ends: here });

@@ -160,7 +160,7 @@ impl Gathered {
                     *owner = row;
                 } else {
                     let (_, _, n) = self.shared.get_or_insert((fragment, row.into(), 0));
-                    *n = n.saturating_add(1);
+                    *n += 1;
                     *owner = SEVERAL;
                 }
             }

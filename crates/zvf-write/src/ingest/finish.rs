@@ -158,7 +158,7 @@ impl Ingest {
             vertices: said.vertices,
             left_out: self.left_out,
             chunks: to_u64(self.table.len()),
-            fragments: summary.groups.iter().map(|g| to_u64(g.len())).fold(0, u64::saturating_add),
+            fragments: summary.groups.iter().map(|g| to_u64(g.len())).sum::<u64>(),
             objects: if indexed { dense } else { 0 },
             links: links.links,
             link_rows: links.rows,

@@ -33,7 +33,7 @@ impl Ingest {
             self.objects.bytes(),
             to_u64(self.rooted.len()).saturating_mul(8),
         ];
-        counted.into_iter().fold(0, u64::saturating_add)
+        counted.into_iter().sum::<u64>()
     }
 
     /// Writes what it holds to the files that begin with `stem`.

@@ -207,12 +207,12 @@ impl Ingest {
         self.extent.add(&positions);
         self.buffer.push(RoutedBatch { positions, fields, groups, numbers, rows, segments });
         if let Some(elements) = batch.elements() {
-            let vertices = elements.rows().iter().map(|row| first.saturating_add(to_u64(*row)));
+            let vertices = elements.rows().iter().map(|row| first + to_u64(*row));
             let fields = elements.fields();
             self.elements.push(&self.schema, elements.width(), vertices, fields)?;
         }
-        self.given = first.saturating_add(to_u64(batch.len()));
-        self.since = self.since.saturating_add(to_u64(batch.len()));
+        self.given = first + to_u64(batch.len());
+        self.since += to_u64(batch.len());
         self.relieve()
     }
 
@@ -373,8 +373,8 @@ impl Ingest {
             return Err(WriteError::unfit(kind, what(), "in every batch", "nothing"));
         };
         let bin = |row| {
-            let code = |source| WriteError::Code { name: name.clone(), source };
-            let value = field.value(row, 0).map_err(code)?;
+            let bad_code = |code| WriteError::Code { name: name.clone(), code };
+            let value = field.value(row, 0).map_err(bad_code)?;
             let same = |known: &Value| {
                 *known == value || known.compare(&value) == Some(std::cmp::Ordering::Equal)
             };
@@ -394,7 +394,7 @@ impl Ingest {
             Some(objects) => {
                 let mut start = 0_usize;
                 let runs = objects.chunk_by(|a, b| a == b).map(|run| {
-                    let rows = start..start.saturating_add(run.len());
+                    let rows = start..start + run.len();
                     start = rows.end;
                     run.first().copied().flatten().map(|object| Part { rows, object })
                 });
@@ -511,7 +511,7 @@ impl Ingest {
             return Err(WriteError::Outside {
                 points: strays,
                 of: rows.into(),
-                first: self.given.saturating_add(to_u64(stray)),
+                first: self.given + to_u64(stray),
                 at: at.collect(),
             });
         }
@@ -526,7 +526,7 @@ impl Ingest {
         taken.groups.retain(|_| at.next().as_ref().is_some_and(kept));
         let mut at = 0..rows;
         taken.leading.retain(|_| at.next().as_ref().is_some_and(kept));
-        self.left_out = self.left_out.saturating_add(strays);
+        self.left_out += strays;
         Ok((taken, saturating_u32_from_usize(keep.len())))
     }
 }

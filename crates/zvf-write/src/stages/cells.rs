@@ -125,9 +125,9 @@ pub(crate) fn run(
             Ok(Done { chunk, groups, numbers, owners, bytes, rows: count, sum })
         })?;
         for done in done {
-            record.rows = record.rows.saturating_add(done.rows);
-            record.fragments = record.fragments.saturating_add(to_u64(done.groups.len()));
-            record.bytes = record.bytes.saturating_add(done.bytes);
+            record.rows += done.rows;
+            record.fragments += to_u64(done.groups.len());
+            record.bytes += done.bytes;
             record.sum = record.sum.wrapping_add(done.sum);
             push_entries(&mut entries, &done, grouping)?;
             if numbered {
@@ -180,7 +180,7 @@ fn push_entries(
                 };
                 let first = zvf_format::num::saturating_usize(group.start);
                 let order = done.numbers.get(first).copied().unwrap_or(0);
-                let last = group.start.saturating_add(group.count).saturating_sub(1);
+                let last = (group.start + group.count).saturating_sub(1);
                 let ends = [row(group.start), row(last)].concat();
                 let order = ascending_u64(order);
                 entries.push(&[&ascending(object), &order, &chunk, &fragment_bytes, &ends])?;

@@ -57,7 +57,7 @@ impl Output {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         self.stop.check()?;
         self.file.write_all(bytes).map_err(WriteError::Scratch)?;
-        self.bytes = self.bytes.saturating_add(to_u64(bytes.len()));
+        self.bytes += to_u64(bytes.len());
         self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
         Ok(())
     }
@@ -86,7 +86,7 @@ impl Written {
         loop {
             let read = file.read(&mut buffer).map_err(WriteError::Scratch)?;
             let Some(part @ [_, ..]) = buffer.get(..read) else { break };
-            bytes = bytes.saturating_add(to_u64(read));
+            bytes += to_u64(read);
             crc32c = crc32c::crc32c_append(crc32c, part);
         }
         if (bytes, crc32c) == (self.bytes, self.crc32c) {

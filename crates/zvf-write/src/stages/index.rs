@@ -50,7 +50,7 @@ impl Ids {
             if last != Some(id) {
                 out.write(&super::sorted::ascending(id))?;
                 ids.sparse |= zvf_format::num::saturating_i64(ids.count) != id;
-                ids.count = ids.count.saturating_add(1);
+                ids.count += 1;
             }
             last = Some(id);
             if heads[0] == Some(id) {
@@ -100,7 +100,7 @@ pub(crate) async fn write(
             some = true;
             entries.advance()?;
         }
-        present = present.saturating_add(some.into());
+        present += u64::from(some);
         let blob = manifest.encode();
         Manifest::parse(&blob, rank)?; // it reads back
         Ok(sink.push(&blob)?)
@@ -137,7 +137,7 @@ pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
         if object.is_none() {
             return Ok(());
         }
-        count = count.saturating_add(1);
+        count += 1;
         roots.advance()?;
     }
 }
@@ -175,8 +175,7 @@ async fn write_field(
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (path, _, own) in &given {
-        let stride =
-            saturating_usize(own.size).saturating_mul(usize_from_u32(width)).saturating_add(16);
+        let stride = saturating_usize(own.size).saturating_mul(usize_from_u32(width)) + 16;
         sources.push(KWayMerge::open(
             std::slice::from_ref(path),
             stride,

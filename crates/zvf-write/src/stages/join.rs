@@ -65,7 +65,7 @@ pub(crate) fn width(known: &Known) -> usize {
 /// Bytes of a record of `NAME.links`.
 pub(crate) fn record_width(known: &Known) -> usize {
     let attributes = known.element_attributes.iter().map(Attribute::stride);
-    let ends = width(known).saturating_mul(8).saturating_add(12);
+    let ends = width(known).saturating_mul(8) + 12;
     attributes.fold(ends, usize::saturating_add)
 }
 
@@ -142,9 +142,9 @@ fn find_ends(
         let element = number_u32(end, 8);
         let Some(place) = places.head().filter(|place| number_u64(place) == vertex) else {
             return Err(WriteError::NoSuchVertex {
-                element: first.saturating_add(element.into()),
+                element: first + u64::from(element),
                 vertex,
-                vertices: known.slices.iter().map(|s| s.given).fold(0, u64::saturating_add),
+                vertices: known.slices.iter().map(|s| s.given).sum::<u64>(),
             });
         };
         let (element, place) = (end.get(8..13).unwrap_or(&[]), place.get(8..16).unwrap_or(&[]));
@@ -174,10 +174,10 @@ fn put_links(
             }
             found.advance()?;
         }
-        let number = first.saturating_add(element.into());
-        record.elements = record.elements.saturating_add(1);
+        let number = first + u64::from(element);
+        record.elements += 1;
         let between = put_link(known, links.family(), to, number, &ends, attributes)?;
-        record.between = record.between.saturating_add(between.into());
+        record.between += u64::from(between);
         Ok(())
     })?;
     Ok(record)
@@ -265,14 +265,14 @@ pub(crate) fn chains(
     while let Some(entry) = entries.head() {
         let (object, chunk) = (number(entry), number_u32(entry, 16));
         let (from, to) = (number_u32(entry, 24), number_u32(entry, 28));
-        let count = u64::from(to.saturating_sub(from)).saturating_add(1);
+        let count = u64::from(to.saturating_sub(from)) + 1;
         match last {
             Some((before, end)) if before == object => {
-                rows = rows.saturating_add(count);
+                rows += count;
                 if end.0 != chunk {
                     let (number, ends) = (record.elements, [end, (chunk, from)]);
                     put_link(known, family.family(), &mut links, number, &ends, &[])?;
-                    record.elements = record.elements.saturating_add(1);
+                    record.elements += 1;
                 }
             }
             _ => {

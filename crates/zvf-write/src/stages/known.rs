@@ -119,7 +119,7 @@ impl Known {
             each_span(&schema, slice, |key, span| {
                 let number = table.find(key);
                 if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
-                    *rows = rows.saturating_add(span.rows.into());
+                    *rows += u64::from(span.rows);
                 }
                 spans.insert(number, span);
                 Ok(())
@@ -201,13 +201,13 @@ impl Known {
 
     /// Vertices in the store.
     pub(crate) fn kept(&self) -> u64 {
-        self.rows.iter().copied().fold(0, u64::saturating_add)
+        self.rows.iter().copied().sum::<u64>()
     }
 
     /// Bytes that a chunk takes while it is written.
     pub(crate) fn weight(&self, chunk: u32) -> u64 {
         let columns = self.columns.as_ref().map_or(0, Columns::stride);
-        let row = to_u64(columns).saturating_add(32);
+        let row = to_u64(columns) + 32;
         self.rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(row)
     }
 
@@ -218,12 +218,12 @@ impl Known {
             let part = total.saturating_mul(number.into());
             part.checked_div(u128::from(shares.max(1))).unwrap_or(0)
         };
-        let (from, to) = (cut(number), cut(number.saturating_add(1)));
+        let (from, to) = (cut(number), cut(number + 1));
         let (mut start, mut end, mut at, mut before) = (None, 0_usize, 0_usize, 0_u128);
         let chunks = &self.order.chunks;
         for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
-            let mine = before >= from && (before < to || number.saturating_add(1) == shares);
-            let next = at.saturating_add(shard.len());
+            let mine = before >= from && (before < to || number + 1 == shares);
+            let next = at + shard.len();
             if mine {
                 start.get_or_insert(at);
                 end = next;
@@ -231,7 +231,7 @@ impl Known {
             let rows = shard
                 .iter()
                 .map(|chunk| self.rows.get(usize_from_u32(*chunk)).copied().unwrap_or(0));
-            before = before.saturating_add(rows.map(u128::from).sum());
+            before += rows.map(u128::from).sum::<u128>();
             at = next;
         }
         start.unwrap_or(0)..end
@@ -244,13 +244,13 @@ impl Known {
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
         for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
             let bytes = shard.iter().map(|chunk| self.weight(*chunk));
-            let bytes = bytes.fold(0, u64::saturating_add);
-            if at > start && held.saturating_add(bytes) > memory {
+            let bytes = bytes.sum::<u64>();
+            if at > start && held + bytes > memory {
                 windows.push(start..at);
                 (start, held) = (at, 0);
             }
-            held = held.saturating_add(bytes);
-            at = at.saturating_add(shard.len());
+            held += bytes;
+            at += shard.len();
         }
         if at > start {
             windows.push(start..at);
@@ -269,7 +269,7 @@ impl Known {
             base = base.saturating_sub(u64::from(same));
             let (mut run, owners) = self.read(source, *span)?;
             if runs {
-                run.groups.iter_mut().for_each(|group| *group = group.saturating_add(base));
+                run.groups.iter_mut().for_each(|group| *group += base);
                 loaded.owners.extend(owners.into_iter().skip(usize::from(same)));
             }
             run.segments = vec![Segment { chunk, start: 0, count: span.rows }];
@@ -286,8 +286,8 @@ impl Known {
         let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
         let words = if grouped { 16 } else { 8 };
         let owners = usize_from_u32(span.owners).saturating_mul(8);
-        let row = columns.stride().saturating_add(words);
-        let mut bytes = vec![0; row.saturating_mul(rows).saturating_add(owners)];
+        let row = columns.stride() + words;
+        let mut bytes = vec![0; row.saturating_mul(rows) + owners];
         {
             let mut file = source.file.lock().unwrap_or_else(PoisonError::into_inner);
             file.seek(SeekFrom::Start(span.start)).map_err(WriteError::Scratch)?;
@@ -367,7 +367,7 @@ fn each_span(
     mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let rank = schema.key_rank();
-    let width = rank.saturating_mul(8).saturating_add(16);
+    let width = rank.saturating_mul(8) + 16;
     let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
     let (mut record, mut key) = (vec![0; width], Vec::with_capacity(rank));
     loop {

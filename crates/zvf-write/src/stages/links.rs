@@ -103,13 +103,13 @@ pub(crate) fn run(
         }
         chunks.par_iter_mut().try_for_each(|of| step.sort_out(of))?;
         for of in &chunks {
-            record.inside = record.inside.saturating_add(to_u64(of.inside.len()));
-            record.implied = record.implied.saturating_add(of.implied);
+            record.inside += to_u64(of.inside.len());
+            record.implied += of.implied;
             if !of.inside.is_empty() {
                 arrays.add(&frame, &step, &step.zero, true)?;
             }
             for (offsets, rows) in of.between.values() {
-                record.rows = record.rows.saturating_add(to_u64(rows.len()));
+                record.rows += to_u64(rows.len());
                 arrays.add(&frame, &step, offsets, true)?;
                 segments.insert(offsets.iter().map(<[i64]>::to_vec).collect::<Vec<_>>());
             }
@@ -194,11 +194,11 @@ impl<'a> Step<'a> {
         for record in records.chunks_exact(record_width(self.known)) {
             let ends: Vec<End> = (0..width(self.known))
                 .map(|end| {
-                    let at = end.saturating_mul(8).saturating_add(12);
-                    (number_u32(record, at), number_u32(record, at.saturating_add(4)))
+                    let at = end.saturating_mul(8) + 12;
+                    (number_u32(record, at), number_u32(record, at + 4))
                 })
                 .collect();
-            let start = ends.len().saturating_mul(8).saturating_add(12);
+            let start = ends.len().saturating_mul(8) + 12;
             let attributes = record.get(start..).unwrap_or(&[]).to_vec();
             if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
                 self.place_between(of, &ends, &attributes)?;
@@ -211,7 +211,7 @@ impl<'a> Step<'a> {
                 && parent.checked_add(1) == Some(*child)
                 && of.starts.binary_search(child).is_err()
             {
-                of.implied = of.implied.saturating_add(1);
+                of.implied += 1;
                 continue;
             }
             let mut fragments = rows.iter().map(fragment);
@@ -261,7 +261,7 @@ impl<'a> Step<'a> {
                 counts = vec![0_u64; of.starts.len()];
                 for link in &links {
                     let count = link.fragment.and_then(|fragment| counts.get_mut(fragment));
-                    count.into_iter().for_each(|count| *count = count.saturating_add(1));
+                    count.into_iter().for_each(|count| *count += 1);
                 }
             }
             index.put(&key, spans(&counts)?.into())?;
@@ -295,7 +295,7 @@ impl<'a> Step<'a> {
         let mut start = 0_usize;
         let columns = segment.columns.iter().zip(&segment.values).zip(&self.strides);
         for ((sink, (written, _)), stride) in columns {
-            let end = start.saturating_add(*stride);
+            let end = start + *stride;
             let values = rows.clone().flat_map(|row| row.get(start..end).unwrap_or(&[]));
             let written: &Written = written;
             sink.put(key, written.cell(values.copied().collect()))?;
@@ -353,7 +353,7 @@ fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
     let mut start = 0_u64;
     for count in counts {
         index.range(start, *count)?;
-        start = start.saturating_add(*count);
+        start += *count;
     }
     sound(index)
 }

@@ -87,7 +87,7 @@ pub(crate) fn join(
         return Err(known.damaged("join", known.slices.len(), number));
     };
     let before = known.slices.iter().take(number).map(|slice| slice.elements);
-    let first = before.fold(0, u64::saturating_add);
+    let first = before.sum::<u64>();
     let places: Vec<PathBuf> = cells.iter().map(|stem| slice::file(stem, "places")).collect();
     join::elements(known, slice, first, &places, stem)
 }
@@ -175,13 +175,13 @@ impl Stages {
         };
         said.write(build, known.at(), says).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
-            self.cells.iter().map(|(record, _)| of(record)).fold(0, u64::saturating_add)
+            self.cells.iter().map(|(record, _)| of(record)).sum::<u64>()
         };
         let files = known.slices.iter().flat_map(|slice| &slice.files);
         let sparse = known.schema.kind.is_chain() && ids.sparse;
         let report = Report {
             vertices: known.kept(),
-            left_out: known.slices.iter().map(|slice| slice.left_out).fold(0, u64::saturating_add),
+            left_out: known.slices.iter().map(|slice| slice.left_out).sum::<u64>(),
             chunks: to_u64(known.table.len()),
             fragments: sum(&|record| record.fragments),
             objects: if indexed { ids.count } else { 0 },
@@ -189,7 +189,7 @@ impl Stages {
             link_rows: rows,
             link_segments: segments,
             cell_bytes: sum(&|record| record.bytes),
-            spilled_bytes: files.map(|file| file.bytes).fold(0, u64::saturating_add),
+            spilled_bytes: files.map(|file| file.bytes).sum::<u64>(),
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
             kinds: Vec::new(),
         };
@@ -206,24 +206,23 @@ impl Stages {
             if expected == found { Ok(()) } else { Err(known.damaged(what, expected, found)) }
         };
         let given = known.slices.iter().map(|slice| slice.given.saturating_sub(slice.left_out));
-        let rows = self.cells.iter().map(|(record, _)| record.rows).fold(0, u64::saturating_add);
-        same("vertices in cells", given.fold(0, u64::saturating_add), rows)?;
+        let rows = self.cells.iter().map(|(record, _)| record.rows).sum::<u64>();
+        same("vertices in cells", given.sum::<u64>(), rows)?;
         let chunks = self.cells.iter().map(|(record, _)| record.chunks);
-        same("chunks", to_u64(known.table.len()), chunks.fold(0, u64::saturating_add))?;
+        same("chunks", to_u64(known.table.len()), chunks.sum::<u64>())?;
         let went = known.slices.iter().map(|slice| slice.sum).fold(0, u64::wrapping_add);
         let came = self.cells.iter().map(|(record, _)| record.sum).fold(0, u64::wrapping_add);
         same("the checksum of all positions", went, came)?;
         if known.schema.kind.has_links() {
             let elements = known.slices.iter().map(|slice| slice.elements);
             let joined = self.joins.iter().map(|(record, _)| record.elements);
-            let (elements, joined) =
-                (elements.fold(0, u64::saturating_add), joined.fold(0, u64::saturating_add));
+            let (elements, joined) = (elements.sum::<u64>(), joined.sum::<u64>());
             same("elements", elements, joined)?;
             let between = self.joins.iter().map(|(record, _)| record.between);
-            let inside = self.links.iter().map(|r| r.inside.saturating_add(r.implied));
-            let inside = inside.fold(0, u64::saturating_add);
-            let between = between.fold(0, u64::saturating_add);
-            same("links", elements, inside.saturating_add(between))?;
+            let inside = self.links.iter().map(|r| r.inside + r.implied);
+            let inside = inside.sum::<u64>();
+            let between = between.sum::<u64>();
+            same("links", elements, inside + between)?;
         }
         Ok(())
     }
@@ -235,11 +234,9 @@ impl Stages {
         frame: &crate::cells::Frame<'_>,
     ) -> Result<(u64, u64, u64, bool), WriteError> {
         let step = links::Step::new(known, frame)?;
-        let total = |of: &dyn Fn(&LinksRecord) -> u64| {
-            self.links.iter().map(of).fold(0, u64::saturating_add)
-        };
+        let total = |of: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(of).sum::<u64>();
         let inside = total(&|record| record.inside);
-        let rows = total(&|record| record.rows).saturating_add(inside);
+        let rows = total(&|record| record.rows) + inside;
         let between = self.joins.iter().map(|(record, _)| record.between);
         let logical = between.fold(inside, u64::saturating_add);
         if !step.elements && logical == 0 {

@@ -176,14 +176,14 @@ pub(crate) fn write_field(
     let stride = zvf_format::num::saturating_usize(dtype.size)
         .saturating_mul(zvf_format::num::usize_from_u32(width));
     let path = file(stem, &format!("field-{number}"));
-    let mut sorter = ExternalSorter::new(path, stride.saturating_add(16), FIELD_MEMORY, stop);
+    let mut sorter = ExternalSorter::new(path, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
     let mut at = 0_u64;
     for (ids, field) in given {
         for (row, id) in ids.iter().enumerate() {
             put(&mut value, field.column.row(row));
             sorter.push(&[&ascending(*id), &ascending_u64(at), &value])?;
-            at = at.saturating_add(1);
+            at += 1;
         }
     }
     let first = given.first().map(|(_, field)| *field);

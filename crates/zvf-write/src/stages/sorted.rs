@@ -31,7 +31,7 @@ impl ExternalSorter {
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
-        let records = saturating_usize(memory).checked_div(width.saturating_add(4)).unwrap_or(0);
+        let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
         let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
         let stop = stop.clone();
         Self { path, width, most, held: Vec::new(), runs: Vec::new(), stop }
@@ -83,7 +83,7 @@ impl ExternalSorter {
         let count = self.held.len().checked_div(self.width).unwrap_or(0);
         let record = |number: &u32| {
             let start = usize_from_u32(*number).saturating_mul(self.width);
-            self.held.get(start..start.saturating_add(self.width)).unwrap_or(&[])
+            self.held.get(start..start + self.width).unwrap_or(&[])
         };
         let mut order: Vec<u32> = (0..saturating_u32_from_usize(count)).collect();
         order.par_sort_unstable_by(|a, b| record(a).cmp(record(b)));
@@ -172,8 +172,8 @@ impl KWayMerge {
     /// Puts the entry at `at` below what is smaller.
     fn sink(&mut self, mut at: usize) {
         loop {
-            let left = at.saturating_mul(2).saturating_add(1);
-            let children = [left, left.saturating_add(1)];
+            let left = at.saturating_mul(2) + 1;
+            let children = [left, left + 1];
             let smaller = |a: usize, b: usize| match (self.heap.get(a), self.heap.get(b)) {
                 (Some(one), Some(other)) => self.key(*one) < self.key(*other),
                 (Some(_), None) => true,
@@ -207,7 +207,7 @@ impl Source {
                 file.seek(at).map_err(WriteError::Scratch)?;
                 file.read_exact(&mut head).map_err(WriteError::Scratch)?;
                 if head.as_slice() < lowest {
-                    from = middle.saturating_add(1);
+                    from = middle + 1;
                 } else {
                     to = middle;
                 }

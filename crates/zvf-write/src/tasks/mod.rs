@@ -207,7 +207,7 @@ impl Tasks {
             ));
         };
         let before = self.plan.slices.iter().take(place);
-        let sum = |of: fn(&SlicePlan) -> u64| before.clone().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&SlicePlan) -> u64| before.clone().map(of).sum::<u64>();
         let options = WriteOptions { memory: u64::MAX, ..self.options.clone() };
         let mut ingest = Ingest::new(self.schema.clone(), &options);
         ingest.begin_at(sum(|s| s.vertices), sum(|s| s.trees), sum(|s| s.lines));

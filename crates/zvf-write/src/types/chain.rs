@@ -47,7 +47,7 @@ impl Chains {
                 let Some(number) = run.first().copied() else { continue };
                 let Some(chunk) = self.chunks.get_mut(usize_from_u32(number)) else { continue };
                 let first = chunk.rows;
-                chunk.rows = first.saturating_add(to_u64(run.len()));
+                chunk.rows = first + to_u64(run.len());
                 let last = chunk.rows.saturating_sub(1);
                 let goes_on = self.last == Some((part.object.0, number));
                 match self.entries.last_mut().filter(|_| goes_on) {
@@ -85,9 +85,7 @@ pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>, WriteError> {
         return Err(WriteError::unfit(Kind::Line, "vertices without parts", "two a line", rows));
     }
     let starts = (0..rows).step_by(2).zip(first..);
-    Ok(starts
-        .map(|(start, id)| Part { rows: start..start.saturating_add(2), object: ObjectId(id) })
-        .collect())
+    Ok(starts.map(|(start, id)| Part { rows: start..start + 2, object: ObjectId(id) }).collect())
 }
 
 /// Refuses a part that is no line.
@@ -104,8 +102,8 @@ pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Resu
 /// Refuses an object that is several lines, given the runs of all, by object.
 pub(crate) fn check_once(runs: &[Entry]) -> Result<(), WriteError> {
     let rows = |runs: &[Entry]| {
-        let counts = runs.iter().map(|run| run.last.saturating_sub(run.first).saturating_add(1));
-        counts.fold(0, u64::saturating_add)
+        let counts = runs.iter().map(|run| run.last.saturating_sub(run.first) + 1);
+        counts.sum::<u64>()
     };
     let mut objects = runs.chunk_by(|a, b| a.object == b.object);
     match objects.find(|runs| rows(runs) != 2) {

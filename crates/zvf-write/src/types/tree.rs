@@ -28,8 +28,7 @@ pub(crate) struct Trees {
 ///
 /// `first` is the running number of row 0, for messages.
 pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, WriteError> {
-    let fault =
-        |row: u32, fault| WriteError::Parent { vertex: first.saturating_add(row.into()), fault };
+    let fault = |row: u32, fault| WriteError::Parent { vertex: first + u64::from(row), fault };
     let (pairs, _) = edges.as_chunks::<2>();
     let mut parents = vec![NONE; usize_from_u32(rows)];
     let mut ends = vec![0_u32; usize_from_u32(rows)]; // first how many children, then where they end
@@ -42,12 +41,12 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
             *slot = saturating_u32_from_usize(*parent);
         }
         if let Some(count) = ends.get_mut(*parent) {
-            *count = count.saturating_add(1);
+            *count += 1;
         }
     }
     let mut total = 0_u32;
     for end in &mut ends {
-        total = total.saturating_add(*end);
+        total += *end;
         *end = total;
     }
     // Filled from the back, so that children stay in the order of their edges.
@@ -99,7 +98,7 @@ impl Trees {
         let of = |row: usize| objects.get(row).copied();
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) = pairs.iter().find(|[child, parent]| of(*child) != of(*parent)) {
-            let vertex = first.saturating_add(saturating_u32_from_usize(*child).into());
+            let vertex = first + u64::from(saturating_u32_from_usize(*child));
             return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
         }
         let mut rooted: Vec<i64> =

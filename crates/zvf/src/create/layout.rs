@@ -179,13 +179,11 @@ impl Layout {
                             let row = vertices + to_u64(row) - before;
                             return Err(in_file(file, Error::not_finite(row, &x.to_string())));
                         }
-                        vertices = vertices.saturating_add(to_u64(batch.len()));
+                        vertices += to_u64(batch.len());
                         let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                        elements = elements.saturating_add(to_u64(own));
+                        elements += to_u64(own);
                     }
-                    Piece::Elements { rows, .. } => {
-                        elements = elements.saturating_add(to_u64(rows.len()))
-                    }
+                    Piece::Elements { rows, .. } => elements += to_u64(rows.len()),
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
                 if let Some(own) = kept.as_mut().and_then(|kept| kept.last_mut()) {

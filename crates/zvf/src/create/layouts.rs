@@ -130,14 +130,14 @@ impl Layouts {
                 beside.take_records(reader.header());
                 for piece in reader {
                     push(&mut own, shift.apply(piece?)?, before, &mut beside)?;
-                    go(progress, Stage::Read, total.saturating_add(own.vertices()))?;
+                    go(progress, Stage::Read, total + own.vertices())?;
                 }
             }
             if own.vertices() != layout.vertices {
                 let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
                 return Err(Error::changed(&names.join(", "), layout.vertices, own.vertices()));
             }
-            total = total.saturating_add(own.vertices());
+            total += own.vertices();
         }
         go(progress, Stage::Write, total)?;
         beside.give(&mut writer);
@@ -160,8 +160,8 @@ impl Layouts {
             }
         }
         let all = || self.each.iter().map(|(_, layout)| layout);
-        let vertices = all().map(|layout| layout.vertices).fold(0, u64::saturating_add);
-        let bytes = all().map(|layout| layout.bytes).fold(0, u64::saturating_add);
+        let vertices = all().map(|layout| layout.vertices).sum::<u64>();
+        let bytes = all().map(|layout| layout.bytes).sum::<u64>();
         let bounds = all().filter_map(|layout| layout.bounds.clone()).reduce(union);
         let mut units: Vec<Vec<Option<String>>> =
             all().map(|layout| layout.header.units.clone()).collect();

@@ -41,29 +41,29 @@ impl Slicer {
     /// Counts the next piece.
     pub(super) fn add(&mut self, input: usize, number: usize, piece: &Piece) {
         let bytes = weight(piece);
-        if self.place.pieces > 0 && self.bytes.saturating_add(bytes) > self.most {
+        if self.place.pieces > 0 && self.bytes + bytes > self.most {
             self.cut();
         }
         if self.place.pieces == 0 {
             self.place = Place { input, skip: number, pieces: 0 };
         }
-        self.place.pieces = self.place.pieces.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.total = self.total.saturating_add(bytes);
+        self.place.pieces += 1;
+        self.bytes += bytes;
+        self.total += bytes;
         let slice = &mut self.slice;
         match piece {
             Piece::Vertices(batch) => {
                 let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                slice.vertices = slice.vertices.saturating_add(to_u64(batch.len()));
-                slice.elements = slice.elements.saturating_add(to_u64(own));
-                slice.lines = slice.lines.saturating_add(lines(batch));
+                slice.vertices += to_u64(batch.len());
+                slice.elements += to_u64(own);
+                slice.lines += lines(batch);
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
                     let roots = to_u64(batch.len()).saturating_sub(to_u64(own));
-                    slice.trees = slice.trees.saturating_add(roots);
+                    slice.trees += roots;
                 }
             }
             Piece::Elements { rows, .. } => {
-                slice.elements = slice.elements.saturating_add(to_u64(rows.len()));
+                slice.elements += to_u64(rows.len());
             }
             Piece::Objects { .. } | Piece::Groups { .. } => {}
         }
@@ -99,24 +99,21 @@ impl Slicer {
 /// Bytes that a piece takes while it is routed.
 fn weight(piece: &Piece) -> u64 {
     let columns = |fields: &[zvf_model::Field]| {
-        fields.iter().map(|f| to_u64(f.column.bytes().len())).fold(0, u64::saturating_add)
+        fields.iter().map(|f| to_u64(f.column.bytes().len())).sum::<u64>()
     };
     match piece {
         Piece::Vertices(batch) => {
             let elements = batch.elements();
             let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
             let said = elements.map_or(0, |e| columns(e.fields()));
-            let own =
-                to_u64(batch.len()).saturating_mul(BESIDE).saturating_add(columns(batch.fields()));
-            own.saturating_add(to_u64(batch.positions().bytes().len()))
-                .saturating_add(ends)
-                .saturating_add(said)
+            let own = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
+            ((own + to_u64(batch.positions().bytes().len())) + ends) + said
         }
         Piece::Elements { rows, fields } => {
-            to_u64(rows.bytes().len()).saturating_mul(2).saturating_add(columns(fields))
+            to_u64(rows.bytes().len()).saturating_mul(2) + columns(fields)
         }
         Piece::Objects { ids, fields } => {
-            to_u64(ids.len()).saturating_mul(24).saturating_add(columns(fields).saturating_mul(2))
+            to_u64(ids.len()).saturating_mul(24) + columns(fields).saturating_mul(2)
         }
         Piece::Groups { groups, fields } => {
             let members = groups.iter().map(|group| to_u64(group.members.len()).saturating_mul(8));

@@ -251,14 +251,14 @@ impl Ingest {
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
         let mut done = 0_u64;
-        done = done.saturating_add(self.route_all(progress)?);
+        done += self.route_all(progress)?;
         let mut written = 0_u64;
         for task in tasks.iter().filter(|task| task.stage != TaskStage::Route) {
             go(progress, Stage::Write, written)?;
             if !self.tasks.run(*task).await? {
-                done = done.saturating_add(1);
+                done += 1;
             }
-            written = written.saturating_add(1);
+            written += 1;
         }
         let report = self.finish().await?;
         let mut report = report.unwrap_or_default();
@@ -290,7 +290,7 @@ impl Ingest {
         let mut done = 0_u64;
         for (task, planned) in tasks.zip(&self.tasks.plan().slices) {
             if self.tasks.is_whole(task)? {
-                done = done.saturating_add(1);
+                done += 1;
             } else {
                 missing.push((task, source::place(Some(planned))?));
             }
@@ -377,11 +377,11 @@ impl Iterator for Pieces<'_> {
         loop {
             match self.reader.as_mut()?.next() {
                 Some(piece) => {
-                    self.taken = self.taken.saturating_add(1);
+                    self.taken += 1;
                     return Some(piece.map_err(Error::from));
                 }
                 None => {
-                    self.input = self.input.saturating_add(1);
+                    self.input += 1;
                     self.taken = 0;
                     match Self::open(self.ingest, self.input) {
                         Ok(reader) => self.reader = reader,

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_convert::read::{ColumnRoles, Format, Polygons, ReadOptions, TextOptions};
+use zvf_convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
 use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
 use zvf_store::CodecPipeline;
@@ -31,12 +31,69 @@ pub(super) struct Source {
     triangles: bool,
     #[serde(default)]
     text: Option<Text>,
+    #[serde(default)]
+    beside: Beside,
     batch_rows: usize,
     read_memory: u64,
     bins: Option<Vec<f64>>,
     codecs: Vec<Json>,
     compat: bool,
     replace: bool,
+}
+
+/// Settings of single formats; a plan of an older version has none of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Beside {
+    nodes: Option<PathBuf>,
+    applies_space: bool,
+    welds: bool,
+    measures: Vec<String>,
+    lod: u32,
+    segments: Option<Vec<u64>>,
+}
+
+impl Beside {
+    fn new(options: &ReadOptions) -> Result<Self, Error> {
+        let nodes = options
+            .nodes
+            .as_ref()
+            .map(|path| fs::canonicalize(path).map_err(|error| unreadable(path, &error)));
+        Ok(Self {
+            nodes: nodes.transpose()?,
+            applies_space: options.apply_space,
+            welds: options.weld,
+            measures: options.measures.iter().map(|m| m.token().to_owned()).collect(),
+            lod: options.lod,
+            segments: options.segments.clone(),
+        })
+    }
+
+    /// The same settings, the others being the usual ones.
+    fn options(&self) -> Result<ReadOptions, Error> {
+        let measures = self.measures.iter().map(|word| word.parse::<Measure>());
+        Ok(ReadOptions {
+            nodes: self.nodes.clone(),
+            apply_space: self.applies_space,
+            weld: self.welds,
+            measures: measures.collect::<Result<_, String>>().map_err(|error| unfit(&error))?,
+            lod: self.lod,
+            segments: self.segments.clone(),
+            ..ReadOptions::default()
+        })
+    }
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Self {
+            nodes: None,
+            applies_space: true,
+            welds: true,
+            measures: Vec::new(),
+            lod: 0,
+            segments: None,
+        }
+    }
 }
 
 /// How tables of text are written.
@@ -101,6 +158,7 @@ impl Source {
             dtype: positions.map(|dtype| dtype.to_string()),
             triangles: *polygons == Polygons::Triangles,
             text: Some(Text::new(text)),
+            beside: Beside::new(&recipe.read)?,
             batch_rows: *batch_rows,
             read_memory: *memory,
             bins: recipe.bins.clone(),
@@ -148,7 +206,7 @@ impl Source {
             text: self.text.clone().map(Text::options).unwrap_or_default(),
             batch_rows: self.batch_rows,
             memory: self.read_memory,
-            ..ReadOptions::default()
+            ..self.beside.options()?
         };
         Ok(Recipe {
             format: self.format.as_deref().and_then(Format::from_token),

@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
             shape.join(", ")
         );
         let fixed = 10_usize; // magic, version, length
-        let used = fixed.saturating_add(header.len()).saturating_add(1);
+        let used = (fixed + header.len()) + 1;
         let padding = used.next_multiple_of(64).saturating_sub(used);
         header.extend(std::iter::repeat_n(' ', padding));
         header.push('\n');

@@ -142,7 +142,7 @@ impl Columns {
     /// The first pass: takes note of a value.
     pub(crate) fn note(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
         let Some(growing) = self.columns.get_mut(at) else { return Ok(()) };
-        growing.rows = growing.rows.saturating_add(1);
+        growing.rows += 1;
         let forms = &mut growing.forms;
         match cell {
             Cell::Missing => forms.missing = true,
@@ -315,7 +315,7 @@ impl Growing {
     }
 
     fn push(&mut self, cell: &Cell<'_>) {
-        self.rows = self.rows.saturating_add(1);
+        self.rows += 1;
         match self.settled {
             Some(Settled::Bool) => self.bytes.push(u8::from(*cell == Cell::Bool(true))),
             Some(Settled::Flags) => self.bytes.push(match cell {

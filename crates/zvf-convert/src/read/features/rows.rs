@@ -53,7 +53,7 @@ impl Rows {
     /// Adds a feature, whose values were pushed to the columns. Only parts of the kind that is read are taken.
     pub(crate) fn push(&mut self, shape: &Shape) -> Result<(), ConvertError> {
         let id = ObjectId(self.next);
-        self.next = self.next.saturating_add(1);
+        self.next += 1;
         let mut rest = shape.positions.as_slice();
         for part in &shape.parts {
             let numbers = part.len.saturating_mul(shape.axes);

@@ -187,7 +187,7 @@ impl Parser<'_> {
         for (word, value) in [("True", true), ("False", false)] {
             self.blanks();
             if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
-                self.at = self.at.saturating_add(word.len());
+                self.at += word.len();
                 return Ok(value);
             }
         }
@@ -227,7 +227,7 @@ impl Parser<'_> {
         let mut rest = self.text.get(start..).unwrap_or(&[]).iter();
         let mut taken = 0_usize;
         while let Some(byte) = rest.next() {
-            taken = taken.saturating_add(1);
+            taken += 1;
             match byte {
                 byte if *byte == quote => {
                     self.at = start.saturating_add(taken);
@@ -236,7 +236,7 @@ impl Parser<'_> {
                     });
                 }
                 b'\\' => {
-                    taken = taken.saturating_add(1);
+                    taken += 1;
                     bytes.extend(rest.next());
                 }
                 byte => bytes.push(*byte),

@@ -170,7 +170,7 @@ impl Body {
                 let blanks = shown.iter().take_while(|byte| byte.is_ascii_whitespace());
                 let mut lines = 0_u64;
                 for byte in blanks {
-                    taken = taken.saturating_add(1);
+                    taken += 1;
                     lines = lines.saturating_add(u64::from(*byte == b'\n'));
                 }
                 self.line = self.line.saturating_add(lines);

@@ -301,7 +301,7 @@ impl Pieces {
                 }
             }
             left = left.saturating_sub(1);
-            self.done = self.done.saturating_add(1);
+            self.done += 1;
         }
         self.corners.take(&mut joined.fields)
     }

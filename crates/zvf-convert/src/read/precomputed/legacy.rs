@@ -12,7 +12,7 @@ use zvf_model::Kind;
 
 use super::folder::{Folder, bad};
 use super::fragments::{Fragment, Fragments, read_all};
-use super::{describe_objects, record, u32_at};
+use super::{check_segments, describe_objects, record, u32_at};
 use crate::ConvertError;
 use crate::read::roles::axes;
 use crate::read::values::column;
@@ -24,7 +24,7 @@ pub(super) fn open(
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
-    let ids = folder.list_ids(":0")?;
+    let mut ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
         return Err(
             bad(Class::NotFound, "the folder", "a file info, or files ID:0", "neither").into()
@@ -32,6 +32,10 @@ pub(super) fn open(
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
         return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+    }
+    if let Some(wanted) = &options.segments {
+        check_segments(wanted, &ids)?;
+        ids.retain(|id| wanted.contains(id));
     }
     let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
     header = header.with_unit("nanometer");

@@ -44,6 +44,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     };
     let text = |key: &str| info.get(key).and_then(Json::as_str);
     match text("@type") {
+        Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
+            let found = "annotations";
+            Err(bad(Class::Unsupported, "segments", "skeletons or meshes", found).into())
+        }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
             let properties = segment_properties(&root, &info)?;
@@ -146,6 +150,15 @@ impl Objects {
         Ok(Self { folder: folder.clone(), sharding, places })
     }
 
+    /// Those of these ids, all of which must be there; all without them.
+    fn only(self, wanted: Option<&[u64]>) -> Result<Self, ConvertError> {
+        let Some(wanted) = wanted else { return Ok(self) };
+        let known: Vec<u64> = self.ids().collect();
+        check_segments(wanted, &known)?;
+        let places = self.places.into_iter().filter(|(id, _)| wanted.contains(id)).collect();
+        Ok(Self { places, ..self })
+    }
+
     /// The bytes of one, and where they are in words.
     fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>, ConvertError> {
         let Some((id, place)) = self.places.get(at) else { return Ok(None) };
@@ -161,6 +174,17 @@ impl Objects {
 
     fn ids(&self) -> impl Iterator<Item = u64> {
         self.places.iter().map(|(id, _)| *id)
+    }
+}
+
+/// Refuses ids that no segment has.
+fn check_segments(wanted: &[u64], known: &[u64]) -> Result<(), ConvertError> {
+    match wanted.iter().find(|id| known.binary_search(id).is_err()) {
+        Some(id) => {
+            let expected = format!("one of the {} segments of the folder", known.len());
+            Err(bad(Class::NotFound, "segments", expected, id.to_string()).into())
+        }
+        None => Ok(()),
     }
 }
 

@@ -7,7 +7,11 @@
 //! ```
 //!
 //! A place is `grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1))`, then the transform,
-//! in 64 bits. Level 0 is read. Seams have equal places on both sides and are not joined.
+//! in 64 bits. One level is read, the finest unless another one is asked for; of an object that has fewer, its coarsest. Seams
+//! have equal places on both sides and are not joined.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
@@ -23,7 +27,7 @@ use crate::ConvertError;
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::axes;
 use crate::read::values::column;
-use crate::read::{ElementHeader, Header, ReadOptions, Reader, Space};
+use crate::read::{ElementHeader, Header, Notes, ReadOptions, Reader, Space};
 
 pub(super) fn open(
     folder: &Folder,
@@ -48,6 +52,7 @@ pub(super) fn open(
             Objects { folder: folder.clone(), sharding: None, places }
         }
     };
+    let objects = objects.only(options.segments.as_deref())?;
     let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
     if options.apply_space || transform == skeletons::IDENTITY {
         header = header.with_unit("nanometer");
@@ -57,24 +62,32 @@ pub(super) fn open(
     let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
     header.space = Some(Space { name: None, affine, is_applied: options.apply_space });
     let transform = if options.apply_space { transform } else { skeletons::IDENTITY };
-    header.left_out.push("levels of detail but the finest".to_owned());
+    header.left_out.push(match options.lod {
+        0 => "levels of detail but the finest".to_owned(),
+        lod => format!("levels of detail but number {lod}"),
+    });
     record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let steps = if bits == 10 { 1023.0 } else { 65_535.0 };
-    Ok(read_all(header, MultiLod { objects, transform, steps }, last))
+    let (lod, notes) = (options.lod, Notes::default());
+    let is_noted = AtomicBool::new(false);
+    let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), is_noted };
+    Ok(read_all(header, source, last).with_notes(notes))
 }
 
-/// What a manifest says of level 0.
+/// What a manifest says of one level.
 struct Manifest {
-    chunk_shape: [f64; 3],
+    lod: usize,                      // the one that was asked for, or the coarsest
+    chunk_shape: [f64; 3],           // of the level
     origin: [f64; 3],                // with the offset of the level
     fragments: Vec<([u32; 3], u64)>, // place in the grid, bytes
+    before: u64,                     // bytes of finer levels
     data_size: u64,                  // of all levels
 }
 
 impl Manifest {
-    fn parse(name: &str, bytes: &[u8]) -> Result<Self, ConvertError> {
+    fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self, ConvertError> {
         let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
         let lods = u32_at(bytes, 24);
@@ -87,9 +100,10 @@ impl Manifest {
             return Err(short(head.max(28)));
         }
         let lods = usize_from_u32(lods);
+        let wanted = usize_from_u32(lod).min(lods.saturating_sub(1)); // of none there is nothing
         let (offsets, counts) = (28 + lods * 4, 28 + lods * 16);
         let mut at = 28 + lods * 20;
-        let (mut fragments, mut data_size) = (Vec::new(), 0_u64);
+        let (mut fragments, mut before, mut data_size) = (Vec::new(), 0_u64, 0_u64);
         for lod in 0..lods {
             let count = u32_at(bytes, counts + lod * 4) as usize;
             let end = at as u128 + count as u128 * 16;
@@ -100,8 +114,10 @@ impl Manifest {
                 let cell = [0, 1, 2].map(|axis| u32_at(bytes, at + (axis * count + n) * 4));
                 let size = u64::from(u32_at(bytes, at + (3 * count + n) * 4));
                 data_size += size; // at most a third of the manifest's bytes times 2^32
-                if lod == 0 {
-                    fragments.push((cell, size));
+                match lod.cmp(&wanted) {
+                    Less => before += size,
+                    Equal => fragments.push((cell, size)),
+                    Greater => {}
                 }
             }
             at += count * 16;
@@ -110,12 +126,13 @@ impl Manifest {
             let expected = format!("{at} bytes");
             return Err(bad(Class::Trailing, name, expected, bytes.len().to_string()).into());
         }
-        let (chunk_shape, mut origin) = (triple(0), triple(12));
+        let scale = 2_f64.powi(i32::try_from(wanted).unwrap_or(i32::MAX));
+        let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
         if lods > 0 {
-            let offset = triple(offsets);
+            let offset = triple(offsets + wanted * 12);
             origin = [0, 1, 2].map(|axis| origin[axis] + offset[axis]);
         }
-        Ok(Self { chunk_shape, origin, fragments, data_size })
+        Ok(Self { lod: wanted, chunk_shape, origin, fragments, before, data_size })
     }
 }
 
@@ -133,6 +150,9 @@ struct MultiLod {
     objects: Objects,
     transform: [[f64; 4]; 3],
     steps: f64,
+    lod: u32,
+    notes: Notes,
+    is_noted: AtomicBool,
 }
 
 impl Fragments for MultiLod {
@@ -140,7 +160,11 @@ impl Fragments for MultiLod {
 
     fn list(&self, object: usize) -> Result<Option<Vec<Stretch>>, ConvertError> {
         let Some((id, name, bytes)) = self.objects.read(object)? else { return Ok(None) };
-        let manifest = Manifest::parse(&name, &bytes)?;
+        let manifest = Manifest::parse(&name, &bytes, self.lod)?;
+        if manifest.lod < usize_from_u32(self.lod) && !self.is_noted.swap(true, Relaxed) {
+            let lod = self.lod;
+            self.notes.push(format!("no level of detail {lod} in object {id}: of it and others like it the coarsest is read"));
+        }
         let (key, mut start) = match self.objects.places.get(object) {
             Some((_, Place::Shard(entry))) => {
                 let start = entry.start.checked_sub(manifest.data_size);
@@ -158,6 +182,7 @@ impl Fragments for MultiLod {
             let expected = format!("{} bytes of fragments", manifest.data_size);
             return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
         }
+        start += manifest.before;
         let mut fragments = Vec::new();
         for (cell, size) in manifest.fragments {
             let origin = [0, 1, 2].map(|axis| {

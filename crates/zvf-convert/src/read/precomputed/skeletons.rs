@@ -43,7 +43,7 @@ pub(super) fn open(
     let attributes = attributes(info)?;
     let transform = transform(info)?;
     let sharding = Sharding::parse(info.get("sharding"), "info")?;
-    let objects = Objects::list(folder, sharding)?;
+    let objects = Objects::list(folder, sharding)?.only(options.segments.as_deref())?;
     let told = transform.unwrap_or(IDENTITY);
     let is_applied = options.apply_space;
     let shape = Shape { attributes, transform: if is_applied { told } else { IDENTITY } };

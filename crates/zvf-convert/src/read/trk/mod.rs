@@ -214,7 +214,7 @@ impl Pieces {
             rest = after;
         }
         self.ids.push(ObjectId(i64::try_from(self.current).unwrap_or(i64::MAX)));
-        self.current = self.current.saturating_add(1);
+        self.current += 1;
         self.left = None;
         Ok(())
     }

@@ -138,7 +138,7 @@ pub(super) fn encode(
         let number = record.get(14).copied().unwrap_or(0) & bits;
         let slot = usize::from(number).checked_sub(1).and_then(|at| summary.by_return.get_mut(at));
         if let Some(slot) = slot {
-            *slot = slot.saturating_add(1);
+            *slot += 1;
         }
     }
     summary.count += to_u64(batch.len());
@@ -154,7 +154,7 @@ impl Summary {
             *max = max.max(back);
         }
         if value != back {
-            self.moved = self.moved.saturating_add(1);
+            self.moved += 1;
             self.furthest = self.furthest.max((value - back).abs());
         }
     }
@@ -191,15 +191,15 @@ fn fill(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result
     };
     if bits.is_none() && column.dtype() == own.stored {
         for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {
-            let end = first.saturating_add(own.size());
+            let end = first + own.size();
             put(record, own.offset, row.get(first..end).unwrap_or_default());
         }
         return Ok(());
     }
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for at in 0..width {
-            let value = column.value(row, slot.first.saturating_add(at));
-            let place = own.offset.saturating_add(at.saturating_mul(own.size() / width.max(1)));
+            let value = column.value(row, slot.first + at);
+            let place = own.offset + at.saturating_mul(own.size() / width.max(1));
             match (bits, &value) {
                 (None, Value::Float(x)) => put_float(record, place, own.size() / width.max(1), *x),
                 _ => put_whole(slot, bits, record, place, &value)?,

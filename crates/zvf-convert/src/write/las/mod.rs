@@ -187,7 +187,7 @@ impl<'a> LasWriter<'a> {
             self.put(&last)?;
             let table_at = self.out().stream_position()?.saturating_sub(self.origin());
             self.put(&table)?;
-            let at = self.origin().saturating_add(state.points_at);
+            let at = self.origin() + state.points_at;
             self.out().seek(SeekFrom::Start(at))?;
             self.out().write_all(&table_at.to_le_bytes())?;
             self.out().seek(SeekFrom::End(0))?;
@@ -201,8 +201,8 @@ impl<'a> LasWriter<'a> {
             }
         }
         if let Some((cube, len, times)) = state.octree {
-            let info = octree::info(cube, (evlrs.0.saturating_add(60), len), times);
-            let at = self.origin().saturating_add(429); // behind the header and the head of the first VLR
+            let info = octree::info(cube, (evlrs.0 + 60, len), times);
+            let at = self.origin() + 429; // behind the header and the head of the first VLR
             self.out().seek(SeekFrom::Start(at))?;
             self.out().write_all(&info)?;
             self.out().seek(SeekFrom::End(0))?;
@@ -279,8 +279,7 @@ impl Writer for LasWriter<'_> {
         } else {
             let bytes = batch.fields().iter().map(|field| field.column.bytes().len());
             let bytes = bytes.fold(batch.positions().bytes().len(), usize::saturating_add);
-            state.held_bytes =
-                state.held_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+            state.held_bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
             state.held.push(batch);
             if state.held_bytes > self.options.memory / 2 {
                 self.release(&mut state)?;

@@ -67,7 +67,7 @@ impl Schema {
         if header.objects {
             schema.object_at = Some(schema.record_bytes);
             schema.describe("object", "the object of a point", 8);
-            schema.record_bytes = schema.record_bytes.saturating_add(8);
+            schema.record_bytes += 8;
         }
         if schema.record_bytes > usize::from(u16::MAX) {
             return Err(refuse(format!("points of {} bytes", schema.record_bytes)));
@@ -83,9 +83,7 @@ impl Schema {
         let width = field.column.width();
         let description = field.description.as_deref().unwrap_or_default();
         let mut add = |name: &str, first: u32, width: u32| {
-            let kind = kind.saturating_add(
-                u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10),
-            );
+            let kind = kind + u8::try_from(width.saturating_sub(1)).unwrap_or(0).saturating_mul(10);
             self.describe(name, description, kind);
             let own = LasField {
                 name: name.to_owned(),
@@ -96,7 +94,7 @@ impl Schema {
                 description: None,
                 extra: true,
             };
-            self.record_bytes = self.record_bytes.saturating_add(own.size());
+            self.record_bytes += own.size();
             let first = usize::try_from(first).unwrap_or(0);
             self.slots.push(Slot { column, first, field: own });
         };
@@ -113,7 +111,7 @@ impl Schema {
                 extra: true,
                 ..LasField::plain(&field.name, self.record_bytes, UINT8)
             };
-            self.record_bytes = self.record_bytes.saturating_add(own.size());
+            self.record_bytes += own.size();
             self.slots.push(Slot { column, first: 0, field: own });
         } else if width > 4096 {
             return Err(refuse(format!("{width} values of {:?} in each point", field.name)));
@@ -187,7 +185,7 @@ fn cut(text: &str) -> &[u8] {
 }
 
 pub(super) fn put(raw: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = raw.get_mut(at..at.saturating_add(bytes.len())) {
+    if let Some(place) = raw.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }
 }

@@ -125,7 +125,7 @@ impl Context {
         with_keys: bool,
     ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
-        let rows = work.chunks.len().saturating_add(work.cells.len());
+        let rows = work.chunks.len() + work.cells.len();
         let caching = if rows > MANY_CELLS { Caching::Once } else { self.caching(0) };
         let (mut parts, mut told) = match &family {
             Some(family) => (
@@ -138,7 +138,7 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows));
-        self.count(keys.len().saturating_add(parts.len()), asked);
+        self.count(keys.len() + parts.len(), asked);
 
         let of = Of::Positions(&self.warm.level);
         let needs = ends_needed(of, &chunks, &parts);
@@ -366,7 +366,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
                 if same.first() == Some(&true) {
                     all.push_apart(Piece { cell, start, len, fragment: run.fragment });
                 }
-                start = start.saturating_add(len);
+                start += len;
             }
         }
     }

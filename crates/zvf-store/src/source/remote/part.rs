@@ -61,7 +61,7 @@ impl Part {
         while let Some(chunk) = body.next().await {
             let chunk = chunk?;
             counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
-            found = found.saturating_add(to_u64(chunk.len()));
+            found += to_u64(chunk.len());
             if found > expected {
                 let change = Change::length(expected, found);
                 return Ok(Err(Miss::Final(StoreError::changed(change))));

@@ -67,7 +67,7 @@ impl Tries {
         shared: &Shared,
         miss: Miss,
     ) -> Result<(), StoreError> {
-        self.tried = self.tried.saturating_add(1);
+        self.tried += 1;
         let (error, again, after) = miss.judge(self.op);
         self.last = Some(error.class());
         let deadline = self.deadline.filter(|_| again);

@@ -1,0 +1,385 @@
+//! Attributes of objects that are computed from their vertices while a file is read.
+//!
+//! ```text
+//! length         of the path, in the unit of positions
+//! endpoints      two attributes, start and end: the first and the last vertex
+//! orientation    the unit vector from start to end; zero where they are one place
+//! tortuosity     the length over the distance from start to end; 1 where they are one place
+//! vertex_count   vertices
+//! ```
+//!
+//! Sums are of 64 bits; values are `float32`, as zarr-vectors-tools writes them. An object may come in several runs with others
+//! between them. What is known of it is held until the file says that it is complete, or ends; an object without vertices
+//! has no endpoints: NaN.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use zvf_format::Class;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use super::values::column;
+use super::{Piece, ReadOptions, Reader};
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// An attribute of lines that is computed while they are read.
+///
+/// ```
+/// use zvf_convert::read::{self, Format, Input, Measure, Piece, ReadOptions};
+/// use zvf_model::Kind;
+///
+/// let options = ReadOptions {
+///     kind: Some(Kind::Polyline),
+///     measures: vec![Measure::Length],
+///     ..ReadOptions::default()
+/// };
+/// let text: &[u8] = b"x,y,object\n0,0,7\n3,4,7\n3,5,7\n";
+/// let reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
+/// assert_eq!(&*reader.header().object_fields[0].name, "length");
+/// for piece in reader {
+///     let Piece::Objects { fields, .. } = piece? else { continue };
+///     assert_eq!(fields[0].column.float(0, 0), Some(6.0));
+/// }
+/// # Ok::<(), zvf_convert::ConvertError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Measure {
+    /// The length of the path.
+    Length,
+    /// The first and the last vertex, as `start` and `end`.
+    Endpoints,
+    /// The unit vector from the first to the last vertex.
+    Orientation,
+    /// The length over the distance between the ends.
+    Tortuosity,
+    /// How many vertices there are.
+    VertexCount,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: &[Self] =
+        &[Self::Length, Self::Endpoints, Self::Orientation, Self::Tortuosity, Self::VertexCount];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Endpoints => "endpoints",
+            Self::Orientation => "orientation",
+            Self::Tortuosity => "tortuosity",
+            Self::VertexCount => "vertex_count",
+        }
+    }
+
+    /// The attributes that it makes.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Length => &["length"],
+            Self::Endpoints => &["start", "end"],
+            Self::Orientation => &["orientation"],
+            Self::Tortuosity => &["tortuosity"],
+            Self::VertexCount => &["vertex_count"],
+        }
+    }
+
+    /// The type and the width of each.
+    const fn shape(self, axes: u32) -> (Dtype, u32) {
+        match self {
+            Self::Length | Self::Tortuosity => (Dtype::FLOAT32, 1),
+            Self::Endpoints | Self::Orientation => (Dtype::FLOAT32, axes),
+            Self::VertexCount => (UINT32, 1),
+        }
+    }
+}
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = || Self::ALL.iter().copied();
+        known().find(|measure| measure.token() == word).ok_or_else(|| {
+            let words: Vec<&str> = known().map(Self::token).collect();
+            format!("expected one of {}", words.join(", "))
+        })
+    }
+}
+
+/// The same file with what is computed of its objects.
+pub(super) fn measured(
+    reader: Reader,
+    format: &'static str,
+    options: &ReadOptions,
+) -> Result<Reader, ConvertError> {
+    let mut measures = Vec::new();
+    for measure in &options.measures {
+        if !measures.contains(measure) {
+            measures.push(*measure);
+        }
+    }
+    if measures.is_empty() {
+        return Ok(reader);
+    }
+    let mut header = reader.header().clone();
+    let bad = |place: &str, expected: &str, found: String| {
+        BadInput::new(
+            Class::InvalidArgument,
+            format,
+            Place::Named(place.to_owned()),
+            expected,
+            found,
+        )
+    };
+    if !header.kind.is_chain() || !header.objects {
+        let expected = "lines, polylines or streamlines, whose vertices are in order";
+        return Err(bad("what is computed of objects", expected, header.kind.to_string()).into());
+    }
+    let axes = header.positions.width();
+    for measure in &measures {
+        let (dtype, width) = measure.shape(axes);
+        for name in measure.names() {
+            if header.object_fields.iter().any(|field| &*field.name == *name) {
+                let hint = "leave out the one that is computed; the one of the file is read";
+                let found = format!("{name:?} in the file already");
+                let bad = bad("attributes of objects", "each name once", found);
+                return Err(bad.with_hint(hint).into());
+            }
+            header.object_fields.push(Field::new(*name, column(dtype, width, Vec::new())?));
+        }
+    }
+    let notes = reader.notes.clone();
+    let pieces = Measured {
+        reader,
+        format,
+        measures,
+        axes: axes as usize,
+        paths: BTreeMap::new(),
+        max_paths: (options.memory / PATH_BYTES).max(1) as usize,
+        batch_rows: options.batch_rows.max(1),
+    };
+    Ok(Reader::new(header, pieces).with_notes(notes))
+}
+
+/// What is known of an object so far.
+#[derive(Clone, Debug)]
+struct Path {
+    start: Vec<f64>,
+    end: Vec<f64>,
+    length: f64,
+    vertices: u32,
+}
+
+/// A file in the course of being read.
+struct Measured {
+    reader: Reader,
+    format: &'static str,
+    measures: Vec<Measure>,
+    axes: usize,
+    paths: BTreeMap<i64, Path>, // of objects that may go on
+    max_paths: usize,
+    batch_rows: usize,
+}
+
+impl Iterator for Measured {
+    type Item = Result<Piece, ConvertError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reader.next() {
+            Some(Ok(Piece::Vertices(batch))) => {
+                Some(self.follow(&batch).map(|()| Piece::Vertices(batch)))
+            }
+            Some(Ok(Piece::Objects { ids, fields })) => Some(self.describe(ids, fields)),
+            Some(other) => Some(other),
+            None => {
+                let ids: Vec<ObjectId> =
+                    self.paths.keys().take(self.batch_rows).map(|id| ObjectId(*id)).collect();
+                (!ids.is_empty()).then(|| self.describe(ids, Vec::new()))
+            }
+        }
+    }
+}
+
+impl Measured {
+    /// Takes the vertices of a batch into account.
+    fn follow(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let positions = batch.positions();
+        for part in batch.parts().iter() {
+            let path = self.paths.entry(part.object.0).or_insert_with(|| Path {
+                start: vec![f64::NAN; self.axes],
+                end: Vec::new(),
+                length: 0.0,
+                vertices: 0,
+            });
+            for row in part.rows {
+                let at = position(positions, row, self.axes);
+                match path.vertices {
+                    0 => path.start.clone_from(&at),
+                    _ => path.length += distance(&path.end, &at),
+                }
+                path.end = at;
+                path.vertices += 1;
+            }
+        }
+        if self.paths.len() > self.max_paths {
+            let found = format!("more than {} that may go on", self.max_paths);
+            let expected = "objects one after the other, or few enough for memory";
+            let place = Place::Named("objects".to_owned());
+            let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, found);
+            return Err(bad.with_hint("give more memory: --memory-limit").into());
+        }
+        Ok(())
+    }
+
+    /// What the file says of objects that are complete, and what is computed.
+    fn describe(
+        &mut self,
+        ids: Vec<ObjectId>,
+        mut fields: Vec<Field>,
+    ) -> Result<Piece, ConvertError> {
+        let nothing = vec![f64::NAN; self.axes];
+        let paths: Vec<Path> = ids
+            .iter()
+            .map(|id| {
+                let mut path = self.paths.remove(&id.0).unwrap_or_else(|| Path {
+                    start: nothing.clone(),
+                    end: Vec::new(),
+                    length: 0.0,
+                    vertices: 0,
+                });
+                if path.vertices == 0 {
+                    path.end.clone_from(&nothing);
+                }
+                path
+            })
+            .collect();
+        for measure in &self.measures {
+            fields.extend(compute(*measure, &paths, self.axes)?);
+        }
+        Ok(Piece::Objects { ids, fields })
+    }
+}
+
+/// The attributes of one measure, a row a path.
+fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, ConvertError> {
+    let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
+        let bytes: Vec<u8> = paths
+            .iter()
+            .flat_map(values)
+            .flat_map(|x| zvf_format::num::nearest_f32(x).to_le_bytes())
+            .collect();
+        let (dtype, width) = measure.shape(axes as u32);
+        Ok::<_, ConvertError>(Field::new(name, column(dtype, width, bytes)?))
+    };
+    match measure {
+        Measure::Length => Ok(vec![floats(&|path| vec![path.length], "length")?]),
+        Measure::Endpoints => Ok(vec![
+            floats(&|path| path.start.clone(), "start")?,
+            floats(&|path| path.end.clone(), "end")?,
+        ]),
+        Measure::Orientation => Ok(vec![floats(&orientation, "orientation")?]),
+        Measure::Tortuosity => Ok(vec![floats(&|path| vec![tortuosity(path)], "tortuosity")?]),
+        Measure::VertexCount => {
+            let bytes = paths.iter().flat_map(|path| path.vertices.to_le_bytes()).collect();
+            Ok(vec![Field::new("vertex_count", column(UINT32, 1, bytes)?)])
+        }
+    }
+}
+
+fn orientation(path: &Path) -> Vec<f64> {
+    let apart = distance(&path.start, &path.end);
+    let unit =
+        |(start, end): (&f64, &f64)| if apart > ONE_PLACE { (end - start) / apart } else { 0.0 };
+    path.start.iter().zip(&path.end).map(unit).collect()
+}
+
+fn tortuosity(path: &Path) -> f64 {
+    let apart = distance(&path.start, &path.end);
+    if apart > ONE_PLACE { path.length / apart } else { 1.0 }
+}
+
+fn position(positions: &Column, row: usize, axes: usize) -> Vec<f64> {
+    (0..axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)).collect()
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (b - a) * (b - a)).sum::<f64>().sqrt()
+}
+
+const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
+/// Ends that are not farther apart are one place.
+const ONE_PLACE: f64 = 1e-12;
+/// About what is held for an object: two places of three axes, two numbers, and the map.
+const PATH_BYTES: u64 = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{self, Format, Input};
+    use zvf_model::Kind;
+
+    fn read_csv(text: &'static str, options: &ReadOptions) -> Result<Vec<Piece>, ConvertError> {
+        read::open(Input::reader(text.as_bytes()), Some(Format::Csv), options)?.collect()
+    }
+
+    fn options(measures: &[Measure]) -> ReadOptions {
+        let (kind, measures) = (Some(Kind::Polyline), measures.to_vec());
+        ReadOptions { kind, measures, batch_rows: 2, ..ReadOptions::default() }
+    }
+
+    #[test]
+    fn every_measure_is_computed_over_the_batches_of_an_object() {
+        // A right angle of 3 and 4; a closed square; one vertex.
+        let text = "x,y,object\n0,0,1\n3,0,1\n3,4,1\n0,0,2\n1,0,2\n1,1,2\n0,1,2\n0,0,2\n5,6,9\n";
+        let pieces = read_csv(text, &options(Measure::ALL)).unwrap();
+        let mut rows: BTreeMap<i64, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+        for piece in pieces {
+            let Piece::Objects { ids, fields } = piece else { continue };
+            for (at, id) in ids.iter().enumerate() {
+                for field in &fields {
+                    let width = field.column.width() as usize;
+                    let values = (0..width).map(|c| field.column.float(at, c).unwrap());
+                    rows.entry(id.0).or_default().insert(field.name.to_string(), values.collect());
+                }
+            }
+        }
+        for (id, name, wanted) in [
+            (1, "length", vec![7.0]),
+            (1, "start", vec![0.0, 0.0]),
+            (1, "end", vec![3.0, 4.0]),
+            (1, "orientation", vec![0.6_f32.into(), 0.8_f32.into()]),
+            (1, "tortuosity", vec![1.4_f32.into()]),
+            (1, "vertex_count", vec![3.0]),
+            (2, "length", vec![4.0]),
+            (2, "orientation", vec![0.0, 0.0]),
+            (2, "tortuosity", vec![1.0]),
+            (9, "length", vec![0.0]),
+            (9, "end", vec![5.0, 6.0]),
+            (9, "vertex_count", vec![1.0]),
+        ] {
+            assert_eq!(rows[&id][name], wanted, "{name} of {id}");
+        }
+    }
+
+    #[test]
+    fn points_and_names_that_are_taken_are_refused() {
+        let points = ReadOptions { kind: None, ..options(&[Measure::Length]) };
+        let error = read_csv("x,y\n0,0\n", &points).unwrap_err().to_string();
+        assert!(error.contains("found point_cloud"), "{error}");
+        let few = ReadOptions { memory: 1, ..options(&[Measure::Length]) };
+        let text = "x,object\n0,1\n1,1\n0,2\n1,2\n";
+        let error = read_csv(text, &few).unwrap_err().to_string();
+        assert!(error.contains("LimitExceeded") || error.contains("sample"), "{error}");
+    }
+
+    #[test]
+    fn words_are_read_back() {
+        for measure in Measure::ALL {
+            assert_eq!(measure.token().parse(), Ok(*measure));
+        }
+        assert!("curl".parse::<Measure>().unwrap_err().contains("tortuosity"));
+    }
+}
