@@ -20,19 +20,20 @@ pub(crate) const COMMAND: Command = Command {
     name: "python",
     help: "build the Python package and run its tests
 
-usage: cargo xtask python [--wheel | --reference-tests] [PYTEST ARGUMENT]..
+usage: cargo xtask python [--wheel | --reference-tests | --all-values] [PYTEST ARGUMENT]..
 
 Makes an environment below the target folder, builds the package into it with maturin, runs its tests and the
 examples of its documentation with pytest, checks the types of its sources with mypy and pyright and the stubs of its
 compiled half, and runs the example programs and the notebooks of the book. With --wheel it builds the
 release wheel and the source archive instead, checks the wheel with auditwheel, and tries each in a fresh
 environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
-zvf.compat in its place, and nothing else. Needs python3 of at least 3.10.",
+zvf.compat in its place, and nothing else. Each entry point gets a thousand random values, or a second of
+them; with --all-values all thousand, however long that takes. Needs python3 of at least 3.10.",
     run,
 };
 
 /// What the environment holds besides the package.
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 23] = [
     "maturin>=1.8,<2",
     "numpy",
     "pytest",
@@ -47,6 +48,17 @@ const TOOLS: [&str; 14] = [
     "nbclient",
     "ipykernel",
     "pyright",
+    // Neighbours that take answers, or whose objects are written.
+    "duckdb",
+    "trimesh",
+    "meshio",
+    "networkx",
+    "tqdm",
+    "fsspec",
+    "obstore",
+    "zarr>=3",
+    // Whose names, signatures and results are compared.
+    REFERENCE,
 ];
 
 /// What the tests of the reference need besides the package.
@@ -57,6 +69,7 @@ const REFERENCE: &str = "zarr-vectors==0.9.2";
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let (wheel, reference) = (args.flag("--wheel"), args.flag("--reference-tests"));
+    let seconds = if args.flag("--all-values") { "inf" } else { "1" };
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         args.end()?;
@@ -74,6 +87,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let installed = ["--pyargs", "zvf"];
     house
         .program(&python)
+        .env("ZVF_RANDOM_SECONDS", seconds)
         .args(&["-m", "pytest", "-q", "-c", &config, "--rootdir", &root, &tests])
         .args(&installed)
         .forward(args)
@@ -201,7 +215,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     try_in_fresh_environment(house, &wheel, &[])?;
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = out.display().to_string();
-    let pack = ["-m", "maturin", "sdist", "--quiet", "--manifest-path", &manifest, "--out", &out];
+    let pack = ["-m", "maturin", "sdist", "--manifest-path", &manifest, "--out", &out];
     house.program(python).args(&pack).run()?;
     // What the archive holds is what counts, not how fast it is: it is built as tests are.
     let archive = newest(&out, "gz")?;

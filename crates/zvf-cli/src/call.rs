@@ -10,6 +10,7 @@ use zvf::format::Class;
 use crate::cli::Cli;
 use crate::interrupt::Interrupt;
 use crate::outcome::{self, Outcome};
+use crate::progress::ProgressHook;
 
 /// What a command printed on standard output, and whether it found problems.
 ///
@@ -61,6 +62,36 @@ impl Stop {
 ///
 /// When the program would end with an exit code above 1.
 pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Reply, Failure> {
+    run(args, stop, None)
+}
+
+/// As [`call`]; `on_progress` is called, from any thread, with how many things are done, and of how many where that is
+/// known: vertices, cells, rows, whatever the command counts.
+///
+/// ```
+/// let stop = zvf_cli::Stop::default();
+/// let args = ["zvf", "completions", "bash"].map(Into::into);
+/// let reply = zvf_cli::call_with_progress(args, &stop, |done, total| println!("{done} of {total:?}"))?;
+/// assert!(!reply.output.is_empty());
+/// # Ok::<(), zvf_cli::Failure>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`call`].
+pub fn call_with_progress(
+    args: impl IntoIterator<Item = OsString>,
+    stop: &Stop,
+    on_progress: impl Fn(u64, Option<u64>) + Send + Sync + 'static,
+) -> Result<Reply, Failure> {
+    run(args, stop, Some(ProgressHook::new(on_progress)))
+}
+
+fn run(
+    args: impl IntoIterator<Item = OsString>,
+    stop: &Stop,
+    hook: Option<ProgressHook>,
+) -> Result<Reply, Failure> {
     let cli =
         Cli::try_parse_from(crate::arguments::shield_positions(args)).map_err(|error| Failure {
             class: Class::InvalidArgument,
@@ -68,7 +99,7 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
         })?;
     // Tables ask a terminal for its width; here is none.
     let mut output = Cursor::new(Vec::new());
-    match cli.run_in(&stop.0, &mut output) {
+    match cli.run_in(&stop.0, hook, &mut output) {
         Ok(Outcome::Ended(code @ 1..)) => Err(Failure {
             class: Class::InvalidArgument,
             message: format!("{}, the program ended with exit code {code}", Class::InvalidArgument),

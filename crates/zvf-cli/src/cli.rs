@@ -56,6 +56,7 @@ use crate::commands::validate::Validate;
 use crate::commands::view::{View, Viewer};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
+use crate::progress::ProgressHook;
 use crate::session::Session;
 
 /// Read, query, write and check Zarr Vectors stores: points, lines, graphs, skeletons and meshes.
@@ -210,26 +211,28 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime()?;
-        self.run_on(runtime, &interrupt, BufWriter::new(io::stdout().lock()))
+        self.run_on(runtime, &interrupt, None, BufWriter::new(io::stdout().lock()))
     }
 
     /// Does what was asked, and prints to `out`; only `interrupt` stops it.
     pub(crate) fn run_in(
         self,
         interrupt: &Interrupt,
+        on_progress: Option<ProgressHook>,
         out: impl io::Write,
     ) -> anyhow::Result<Outcome> {
-        self.run_on(Interrupt::silent_runtime()?, interrupt, out)
+        self.run_on(Interrupt::silent_runtime()?, interrupt, on_progress, out)
     }
 
     fn run_on(
         self,
         runtime: Runtime,
         interrupt: &Interrupt,
+        on_progress: Option<ProgressHook>,
         out: impl io::Write,
     ) -> anyhow::Result<Outcome> {
         let Self { common, command } = self;
-        let session = Session::new(common, interrupt.clone());
+        let session = Session::new(common, interrupt.clone(), on_progress);
         let mut out = Watched::new(out, interrupt.clone());
         let work = async {
             match command {

@@ -20,4 +20,4 @@ mod session;
 mod table;
 mod target;
 
-pub use call::{Failure, Reply, Stop, call, main_with};
+pub use call::{Failure, Reply, Stop, call, call_with_progress, main_with};

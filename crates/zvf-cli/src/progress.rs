@@ -1,14 +1,32 @@
-//! How far a command is, on standard error: one line that is redrawn on a terminal, or lines of JSON.
+//! How far a command is, on standard error: one line that is redrawn on a terminal, or lines of JSON. A program that
+//! carries the command hears it by a [`ProgressHook`].
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::table::count;
+
+/// Called with how many things are done, and of how many where that is known.
+#[derive(Clone)]
+pub(crate) struct ProgressHook(Arc<dyn Fn(u64, Option<u64>) + Send + Sync>);
+
+impl ProgressHook {
+    /// Calls `hook`, from any thread.
+    pub(crate) fn new(hook: impl Fn(u64, Option<u64>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+}
+
+impl std::fmt::Debug for ProgressHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ProgressHook")
+    }
+}
 
 /// Progress of one task, shown until it is dropped.
 #[derive(Debug)]
@@ -17,12 +35,18 @@ pub(crate) struct Progress {
     started: Instant,
     phase: Mutex<(String, Instant)>, // what is measured for the time left, and since when
     bar: ProgressBar,
+    hook: Option<ProgressHook>,
     next_json: Option<Mutex<Instant>>, // when the next line of JSON may be written
 }
 
 impl Progress {
-    /// Starts a task. Without a terminal and without JSON nothing is shown.
-    pub(crate) fn start(task: &'static str, quiet: bool, json: bool) -> Self {
+    /// Starts a task. Without a terminal and without JSON nothing is shown; `hook` is called in any case.
+    pub(crate) fn start(
+        task: &'static str,
+        quiet: bool,
+        json: bool,
+        hook: Option<ProgressHook>,
+    ) -> Self {
         let shown = !quiet && !json && io::stderr().is_terminal();
         let target =
             if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -35,7 +59,7 @@ impl Progress {
         let started = Instant::now();
         let next_json = (json && !quiet).then(|| Mutex::new(started + JSON_DELAY));
         let phase = Mutex::new((String::new(), started));
-        Self { task, started, phase, bar, next_json }
+        Self { task, started, phase, bar, hook, next_json }
     }
 
     /// Reports `message`.
@@ -44,8 +68,27 @@ impl Progress {
         self.bar.set_message(message);
     }
 
+    /// Reports `done` things, of an unknown number, as `message`.
+    pub(crate) fn count(&self, done: u64, message: String) {
+        self.call_hook(done, None);
+        self.set(message);
+    }
+
+    /// Reports `done` of `total` things as `message`.
+    pub(crate) fn share(&self, done: u64, total: u64, message: String) {
+        self.call_hook(done, Some(total));
+        self.set(message);
+    }
+
+    fn call_hook(&self, done: u64, total: Option<u64>) {
+        if let Some(hook) = &self.hook {
+            (hook.0)(done, total);
+        }
+    }
+
     /// Reports `done` of `total` things, with the time that is left at this speed.
     pub(crate) fn advance(&self, prefix: &str, done: u64, total: u64, things: &str) {
+        self.call_hook(done, Some(total));
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         if phase.0 != prefix {
             *phase = (prefix.to_owned(), Instant::now());

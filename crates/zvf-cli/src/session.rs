@@ -14,13 +14,14 @@ use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeou
 use crate::cli::Common;
 use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressHook};
 
 /// What the subcommands share.
 #[derive(Debug)]
 pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
+    on_progress: Option<ProgressHook>,
     mapped: Mutex<Vec<Store>>, // those whose bytes lie in a map
     #[cfg(feature = "edit")]
     held: Mutex<Vec<zvf::edit::Guard>>, // what keeps writers from changing stores meanwhile
@@ -29,10 +30,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) const fn new(common: Common, interrupt: Interrupt) -> Self {
+    pub(crate) const fn new(
+        common: Common,
+        interrupt: Interrupt,
+        on_progress: Option<ProgressHook>,
+    ) -> Self {
         Self {
             common,
             interrupt,
+            on_progress,
             mapped: Mutex::new(Vec::new()),
             #[cfg(feature = "edit")]
             held: Mutex::new(Vec::new()),
@@ -256,7 +262,7 @@ impl Session {
 
     /// Reports progress of `task` until it is dropped: a line on a terminal, lines of JSON with `--json`.
     pub(crate) fn progress(&self, task: &'static str) -> Progress {
-        Progress::start(task, self.common.quiet, self.common.json)
+        Progress::start(task, self.common.quiet, self.common.json, self.on_progress.clone())
     }
 
     /// Says each of `notices` once, after what was printed to `out`.

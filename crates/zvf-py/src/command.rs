@@ -20,7 +20,10 @@ pub(crate) fn call(args: Vec<String>) -> PyResult<Job> {
         let line =
             std::iter::once(OsString::from("zvf")).chain(args.into_iter().map(OsString::from));
         let line: Vec<OsString> = line.collect();
-        let done = std::thread::spawn(move || zvf_cli::call(line, &stop)).join();
+        let shared = control.clone();
+        let on_progress = move |done, total| shared.advance_of(done, total);
+        let run = move || zvf_cli::call_with_progress(line, &stop, on_progress);
+        let done = std::thread::spawn(run).join();
         let reply = done.map_err(|_panic| Fault::Panic)?;
         let reply = reply.map_err(|failure| Fault::Plain(failure.class, failure.message))?;
         Ok(Box::new(move |py: Python<'_>| {

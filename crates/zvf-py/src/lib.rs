@@ -7,6 +7,7 @@
 //! ```text
 //! runtime   work on threads of its own, without the GIL; waiting, Ctrl-C, progress, fork
 //! error     faults as exceptions of the hierarchy in python/zvf/errors.py
+//! arrow     tables of Arrow as columns
 //! buffer    bytes as arrays, and arrays as columns
 //! reader    stores, queries, answers, batches
 //! writer    geometry to stores
@@ -23,6 +24,7 @@
 )]
 
 mod answer;
+mod arrow;
 mod buffer;
 mod command;
 mod error;
@@ -52,6 +54,6 @@ fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(runtime::settle, m)?)?;
     m.add_function(wrap_pyfunction!(command::call, m)?)?;
     m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
-    m.add_function(wrap_pyfunction!(buffer::read_arrow, m)?)?;
+    m.add_function(wrap_pyfunction!(arrow::read_arrow, m)?)?;
     Ok(())
 }

@@ -67,6 +67,12 @@ impl Control {
         self.done.store(done, Ordering::Relaxed);
     }
 
+    /// Records how far the work is, and of how much where that is known.
+    pub(crate) fn advance_of(&self, done: u64, total: Option<u64>) {
+        self.total.store(total.unwrap_or(0), Ordering::Relaxed);
+        self.advance(done);
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.stop.notify_one();
@@ -93,7 +99,7 @@ pub(crate) struct Job {
 
 /// Starts `work` on a worker thread.
 pub(crate) fn start(
-    work: impl FnOnce(&Control) -> Result<Outcome, Fault> + Send + 'static,
+    work: impl FnOnce(&Arc<Control>) -> Result<Outcome, Fault> + Send + 'static,
 ) -> PyResult<Job> {
     let control = Arc::new(Control::default());
     let slot = Arc::new((Mutex::new(Slot::default()), Condvar::new()));
@@ -223,7 +229,9 @@ static STOPPED: Mutex<Vec<Arc<(Mutex<Slot>, Condvar)>>> = Mutex::new(Vec::new())
 /// Waits at most so many seconds for jobs that were stopped, so that nothing half-written stays behind a program.
 #[pyfunction]
 pub(crate) fn settle(py: Python<'_>, seconds: f64) {
-    let until = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let day = Duration::from_secs(86_400);
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default().min(day);
+    let until = Instant::now() + wait;
     let stopped = std::mem::take(&mut *lock(&STOPPED));
     py.detach(|| {
         for job in stopped {

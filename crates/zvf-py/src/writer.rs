@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
 use zvf::metadata::{AttributeSpec, Axis};
-use zvf::model::{Elements, Members};
+use zvf::model::{BadBatch, Elements, Members};
 use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
 use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
@@ -248,6 +248,12 @@ fn closed() -> Fault {
     Fault::Plain(Class::InvalidArgument, "InvalidArgument, the writer is closed".into())
 }
 
+/// What a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
+fn stopped() -> Fault {
+    let message = "InvalidArgument, the writer was stopped, and what it held is not whole: create the store anew";
+    Fault::Plain(Class::InvalidArgument, message.into())
+}
+
 impl Writer {
     fn with(
         &self,
@@ -255,12 +261,18 @@ impl Writer {
     ) -> PyResult<Job> {
         let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
         start(move |control| {
+            if stop.load(Ordering::Relaxed) && lock(&inner).is_some() {
+                return Err(stopped());
+            }
             control.on_stop(move || stop.store(true, Ordering::Relaxed));
             control.check()?;
             work(lock(&inner).as_mut().ok_or_else(closed)?)
         })
     }
 }
+
+/// Vertices that are pushed without a look at whether the caller wants no more: some milliseconds of work.
+const PIECE_ROWS: usize = 1 << 18;
 
 #[pymethods]
 impl Writer {
@@ -301,8 +313,22 @@ impl Writer {
             batch = batch.with_elements(joined).map_err(value_error)?;
         }
         let part_fields = fields(part_columns)?;
+        let stop = Arc::clone(&self.stop);
         self.with(move |writer| {
-            writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
+            if !part_fields.is_empty() {
+                writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
+                return Ok(nothing());
+            }
+            // In pieces, between which a stop is heard.
+            let unsplit = |error: BadBatch| Fault::Plain(Class::InvalidArgument, error.to_string());
+            let pieces = crate::split::split(&batch, PIECE_ROWS).map_err(unsplit)?;
+            let mut pieces = pieces.into_iter();
+            if let Some(first) = pieces.next() {
+                writer.kind(kind)?.push(&first)?;
+            }
+            let rest = pieces.try_for_each(|piece| writer.kind(kind)?.push(&piece));
+            // A part of what was pushed is no store.
+            rest.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             Ok(nothing())
         })
     }
@@ -362,8 +388,12 @@ impl Writer {
     fn finish(&self) -> PyResult<Job> {
         let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
         start(move |control| {
+            let was_stopped = stop.load(Ordering::Relaxed);
             control.on_stop(move || stop.store(true, Ordering::Relaxed));
             let writer = lock(&inner).take().ok_or_else(closed)?;
+            if was_stopped {
+                return Err(stopped());
+            }
             control.advance(writer.vertices());
             let report = control.wait(writer.finish())?;
             Ok(Box::new(move |py: Python<'_>| {

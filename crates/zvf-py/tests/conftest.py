@@ -1,3 +1,3 @@
-"""What is here and no test: the plugin for the tests of the reference."""
+"""What is here and no test: the plugin for the tests of the reference, and the programs that pass random values."""
 
-collect_ignore = ["reference"]
+collect_ignore = ["fuzz", "reference"]

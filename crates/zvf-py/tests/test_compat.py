@@ -268,3 +268,23 @@ def test_switches_of_boxes_and_edits(tmp_path):
     assert edit.renamed() == {1: 2} and edit.new_id_of(1) == 2 and edit.new_id_of(0) == 0
     assert ds.level(0).objects[1].positions.tolist() == [[0, 0, 0], [0, 0, 0]]
     assert ds.level(0).objects[2].positions.tolist() == [[5, 5, 5], [6, 6, 6]]
+
+
+def test_stores_of_zarr_that_only_it_knows(tmp_path):
+    import obstore.store
+    import zarr.storage
+
+    xyz = np.random.default_rng(8).uniform(0, 400, (50, 3))
+    write_points(tmp_path / "a", xyz, chunk_shape=CHUNK)
+    fs = zarr.storage.FsspecStore.from_url(f"file://{tmp_path}/a")
+    wrapped = zarr.storage.LoggingStore(zarr.storage.LocalStore(tmp_path / "a"))
+    for store in (fs, wrapped, zarr.storage.ObjectStore(obstore.store.LocalStore(tmp_path / "a"))):
+        assert zv.open(store).read().vertex_count == 50
+    for store in (zarr.storage.MemoryStore(), zarr.storage.ObjectStore(obstore.store.MemoryStore())):
+        ds = zv.create(store, schema=schema())
+        ds.add_points(xyz)
+        keys = zarr.open_group(store, mode="r").attrs.asdict()
+        assert keys["zarr_vectors"]["geometry_types"] == ["point_cloud"], "the store of zarr has what was written"
+        assert zv.open(store).read().vertex_count == 50
+        with pytest.raises(TypeError, match="memory"):
+            pickle.dumps(ds)

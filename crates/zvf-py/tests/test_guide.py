@@ -1,9 +1,15 @@
-"""The table of the guide "from zarr-vectors to zvf": both sides of its rows, on one store, with one result."""
+"""The table of the guide "from zarr-vectors to zvf": both sides of its rows, on one store, with one result; that none is missing."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+import zarr_vectors as reference
 import zvf
 import zvf.compat as zv
 from zvf.compat.lazy import open_zv
@@ -83,3 +89,80 @@ def test_rows_about_changes(tracts, tmp_path):
     assert zvf.shard(tracts.address, cells=8).validate(level=5).ok and zv.sharding.is_sharded(tracts.address)
     assert zvf.unshard(tracts.address).validate(level=5).ok and not zv.sharding.is_sharded(tracts.address)
     assert np.array_equal(open_zv(tracts.address)[0].vertices.compute(), zvf.open(tracts.address).read().positions)
+
+
+def names_of_the_facade():
+    """The public names of zarr-vectors: of the package, of the values it has, and of the modules that its users import."""
+    modules = {name: importlib.import_module(f"zarr_vectors.{name}") for name in ("api", "building", "headers", "rechunk", "sharding")}
+    names = {*reference.__all__}
+    for module in modules.values():
+        names |= set(module.__all__)
+    classes = [thing for name in (*reference.__all__, "HeaderRegistry") if inspect.isclass(thing := getattr(reference, name, modules["headers"].HeaderRegistry))]
+    for cls in classes:
+        if not issubclass(cls, BaseException):
+            names |= {member for member in vars(cls) if not member.startswith("_")}
+    for kind in ("points", "lines", "polylines", "graphs", "meshes", "parametric"):
+        own = vars(importlib.import_module(f"zarr_vectors.types.{kind}"))
+        names |= {name for name in own if name.startswith(("read_", "write_")) and own[name].__module__ == f"zarr_vectors.types.{kind}"}
+    names |= {name for name, thing in vars(importlib.import_module("zarr_vectors.exceptions")).items() if inspect.isclass(thing)}
+    return names | {"open_zv", "add_geometry", "read_composite", "validate", "build_pyramid", "coarsen_level", "vacuum"}
+
+
+def test_the_table_has_every_call():
+    guide = (Path(__file__).parents[3] / "docs/src/guide/from-zarr-vectors.md").read_text()
+    guide = re.sub(r"```.*?```", "", guide, flags=re.S)
+    head, _, missing_here = guide.partition("functions of `building` that are not there")
+    spoken = {word for code in re.findall(r"`([^`]+)`", guide) for word in re.findall(r"\w+", code)}
+    unspoken = sorted(names_of_the_facade() - spoken - INTERNAL)
+    assert unspoken == [], "calls that the guide says nothing of"
+    listed = re.search(r"There: (.+?)\.\n", head, re.S)
+    for name in re.findall(r"`(\w+)`", listed.group(1)):
+        assert hasattr(zv.building, name), f"{name}: the guide says that it is here"
+    for row in missing_here.splitlines():
+        for name in re.findall(r"`(\w+)`", row.split("|")[1] if row.count("|") > 2 else ""):
+            assert not hasattr(zv.building, name), f"{name}: the guide says that it is not here"
+
+
+#: In the ``__all__`` of the reference's modules, and nothing that a program calls.
+INTERNAL = {"ShardLayout"}
+
+
+def test_every_call_is_here_under_its_name():
+    for name in reference.__all__:
+        ours, theirs = getattr(zv, name), getattr(reference, name)
+        if not inspect.isclass(theirs):
+            continue
+        members = {m for m in vars(theirs) if not m.startswith("_")}
+        lacking = {m for m in members if not hasattr(ours, m) and m not in getattr(ours, "__annotations__", {})}
+        assert lacking <= NOT_HERE.get(name, set()), f"{name}: {lacking}"
+
+
+#: What of its own engine the reference's values carry; the guide says so.
+NOT_HERE = {
+    "EditPlan": {"session", "report"},  # the report is there on a plan
+    "ReadResult": {"from_graph", "from_lines", "from_mesh", "from_points", "from_polylines"},
+    "Selection": {"cells_pushed_down", "to_reader_kwargs"},
+}
+
+
+def parameters(call):
+    return {p.name for p in inspect.signature(call).parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)} - {"self"}
+
+
+def test_calls_take_the_same_words():
+    """Every parameter of a call of the reference is one of ours, by its name."""
+    for module in ("", ".building", ".lazy", ".sharding", ".rechunk", ".composite", ".core.arrays", ".core.store", ".headers", ".validate"):
+        theirs, ours = importlib.import_module(f"zarr_vectors{module}"), importlib.import_module(f"zvf.compat{module}")
+        for name, call in vars(theirs).items():
+            own = getattr(ours, name, None) if not name.startswith("_") else None
+            if own is None or not callable(call) or not str(getattr(call, "__module__", "")).startswith("zarr_vectors"):
+                continue
+            calls = [(name, call, own)] if not inspect.isclass(call) else []
+            if inspect.isclass(call):
+                members = [m for m, v in vars(call).items() if inspect.isfunction(v) and not m.startswith("_")]
+                calls = [(f"{name}.{m}", getattr(call, m), getattr(own, m)) for m in members if callable(getattr(own, m, None))]
+            for label, one, mine in calls:
+                takes_all = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(mine).parameters.values())
+                lacking = parameters(one) - parameters(mine)
+                assert not lacking or takes_all, f"{module} {label}: {lacking}"
+

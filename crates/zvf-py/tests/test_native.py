@@ -569,3 +569,73 @@ def test_tasks_wait_for_those_that_they_need(tmp_path, xyz):
     with ThreadPoolExecutor(len(plan)) as pool:
         assert sorted(pool.map(plan.run, reversed(list(plan)))) == list(plan)
     assert plan.finish().count() == 50
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one push", "in many"])
+def test_ctrl_c_ends_a_push_that_spills(tmp_path, at_once):
+    """A push that puts rows aside ends soon: no store, nothing aside, and the interpreter goes on."""
+    scratch = tmp_path / "scratch"
+    program = (
+        "import numpy as np, zvf, os, sys\n"
+        f"xyz = np.random.default_rng(0).random(({4_000_000 if at_once else 100_000}, 3)) * 1000\n"
+        f"w = zvf.create({str(tmp_path / 'big')!r}, chunk=20.0, memory='1MiB', scratch={str(scratch)!r})\n"
+        "print('go', flush=True)\n"
+        "try:\n"
+        "    with w:\n"
+        "        while True:\n"
+        "            w.push(xyz)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+        "try:\n"
+        "    w.push(xyz[:1])\n"
+        "except ValueError as error:\n"
+        "    print('closed' if 'closed' in str(error) or 'stopped' in str(error) else error, flush=True)\n"
+        f"print(zvf.points({str(tmp_path / 'after')!r}, xyz[:10]).count(), flush=True)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "go\n"
+    while not any(scratch.glob(".zvf-scratch*/slice-*")):  # until something is put aside
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=120)
+    assert out.split() == ["interrupted", "closed", "10"], (out, err)
+    assert not (tmp_path / "big").exists() and list(scratch.iterdir()) == []
+    assert sorted(os.listdir(tmp_path)) == ["after", "scratch"]
+
+
+def test_handles_of_neighbours(tmp_path, xyz):
+    import functools
+    import http.server
+
+    import fsspec
+    import obstore.store
+    import zarr
+
+    at = zvf.points(tmp_path / "a b.zarrvectors", xyz, chunk=25.0).address
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/a%20b.zarrvectors"
+    handles = [
+        at, tmp_path / "a b.zarrvectors", os.fsencode(at), (tmp_path / "a b.zarrvectors").as_uri(), url, obstore.store.LocalStore(at),
+        obstore.store.HTTPStore.from_url(url, client_options={"allow_http": True}), fsspec.get_mapper(at), zarr.storage.LocalStore(at),
+        zarr.storage.ObjectStore(obstore.store.LocalStore(at)), zarr.storage.FsspecStore.from_url(f"file://{at}"), zarr.open_group(at), zvf.open(at),
+    ]  # fmt: skip
+    try:
+        for handle in handles:
+            assert zvf.open(handle).count() == 5000, handle
+    finally:
+        server.shutdown()
+    assert zvf.points(fsspec.get_mapper(tmp_path / "b"), xyz).count() == zvf.open(tmp_path / "b").count() == 5000
+    for memory in (obstore.store.MemoryStore(), zarr.storage.MemoryStore(), fsspec.get_mapper("memory://a")):
+        with pytest.raises(TypeError, match="another library"):
+            zvf.open(memory)
+    with pytest.raises(TypeError, match="found int"):
+        zvf.open(5)
+    with pytest.raises(ValueError, match="storage option"):
+        zvf.open("s3://bucket/store", storage_options={"no such option": 1})

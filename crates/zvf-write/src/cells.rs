@@ -5,9 +5,6 @@
 //!
 //! Not here: which rows a chunk has (`buffer`), how a payload is framed, coded and stored (`zvf-store`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
@@ -25,6 +22,7 @@ use crate::draco::{DracoPlan, DracoPositions};
 use crate::elements::Places;
 use crate::run::{ChunkRows, Group, gather};
 use crate::schema::Schema;
+use crate::stop::StopFlag;
 
 /// Where the arrays of a level go, and on which grid.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) compat: bool,
     low: Vec<i64>,
     high: Vec<i64>,
-    stop: Option<&'a Arc<AtomicBool>>,
+    stop: StopFlag,
     codecs: CodecPipeline,
     index_codecs: CodecPipeline,
     shard: Option<Vec<u64>>,
@@ -52,7 +50,7 @@ impl<'a> Frame<'a> {
         grid: &[Vec<i64>; 2],
         schema: &Schema,
         compat: bool,
-        stop: Option<&'a Arc<AtomicBool>>,
+        stop: StopFlag,
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
@@ -137,10 +135,7 @@ impl<'a> Frame<'a> {
 
     /// Refuses to go on once the caller wants no more.
     pub(crate) fn go_on(&self) -> Result<(), WriteError> {
-        match self.stop {
-            Some(stop) if stop.load(Ordering::Relaxed) => Err(WriteError::Stopped),
-            _ => Ok(()),
-        }
+        self.stop.check()
     }
 
     /// Puts the cells of these chunks, which are in the order of writing, on all cores; shards are

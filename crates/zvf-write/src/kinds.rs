@@ -30,6 +30,7 @@ use crate::ingest::{Ingest, Outcome};
 use crate::objects::Objects;
 use crate::scratch::Scratch;
 use crate::stages::KWayMerge;
+use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteError, WriteOptions};
 
 /// The kinds of a store on their way into a level.
@@ -105,7 +106,7 @@ impl Kinds {
         mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Outcome, WriteError> {
         let Self { first, beside, groups, .. } = self;
-        let kind = first.schema.kind;
+        let (kind, stop) = (first.schema.kind, first.stop_flag());
         let mut whole = finish(first, build, At::level(number), &mut says, &mut placed).await?;
         if beside.is_empty() {
             return Ok(whole);
@@ -128,7 +129,7 @@ impl Kinds {
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
         }
-        check_apart(&ids)?;
+        check_apart(&ids, &stop)?;
         let at = At::level(number);
         let index = GroupDoc::new(index.to_attributes());
         build.group(&at.path("geometry_index"), &index).await?;
@@ -148,10 +149,11 @@ async fn finish(
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
     let (kind, given) = (ingest.schema.kind, ingest.given);
-    let scratch = ingest.scratch(); // may hold what is told
+    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // may hold what is told
     let outcome = ingest.finish(build, at, |level| says(kind, level)).await?;
     if let Some(places) = &outcome.placed {
-        places.for_each(given, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
+        places
+            .for_each(given, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
     }
     drop(scratch);
     Ok(outcome)
@@ -306,11 +308,13 @@ impl Walk<'_> {
 }
 
 /// Refuses an id that objects of two kinds have.
-fn check_apart(all: &[(Kind, Ids)]) -> Result<(), WriteError> {
+fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
     let walks = all.iter().map(|(kind, ids)| {
         let walk = match ids {
             Ids::Held(ids) => Walk::Held(ids),
-            Ids::Kept { path, .. } => Walk::Kept(KWayMerge::open(std::slice::from_ref(path), 8)?),
+            Ids::Kept { path, .. } => {
+                Walk::Kept(KWayMerge::open(std::slice::from_ref(path), 8, stop)?)
+            }
         };
         Ok((*kind, walk))
     });

@@ -37,6 +37,7 @@ mod run;
 mod schema;
 mod scratch;
 mod stages;
+mod stop;
 mod survey;
 mod tasks;
 mod types;

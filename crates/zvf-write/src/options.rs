@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use zvf_store::BuildOptions;
 
+use crate::stop::StopFlag;
+
 /// How to write.
 ///
 /// ```
@@ -26,10 +28,18 @@ pub struct WriteOptions {
     /// Write cells exactly as the reference implementation does: no owner column, link rows in the
     /// order they were given, no checksums of indexes, one object for each cell.
     pub compat: bool,
-    /// Once it is set, writing ends with an error, at the next chunk.
+    /// Once it is set, writing ends with an error: a push that puts rows aside at the next of them, and
+    /// [`Writer::finish`](crate::Writer::finish) at the next chunk.
     pub stop: Option<Arc<AtomicBool>>,
     /// How the store is made.
     pub build: BuildOptions,
+}
+
+impl WriteOptions {
+    /// What long loops check.
+    pub(crate) fn stop_flag(&self) -> StopFlag {
+        StopFlag::new(self.stop.clone())
+    }
 }
 
 impl Default for WriteOptions {

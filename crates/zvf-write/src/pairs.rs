@@ -15,6 +15,7 @@ use zvf_format::num::to_u64;
 use crate::WriteError;
 use crate::scratch::Scratch;
 use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
+use crate::stop::StopFlag;
 
 /// Where pairs are put aside.
 ///
@@ -104,7 +105,8 @@ impl PairSorter {
         }
         let number = self.folder.next.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.scratch.stem("pairs", number)?;
-        let mut sorter = ExternalSorter::new(path.clone(), 16, self.folder.memory);
+        let mut sorter =
+            ExternalSorter::new(path.clone(), 16, self.folder.memory, &StopFlag::default());
         for (a, b) in std::mem::take(&mut self.held) {
             sorter.push(&[&ascending_u64(a), &ascending_u64(b)])?;
         }
@@ -152,7 +154,7 @@ impl Pairs {
     ///
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), WriteError> {
-        let mut out = Output::create(path.to_owned())?;
+        let mut out = Output::create(path.to_owned(), &StopFlag::default())?;
         self.for_each(|a, b| {
             out.write(&ascending_u64(a))?;
             out.write(&ascending_u64(b))
@@ -229,7 +231,7 @@ impl Pairs {
         let from = match &self.kept {
             Kept::Held(held) => Left::Held(held.iter()),
             Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
-                Left::File(KWayMerge::open(std::slice::from_ref(path), 16)?)
+                Left::File(KWayMerge::open(std::slice::from_ref(path), 16, &StopFlag::default())?)
             }
         };
         let mut reading = Reading { from, head: None, begun: false };

@@ -80,7 +80,7 @@ impl Create {
         let progress = &mut |stage: Stage, vertices: u64| {
             let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::ALL);
             match total.load(Ordering::Relaxed) {
-                0 => bar.set(format!("{prefix}{} vertices", table::count(vertices))),
+                0 => bar.count(vertices, format!("{prefix}{} vertices", table::count(vertices))),
                 total => bar.advance(&prefix, vertices, total, "vertices"),
             }
             let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);

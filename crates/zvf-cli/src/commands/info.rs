@@ -83,7 +83,7 @@ impl Info {
         let mut all = Vec::with_capacity(kinds.len());
         for kind in kinds {
             let on_progress =
-                &mut |rows| progress.set(format!("{kind}: {} rows", table::count(rows)));
+                &mut |rows| progress.count(rows, format!("{kind}: {} rows", table::count(rows)));
             let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
             let statistics = statistics.await.map_err(zvf::Error::from)?;
             all.push((kind.to_string(), AttributeStats::list(&statistics)));

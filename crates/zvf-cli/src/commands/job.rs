@@ -154,7 +154,9 @@ impl Job {
                         let read = read.load(Ordering::Relaxed);
                         progress.advance("", read, (*total).max(read), "bytes");
                     }
-                    (None, None) => progress.set(format!("{} vertices", table::count(vertices))),
+                    (None, None) => {
+                        progress.count(vertices, format!("{} vertices", table::count(vertices)))
+                    }
                 }
                 if session.interrupt().is_stopped() {
                     return Err(session.interrupt().reason());

@@ -87,8 +87,9 @@ impl Migrate {
             Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
         let told = |done: &Migrated| {
-            progress
-                .set(format!("{} levels, {} cells, {} links", done.levels, done.cells, done.links));
+            let message =
+                format!("{} levels, {} cells, {} links", done.levels, done.cells, done.links);
+            progress.count(done.cells, message);
         };
         let handle = build.clone();
         let done = plan.apply(&migration, build, told).await.map_err(Error::from);

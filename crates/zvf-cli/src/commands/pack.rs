@@ -83,7 +83,8 @@ impl Pack {
                 .map_err(Error::from);
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
-        let told = |packed: &Packed| progress.set(format!("{} cells", packed.cells));
+        let told =
+            |packed: &Packed| progress.count(packed.cells, format!("{} cells", packed.cells));
         let watched = Watched::new(new.file(), session.interrupt().clone());
         let buffered = BufWriter::with_capacity(BUFFER, watched);
         let packed = zvf::tensor::pack(&store, buffered, &options, told).await;
@@ -138,7 +139,7 @@ impl Unpack {
         let build =
             Build::begin(&self.new, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("unpacking");
-        let told = |done: &Unpacked| progress.set(format!("{} chunks", done.chunks));
+        let told = |done: &Unpacked| progress.count(done.chunks, format!("{} chunks", done.chunks));
         let done = zvf::tensor::unpack(&store, build, told).await;
         let done = done.map_err(Error::from).with_context(failed)?;
         drop(progress);

@@ -273,7 +273,8 @@ impl Pyramid {
         };
         let build = Build::begin(new, options).await.map_err(zvf::Error::from);
         let progress = session.progress("copying");
-        let on_progress = |moved: &Moved| progress.set(format!("{} cells", moved.cells));
+        let on_progress =
+            |moved: &Moved| progress.count(moved.cells, format!("{} cells", moved.cells));
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
         copied.map_err(zvf::Error::from).with_context(failed)?;
         Ok(())

@@ -141,7 +141,8 @@ impl Paths {
             Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("writing");
         let told = |moved: &Moved| {
-            progress.set(format!("{} cells, {} other objects", moved.cells, moved.copied));
+            let message = format!("{} cells, {} other objects", moved.cells, moved.copied);
+            progress.count(moved.cells, message);
         };
         let handle = build.clone();
         let moved =

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from . import _zvf
 
@@ -115,7 +116,7 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
             raise ValueError("an address: expected no zero byte")
         if text.startswith("memory://"):
             return memory_folder(text[9:]), []
-        return (text[7:] if text.startswith("file:///") else text), []
+        return (unquote(text[7:]) if text.startswith("file:///") else text), []
     inner = getattr(source, "address", None)
     if isinstance(inner, str):
         return inner, list(getattr(source, "_storage", []))
@@ -125,17 +126,45 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
         return os.fspath(root), []
     if kind.startswith("zarr.") and hasattr(source, "store"):
         return address_of(source.store)
+    if kind.startswith("zarr.") and hasattr(source, "_store"):  # one that wraps another
+        return address_of(source._store)
+    if kind.startswith("zarr.") and hasattr(source, "fs"):  # FsspecStore
+        return _fsspec(source.fs, str(source.path))
     if kind.startswith("obstore"):
         return _obstore(source)
     if hasattr(source, "fs") and root is not None:  # a mapper of fsspec
-        protocol = getattr(source.fs, "protocol", "file")
-        protocol = protocol if isinstance(protocol, str) else protocol[0]
-        if protocol in ("file", "local"):
-            return str(root), []
-        options = getattr(source.fs, "storage_options", {}) or {}
-        names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token", "endpoint_url": "aws_endpoint"}
-        return f"{protocol}://{root}", [(names.get(k) or k, _word(v)) for k, v in options.items() if isinstance(v, (str, bool, int))]
+        return _fsspec(source.fs, str(root))
+    if kind.startswith("zarr."):
+        raise TypeError(f"a {type(source).__name__} of zarr cannot be shared with zvf, only with zvf.compat: its bytes belong to another library")
     raise TypeError(f"an address: expected a path, a URL or a store, found {type(source).__name__}")
+
+
+_FSSPEC_NAMES = {
+    "key": "aws_access_key_id",
+    "secret": "aws_secret_access_key",
+    "token": "aws_session_token",
+    "endpoint_url": "aws_endpoint",
+    "anon": "skip_signature",
+}
+
+
+def _fsspec(fs: Any, root: str) -> tuple[str, list[tuple[str, str]]]:
+    protocol = getattr(fs, "protocol", "file")
+    while hasattr(fs, "fs"):  # an asynchronous view of another
+        fs, protocol = fs.fs, getattr(fs.fs, "protocol", "file")
+    protocol = protocol if isinstance(protocol, str) else protocol[0]
+    if protocol in ("file", "local"):
+        return root, []
+    if protocol in ("http", "https"):
+        return root, []
+    if protocol not in ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"):
+        raise TypeError(
+            f"a file system of fsspec: expected files, S3, GCS, Azure or HTTP, found {protocol!r}: its bytes belong to another library"
+        )
+    options = getattr(fs, "storage_options", {}) or {}
+    scheme = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "adl": "az"}.get(protocol, protocol)
+    pairs = [(_FSSPEC_NAMES.get(k) or k, _word(v)) for k, v in options.items() if isinstance(v, (str, bool, int))]
+    return f"{scheme}://{root}", pairs
 
 
 def _obstore(store: Any) -> tuple[str, list[tuple[str, str]]]:

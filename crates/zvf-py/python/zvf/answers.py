@@ -219,6 +219,17 @@ class Answer:
     def _repr_png_(self) -> bytes | None:
         return None if self._ask is None else self.render()
 
+    def _repr_html_(self) -> str:
+        from .datasets import picture, table_html
+
+        rows = [("kind", self.kind), ("vertices", len(self)), ("parts", max(len(self.offsets) - 1, 0))]
+        elements = self._elements()
+        if elements is not None:
+            rows.append(("faces" if self.kind == "mesh" else "edges", len(elements)))
+        rows.append(("columns", ", ".join([*self, *self._element_fields()]) or "none"))
+        rows.append(("complete", self.complete and not self.truncated))
+        return f"<div><b>zvf.Answer</b>{picture(self, len(self))}{table_html(rows)}</div>"
+
     def __repr__(self) -> str:
         columns = ", ".join(self) or "no columns"
         parts = max(len(self.offsets) - 1, 0)

@@ -56,7 +56,7 @@ class Info(dict[str, Any]):
         return copy.deepcopy(dict(self))
 
     def _repr_html_(self) -> str:
-        return _table((key, value) for key, value in self.items() if not isinstance(value, (dict, list)))
+        return table_html((key, value) for key, value in self.items() if not isinstance(value, (dict, list)))
 
 
 class Dataset:
@@ -238,9 +238,69 @@ class Dataset:
 
         return validate(self, level=level, progress=progress)
 
-    def edit(self) -> Edit:
-        """One transaction: leaving the ``with`` block commits it, an exception changes nothing."""
-        return Edit(self)
+    def edit(self, message: str | None = None) -> Edit:
+        """One transaction: leaving the ``with`` block commits it, an exception changes nothing.
+
+        ``message`` is what :meth:`log` says of it.
+        """
+        return Edit(self, message)
+
+    def append(
+        self,
+        thing: Any,
+        *,
+        ids: str | None = None,
+        bounds: str = "grow",
+        refresh: str = "none",
+        message: str | None = None,
+        progress: Any = None,
+        **words: Any,
+    ) -> Dataset:
+        """Add geometry in one commit: all of it is seen, or nothing.
+
+        >>> import numpy as np, tempfile, zvf
+        >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"mass": [1.0, 2.0, 3.0]})
+        >>> ds.append(np.ones((2, 3)), attributes={"mass": [4.0, 5.0]}).count(where="mass > 2")
+        3
+
+        Args:
+            thing: what :meth:`zvf.Writer.push` takes, with its words (``attributes``, ``object_ids``, ``edges``, ...);
+                another dataset is added with its groups.
+            ids: ``shift``: ids come after those that are there; ``keep``: they stay, and one that is used is refused; ``new``.
+                Without, ids that are given are kept, and others come after those that are there.
+            bounds: what becomes of vertices outside the bounds of the store: ``grow`` or ``refuse``.
+            words: columns of floats that are not given are NaN, others must be given.
+            refresh: coarser levels: ``none`` leaves them behind, ``stale`` and ``all`` build them again.
+        """
+        import tempfile
+
+        if ids is None:
+            ids = "keep" if any(words.get(name) is not None for name in ("object_ids", "part_ids")) else "shift"
+        args = [f"--ids={ids}", f"--bounds={bounds}", f"--refresh={refresh}", *([] if message is None else [f"--message={message}"])]
+        with tempfile.TemporaryDirectory(prefix="zvf-append-") as folder:
+            if isinstance(thing, Dataset):
+                if words:
+                    raise TypeError(f"append: a dataset is added as it is, without {', '.join(words)}")
+                source, storage = thing.address, [*self._storage, *thing._storage]
+            else:
+                source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
+                self._write_like(source, thing, words)
+            command("merge", self.address, source, *args, storage=storage, progress=progress)
+        self.refresh()
+        return self
+
+    def _write_like(self, at: str, thing: Any, words: dict[str, Any]) -> None:
+        """Writes a store that fits this one."""
+        from .writing import create
+
+        level = self.info()["levels"][0]
+        kind = words.pop("kind", None) or (self.kinds[0] if self.kinds else "point_cloud")
+        said = words.pop("object_attributes", None)
+        with create(at, kind=kind, ndim=self.ndim, chunk=level["chunk_shape"], axes=self.axes) as writer:
+            writer.push(thing, **words)
+            if said:
+                ids = next((words[n] for n in ("part_ids", "object_ids") if words.get(n) is not None), None)
+                writer.objects(np.arange(writer._next) if ids is None else np.unique(np.asarray(ids)), said)
 
     def log(self) -> list[dict[str, Any]]:
         """What was committed to the store by edits."""
@@ -279,14 +339,7 @@ class Dataset:
         for entry in info["levels"]:
             names = ", ".join(a["name"] for a in entry.get("attributes", []) if a["scope"] == "vertex")
             rows.append((f"level {entry['level']}", f"{entry['vertices']} vertices; {names}"))
-        picture = ""
-        if 0 < len(self) <= 2_000_000:
-            try:
-                png = base64.b64encode(self.render(160, 120)).decode()
-                picture = f'<img width="160" height="120" src="data:image/png;base64,{png}"/>'
-            except Exception:  # a picture is a courtesy: the table is the answer
-                picture = ""
-        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture}{_table(rows)}</div>"
+        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture(self, len(self))}{table_html(rows)}</div>"
 
 
 class Level:
@@ -331,6 +384,11 @@ class Level:
     def read(self, **words: Any) -> Answer:
         """The answer to ``select(**words)``."""
         return self.select(**words).read()
+
+    def _repr_html_(self) -> str:
+        query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]
+        rows.append(("attributes", ", ".join(self.attributes) or "none"))
+        return f"<div><b>zvf.Level {self.number}</b>{picture(query, len(self))}{table_html(rows)}</div>"
 
     def __repr__(self) -> str:
         return f"<zvf.Level {self.number}: {len(self)} vertices>"
@@ -464,6 +522,10 @@ class Query:
     def _repr_png_(self) -> bytes:
         return self.render()
 
+    def _repr_html_(self) -> str:
+        rows = self.words.items() or [("everything", "")]
+        return f"<div><b>zvf.Query</b> of {html.escape(self.dataset.address)}{table_html(rows)}</div>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Query, (self.dataset, self.words)
 
@@ -495,7 +557,21 @@ _WORDS = (
 )
 
 
-def _table(rows: Iterable[tuple[str, Any]]) -> str:
+_MOST_DRAWN = 2_000_000  # vertices of a picture that nobody asked for
+
+
+def picture(thing: Any, vertices: int) -> str:
+    """A small picture of what can be rendered, as HTML; nothing where it would take long."""
+    if not 0 < vertices <= _MOST_DRAWN:
+        return ""
+    try:
+        png = base64.b64encode(thing.render(160, 120)).decode()
+    except Exception:  # a picture is a courtesy: the table is the answer
+        return ""
+    return f'<img width="160" height="120" src="data:image/png;base64,{png}"/>'
+
+
+def table_html(rows: Iterable[tuple[str, Any]]) -> str:
     """Rows of a name and a value as HTML."""
     lines = (f"<tr><th>{html.escape(k)}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
     return f"<table>{''.join(lines)}</table>"
@@ -582,8 +658,9 @@ class Edit:
     3
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, message: str | None = None) -> None:
         self.dataset = dataset
+        self.message = message
         self.operations: list[dict[str, Any]] = []
         self._next_id: int | None = None
 
@@ -671,6 +748,8 @@ class Edit:
             script.writelines(json.dumps(op) + "\n" for op in self.operations)
         try:
             args = ["edit", self.dataset.address, "--script", script.name, *options]
+            if self.message is not None:
+                args += [f"--message={self.message}"]
             return command(*args, storage=self.dataset._storage)[0]
         finally:
             os.unlink(script.name)

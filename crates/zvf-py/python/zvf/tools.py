@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._jobs import address_of, command, reporter, storage_pairs
-from .datasets import Dataset, _options
+from .datasets import Dataset, _options, table_html
 from .errors import BackendError, CorruptError
 
 
@@ -39,6 +40,11 @@ class Report:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def _repr_html_(self) -> str:
+        head = "nothing is wrong" if not self.findings else f"{len(self.findings)} findings"
+        rows = ((f"{f.severity} {f.rule}", f"{f.key or ''} {f.message}") for f in self.findings)
+        return f"<div><b>zvf.Report</b> {head}{table_html(rows)}</div>"
 
 
 def _address(source: Any, storage_options: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -146,11 +152,9 @@ def ingest(
     ``workers`` is how many processes work on it, each on tasks of a plan (see :func:`tasks`); without, or with one,
     it is this process with all its threads. ``progress`` then counts tasks.
     """
-    if workers is not None and int(workers) < 1:
-        raise ValueError(f"workers: expected at least 1, found {workers}")
-    if workers is not None and int(workers) > 1:
-        plan = tasks(files, at, shares=int(workers), storage_options=storage_options, **words)
-        return plan.run_all(int(workers), progress=progress)
+    if workers is not None and _worker_count(workers) > 1:
+        plan = tasks(files, at, shares=_worker_count(workers), storage_options=storage_options, **words)
+        return plan.run_all(workers, progress=progress)
     address, storage = _address(at, storage_options)
     names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     command("create", *(os.fspath(f) for f in names), address, *_options(words), storage=storage, progress=progress)
@@ -161,6 +165,13 @@ def convert(store: Any, out: Any, *, storage_options: Any = None, progress: Any 
     """Write what a query finds to a file of another format, by its ending: npy, csv, jsonl, ply, arrow, parquet."""
     address, storage = _address(store, storage_options)
     command("query", address, "--output", os.fspath(out), *_options(words), storage=storage, progress=progress)
+
+
+def _worker_count(workers: Any) -> int:
+    count = operator.index(workers)
+    if count < 1:
+        raise ValueError(f"workers: expected at least 1, found {workers}")
+    return count
 
 
 class Tasks:
@@ -199,6 +210,8 @@ class Tasks:
         Where tasks that it needs are not done yet, it waits for them, at most so many seconds: ``client.map(plan.run, plan)``
         of a cluster may start all at once, in this order.
         """
+        if not wait >= 0:  # neither is NaN
+            raise ValueError(f"wait: expected seconds, found {wait!r}")
         end = time.monotonic() + wait
         while True:
             try:
@@ -216,6 +229,7 @@ class Tasks:
         The processes run the command ``zvf ingest run`` and nothing of the program that calls, so that it needs no
         ``if __name__ == "__main__"``. Ctrl-C ends them; what they have done stays done.
         """
+        workers = _worker_count(workers)
         advance, end = reporter(progress, "ingest")
         done = 0
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 from . import _zvf
 from ._arrays import column, columns, given, indices, join_lines, positions
 from ._jobs import address_of, reporter, storage_pairs
+from ._pieces import CHAINS, Piece, is_thing, piece_of
 from .datasets import Dataset
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
-_CHAINS = ("polyline", "streamline")
+_RUNS = ("polyline", "streamline")
 _NAMES = "xyzwuvab"
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 _BYTES_A_VERTEX = 16
@@ -85,6 +86,28 @@ class Writer:
             self._begun = _zvf.create(self.address, self._words).wait()
         return self._begun
 
+    def _ids_of(self, piece: Piece) -> Any:
+        """The objects of the piece that was pushed last, in the order that columns of them have."""
+        if piece.objects is not None:
+            return piece.objects
+        if piece.offsets is not None:
+            count = len(piece.offsets) - 1
+            return np.arange(self._next - count, self._next) if piece.part_ids is None else piece.part_ids
+        if piece.object_ids is not None:
+            return np.unique(indices(piece.object_ids, "object_ids"))
+        if piece.kind == "point_cloud":
+            raise ValueError("columns of objects need the objects: give object_ids")
+        return [0]  # vertices of a graph or a mesh without ids are those of one object
+
+    def _push_piece(self, piece: Piece, kind: str | None) -> None:
+        """Adds a piece, as the kind that it is."""
+        own = kind or (piece.kind if piece.kind in (self.kind, *self._words["also"]) else self.kind)
+        if own in CHAINS and piece.offsets is None and len(piece.positions):
+            raise ValueError(f"a {piece.kind} has no lines and cannot be added to a store of the kind {own}")
+        self.push(piece.positions, kind=own if self._default else None, **piece.push_words())
+        if piece.object_attributes:
+            self.objects(self._ids_of(piece), piece.object_attributes, kind=own if self._default else None)
+
     def push(
         self,
         positions: Any = None,
@@ -103,7 +126,8 @@ class Writer:
         """Add geometry.
 
         Args:
-            positions: one row a vertex; of lines and streamlines without ``offsets``, one object.
+            positions: one row a vertex; of lines and streamlines without ``offsets``, one object. Or whatever
+                :func:`zvf.write` takes: an answer, a batch of a query, a table, a frame, a mesh, a graph; then alone.
             lines: many arrays of positions, each an object; instead of ``positions``. A list of such arrays that is given
                 as ``positions`` is taken for this.
             attributes: columns of vertices; of ``lines`` also a list with one array for each.
@@ -116,6 +140,10 @@ class Writer:
         """
         from ._arrays import positions as as_positions
 
+        if lines is None and is_thing(positions):
+            chains = kind or self.kind
+            self._push_piece(piece_of(positions, chains if chains in CHAINS else None), kind)
+            return
         if lines is None and isinstance(positions, (list, tuple)) and any(np.ndim(part) == 2 for part in positions):
             positions, lines = None, positions
         if (positions is None) == (lines is None):
@@ -128,7 +156,7 @@ class Writer:
         else:
             points = as_positions(positions)
             columns_given = dict(attributes or {})
-            if (kind or self.kind) in _CHAINS and offsets is None and object_ids is None and len(points):
+            if (kind or self.kind) in _RUNS and offsets is None and object_ids is None and len(points):
                 offsets = [0, len(points)]
         if points.shape[1] != self._ndim:
             raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
@@ -493,70 +521,39 @@ class _abandoning:
             self.writer.abandon()
 
 
-def write(at: Any, thing: Any, **words: Any) -> Dataset:
-    """Create a store from whatever it is.
+def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None, **words: Any) -> Dataset:
+    """Create a store from whatever it is; further words are those of :func:`create`.
 
-    Tables that speak Arrow (``__arrow_c_stream__``) with columns ``x``, ``y``, ``z`` or ``position``; pandas frames;
-    meshes with ``vertices`` and ``faces`` (trimesh) or ``points`` and ``cells`` (meshio); graphs with ``nodes`` and
-    ``edges`` (networkx, each node with ``pos``); mappings of columns; arrays; lists of arrays.
+    Answers, queries and datasets, as the kind that they are; tables that speak Arrow (``__arrow_c_stream__``) with columns
+    ``x``, ``y``, ``z`` or ``position``; pandas frames; meshes with ``vertices`` and ``faces`` (trimesh) or ``points`` and
+    ``cells`` (meshio); graphs with ``nodes`` and ``edges`` (networkx, each node with ``pos``); mappings of columns; arrays;
+    lists of arrays. ``kind`` says what tables, arrays and lists are to be: a table as ``streamline`` has a line for each run
+    of one ``part``, or of one ``object``.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> folder = tempfile.mkdtemp()
+    >>> tracts = zvf.write(folder + "/tracts.zarrvectors", [np.zeros((3, 2)), np.ones((4, 2))])
+    >>> zvf.write(folder + "/some.zarrvectors", tracts.select(objects=[1])).kinds
+    ('polyline',)
     """
-    if hasattr(thing, "vertices") and hasattr(thing, "faces"):
-        return mesh(at, np.asarray(thing.vertices), np.asarray(thing.faces), **words)
-    if hasattr(thing, "points") and hasattr(thing, "cells"):
-        return _meshio(at, thing, words)
-    if hasattr(thing, "nodes") and hasattr(thing, "edges") and callable(getattr(thing, "nodes", None)):
-        return _networkx(at, thing, words)
-    if hasattr(thing, "__arrow_c_stream__"):
-        return _table(at, _arrow_columns(thing), words)
-    if hasattr(thing, "columns") and hasattr(thing, "iloc"):  # a frame of pandas
-        return _table(at, {str(c): thing[c].to_numpy() for c in thing.columns}, words)
-    if isinstance(thing, Mapping):
-        return _table(at, dict(thing), words)
-    if isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
-        return lines(at, thing, **words) if thing.ndim == 3 else points(at, thing, **words)
-    if isinstance(thing, Iterable) and not isinstance(thing, (str, bytes)):
-        return polylines(at, list(thing), **words)
-    raise TypeError(f"write: {type(thing).__name__} is no table, mesh, graph, mapping or array")
-
-
-def _arrow_columns(thing: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, buffer, words in _zvf.read_arrow(thing):
-        found[name] = np.asarray(buffer) if words is None else np.array(words, dtype=object)
-    return found
-
-
-def _table(at: Any, table: dict[str, Any], words: dict[str, Any]) -> Dataset:
-    at_columns = [c for c in ("position", "positions") if c in table]
-    if at_columns:
-        xyz = np.asarray(table.pop(at_columns[0]))
-    else:
-        names = [c for c in ("x", "y", "z") if c in table]
-        if not names:
-            raise ValueError(f"a table needs columns x, y, z or position; it has {', '.join(table) or 'none'}")
-        xyz = np.column_stack([np.asarray(table.pop(c)) for c in names])
-    ids = table.pop("object", None)
-    table.pop("part", None)
-    return points(at, xyz, attributes=table, object_ids=ids, **words)
-
-
-def _meshio(at: Any, thing: Any, words: dict[str, Any]) -> Dataset:
-    blocks: list[Any] = thing.cells if not isinstance(thing.cells, Mapping) else list(thing.cells.items())
-    for block in blocks:
-        kind, rows = (block.type, block.data) if hasattr(block, "type") else block
-        if kind in ("triangle", "quad"):
-            return mesh(at, thing.points, rows, attributes=dict(getattr(thing, "point_data", {}) or {}), **words)
-        if kind == "line":
-            return graph(at, thing.points, rows, attributes=dict(getattr(thing, "point_data", {}) or {}), **words)
-    raise ValueError("a mesh of meshio needs cells of the type triangle, quad or line")
-
-
-def _networkx(at: Any, thing: Any, words: dict[str, Any]) -> Dataset:
-    nodes = list(thing.nodes(data=True))
-    place = {node: i for i, (node, _) in enumerate(nodes)}
-    missing = [node for node, data in nodes if "pos" not in data]
-    if missing:
-        raise ValueError(f"the node {missing[0]!r} has no position: give each a \"pos\"")
-    xyz = np.array([data["pos"] for _, data in nodes], dtype=np.float64)
-    edges = np.array([(place[a], place[b]) for a, b in thing.edges()], dtype=np.int64).reshape(-1, 2)
-    return graph(at, xyz, edges, **words)
+    streamlines, tree = bool(words.pop("streamlines", False)), bool(words.pop("tree", False))
+    piece = piece_of(thing, kind)
+    if kind is None and (streamlines or tree):
+        piece.kind = {"polyline": "streamline", "graph": "skeleton"}.get(piece.kind, piece.kind)
+    elif kind is not None and piece.kind != kind:
+        raise ValueError(f"kind: this is a {piece.kind} and cannot be written as {kind!r}")
+    for name in ("attributes", "object_attributes"):
+        getattr(piece, name).update(words.pop(name, None) or {})
+    owners, groups = words.pop("object_ids", None), words.pop("groups", None)
+    if owners is not None and piece.offsets is not None:
+        piece.part_ids = owners
+    elif owners is not None:
+        piece.object_ids = owners
+    columns(piece.attributes, len(piece.positions))  # refused before anything is begun
+    words.setdefault("directed", piece.directed)
+    if piece.kind == "skeleton" and piece.element_attributes:
+        words.setdefault("explicit", True)
+    writer = _open_writer(at, piece.positions, piece.kind, words)
+    with _abandoning(writer):
+        writer._push_piece(piece, None)
+        return _finished(writer, groups, progress)

@@ -22,6 +22,7 @@ use crate::report::{Notice, Report};
 use crate::run::Group;
 use crate::schema::Schema;
 use crate::stages::{KWayMerge, Known, PLACE, Stages, number_u32, number_u64, row_bytes};
+use crate::stop::StopFlag;
 use crate::types::{chain, tree};
 use crate::{Outside, WriteError};
 
@@ -53,6 +54,7 @@ impl Placed {
     pub(crate) fn for_each(
         &self,
         given: u64,
+        stop: &StopFlag,
         each: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         match self {
@@ -67,7 +69,7 @@ impl Placed {
                 }
             }
             Self::Files(files) => {
-                let mut places = KWayMerge::open(files, PLACE)?;
+                let mut places = KWayMerge::open(files, PLACE, stop)?;
                 while let Some(place) = places.head() {
                     each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
                     places.advance()?;
@@ -86,6 +88,13 @@ impl Ingest {
         at: At,
         says: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
+        if self.lost {
+            return Err(WriteError::Task {
+                task: "rows that were put aside".to_owned(),
+                expected: "all that were pushed".to_owned(),
+                found: "a push that failed: write the store anew".to_owned(),
+            });
+        }
         if !self.slices.is_empty() {
             return self.finish_slices(build, at, says).await;
         }
@@ -100,7 +109,7 @@ impl Ingest {
         }
         self.fit_shard(&grid[0]);
         let order = self.table.order(&grid[0], self.schema.shard.as_deref());
-        let stop = self.options.stop.as_ref();
+        let stop = self.options.stop_flag();
         let frame =
             Frame::new(build, &self.table, &order, &grid, &self.schema, self.options.compat, stop);
         let frame = frame.placed(at);

@@ -38,6 +38,8 @@ impl Ingest {
 
     /// Writes what it holds to the files that begin with `stem`.
     pub(crate) fn spill(&mut self, stem: &Path) -> Result<Slice, WriteError> {
+        let stop = self.options.stop_flag();
+        stop.check()?;
         let rank = self.table.rank();
         let table = std::mem::replace(&mut self.table, ChunkTable::new(rank));
         let (runs, by_chunk) = self.buffer.take(&table);
@@ -49,7 +51,14 @@ impl Ingest {
         let positions = positions.reduce(|| 0, u64::wrapping_add);
         let chains = self.chains.take();
         let mut files = Vec::new();
-        files.extend(write_rows(stem, &runs, &by_chunk, &table, |chunk| chains.owners(chunk))?);
+        files.extend(write_rows(
+            stem,
+            &runs,
+            &by_chunk,
+            &table,
+            |chunk| chains.owners(chunk),
+            &stop,
+        )?);
         drop(runs);
         let end =
             |entry: &crate::objects::Entry| (entry.object, table.components(entry.chunk).to_vec());
@@ -57,16 +66,16 @@ impl Ingest {
         let ends = ends.map(|(first, last)| [end(first), end(last)]);
         let elements = to_u64(self.elements.len());
         if elements > 0 {
-            files.push(write_elements(stem, &mut self.elements)?);
+            files.push(write_elements(stem, &mut self.elements, &stop)?);
             self.elements.clear()?;
         }
         let (mut ids, fields) = self.objects.take();
         ids.par_sort_unstable();
         ids.dedup();
-        files.push(write_ids(stem, "ids", &ids)?);
+        files.push(write_ids(stem, "ids", &ids, &stop)?);
         let mut roots = std::mem::take(&mut self.rooted);
         roots.par_sort_unstable();
-        files.push(write_ids(stem, "roots", &roots)?);
+        files.push(write_ids(stem, "roots", &roots, &stop)?);
         let mut names: Vec<&str> = fields.iter().map(|(_, field)| &*field.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -79,7 +88,7 @@ impl Ingest {
             let put = |to: &mut [u8], from: &[u8]| {
                 put_values(to, from, zvf_format::num::usize_from_u32(width))
             };
-            let (record, file) = write_field(stem, number, (dtype, width), &given, put)?;
+            let (record, file) = write_field(stem, number, (dtype, width), &given, put, &stop)?;
             records.push(record);
             files.push(file);
         }

@@ -27,6 +27,7 @@ use crate::run::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{ColumnsRecord, Slice};
+use crate::stop::StopFlag;
 use crate::types::chain::{self, Chains};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
@@ -54,6 +55,7 @@ pub(crate) struct Ingest {
     pub(crate) given: u64,
     since: u64, // of those, since rows were last put aside
     left_out: u64,
+    lost: bool, // rows, by a spill that failed
     extent: Extent,
     /// Whether it is told at the end where vertices went.
     pub(crate) tells_places: bool,
@@ -157,6 +159,7 @@ impl Ingest {
             given: 0,
             since: 0,
             left_out: 0,
+            lost: false,
             tells_places: false,
         }
     }
@@ -166,13 +169,22 @@ impl Ingest {
         Arc::clone(&self.scratch)
     }
 
+    /// The flag of the caller that ends work.
+    pub(crate) fn stop_flag(&self) -> StopFlag {
+        self.options.stop_flag()
+    }
+
     /// Takes a batch; `of_parts` are attributes of fragments, one row for each part.
     pub(crate) fn push(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<(), WriteError> {
+        let stop = self.stop_flag();
+        stop.check()?;
         self.check(batch)?;
         let first = self.given;
         let grouping = self.first_batch(batch, of_parts)?;
         let taken = self.take(batch, of_parts, grouping)?;
+        stop.check()?;
         let (taken, kept) = self.within_bounds(taken)?;
+        stop.check()?;
         let bins = &self.schema.bins;
         // One bin in a chunk is the chunk.
         let by_bin = grouping == Grouping::Bins && bins.bin_shape() != bins.chunk_shape().sizes();
@@ -185,6 +197,7 @@ impl Ingest {
             Grouping::Objects => taken.groups,
             Grouping::Runs => self.chains.cut(taken.parts.into_iter(), &numbers, self.table.len()),
         };
+        stop.check()?;
         let (rows, segments) = match taken.order {
             Some(order) => route::counting_sort(&numbers, order.iter().copied(), self.table.len()),
             None => route::counting_sort(&numbers, 0..kept, self.table.len()),
@@ -238,7 +251,9 @@ impl Ingest {
             return Ok(());
         }
         let stem = self.scratch.stem("slice", self.slices.len())?;
+        self.lost = true; // what a spill has taken is nowhere else
         let slice = self.spill(&stem)?;
+        self.lost = false;
         self.slices.push(slice);
         Ok(())
     }

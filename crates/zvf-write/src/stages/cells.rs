@@ -98,9 +98,10 @@ pub(crate) fn run(
     let stride = known.columns.as_ref().map_or(1, crate::ingest::Columns::positions_stride);
     let linked = known.schema.kind.has_links();
     let numbered = linked || known.records_locations();
-    let mut entries = ExternalSorter::new(file(stem, "entries"), ENTRY, memory);
-    let mut places = ExternalSorter::new(file(stem, "places"), PLACE, memory);
-    let mut fragments = Output::create(file(stem, "fragments"))?;
+    let stop = known.options.stop_flag();
+    let mut entries = ExternalSorter::new(file(stem, "entries"), ENTRY, memory, &stop);
+    let mut places = ExternalSorter::new(file(stem, "places"), PLACE, memory, &stop);
+    let mut fragments = Output::create(file(stem, "fragments"), &stop)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in known.windows(share, memory) {
         let chunks = known.order.chunks.get(window).unwrap_or(&[]);

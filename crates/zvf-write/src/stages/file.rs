@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::num::to_u64;
 
 use crate::WriteError;
+use crate::stop::StopFlag;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,15 +36,16 @@ pub(crate) struct Output {
     file: BufWriter<File>,
     bytes: u64,
     crc32c: u32,
+    stop: StopFlag,
 }
 
 impl Output {
-    /// Begins the file at `path`.
-    pub(crate) fn create(path: PathBuf) -> Result<Self, WriteError> {
+    /// Begins the file at `path`, which takes nothing more once `stop` is set.
+    pub(crate) fn create(path: PathBuf, stop: &StopFlag) -> Result<Self, WriteError> {
         let fresh = temporary_path(&path);
         let file = File::create_new(&fresh).map_err(WriteError::Scratch)?;
         let file = BufWriter::with_capacity(BUFFER, file);
-        Ok(Self { path, fresh, file, bytes: 0, crc32c: 0 })
+        Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
 
     /// How many bytes were written.
@@ -53,6 +55,7 @@ impl Output {
 
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.stop.check()?;
         self.file.write_all(bytes).map_err(WriteError::Scratch)?;
         self.bytes += to_u64(bytes.len());
         self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
@@ -125,7 +128,7 @@ mod tests {
     fn a_file_is_there_when_it_is_whole_and_is_what_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.rows");
-        let mut out = Output::create(path.clone()).unwrap();
+        let mut out = Output::create(path.clone(), &StopFlag::default()).unwrap();
         out.write(b"123456789").unwrap();
         assert!(!path.exists());
         let written = out.finish().unwrap();
@@ -138,7 +141,7 @@ mod tests {
                 .replace("7c9ae3c1", &format!("{:08x}", crc32c::crc32c(b"123456780")))
         );
         assert_ne!(temporary_path(&path), temporary_path(&path));
-        drop(Output::create(path).unwrap());
+        drop(Output::create(path, &StopFlag::default()).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

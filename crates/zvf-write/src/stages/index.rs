@@ -18,6 +18,7 @@ use super::sorted::{KWayMerge, number, number_u32};
 use crate::WriteError;
 use crate::cells::Frame;
 use crate::objects::{absent, attribute_plan, put_values};
+use crate::stop::StopFlag;
 
 /// All ids, in a file of their own.
 #[derive(Debug)]
@@ -36,10 +37,12 @@ impl Ids {
         path: PathBuf,
     ) -> Result<Self, WriteError> {
         let spoken: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("ids")).collect();
-        let (mut entries, mut spoken) =
-            (KWayMerge::open(entries, ENTRY)?, KWayMerge::open(&spoken, 8)?);
+        let (mut entries, mut spoken) = (
+            KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?,
+            KWayMerge::open(&spoken, 8, &known.options.stop_flag())?,
+        );
         let mut ids = Self { path: path.clone(), count: 0, sparse: false };
-        let mut out = super::file::Output::create(path)?;
+        let mut out = super::file::Output::create(path, &known.options.stop_flag())?;
         let mut last = None;
         loop {
             let heads = [entries.head().map(number), spoken.head().map(number)];
@@ -62,9 +65,10 @@ impl Ids {
 
     fn for_each(
         &self,
+        stop: &StopFlag,
         mut each: impl FnMut(i64) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
-        let mut ids = KWayMerge::open(std::slice::from_ref(&self.path), 8)?;
+        let mut ids = KWayMerge::open(std::slice::from_ref(&self.path), 8, stop)?;
         while let Some(id) = ids.head().map(number) {
             each(id)?;
             ids.advance()?;
@@ -84,9 +88,9 @@ pub(crate) async fn write(
     let path = frame.path("object_index/manifests");
     let codecs = frame.with_checksum(RowPlan::manifests().codecs);
     let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
-    let mut entries = KWayMerge::open(entries, ENTRY)?;
+    let mut entries = KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?;
     let mut present = 0_u64;
-    ids.for_each(|id| {
+    ids.for_each(&known.options.stop_flag(), |id| {
         frame.go_on()?;
         let mut manifest = ManifestBuilder::new(rank)?;
         let mut some = false;
@@ -107,7 +111,7 @@ pub(crate) async fn write(
         ..DensePlan::new(Dtype::INT64)
     };
     let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;
-    ids.for_each(|id| Ok(sink.push(&id.to_le_bytes())?))?;
+    ids.for_each(&known.options.stop_flag(), |id| Ok(sink.push(&id.to_le_bytes())?))?;
     sink.finish(|_| {}).await?;
     let index = ObjectIndex::new(ids.count, present, rank, true);
     frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
@@ -117,7 +121,7 @@ pub(crate) async fn write(
 /// Refuses trees that are in one object.
 pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
     let roots: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("roots")).collect();
-    let mut roots = KWayMerge::open(&roots, 8)?;
+    let mut roots = KWayMerge::open(&roots, 8, &known.options.stop_flag())?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
         let object = roots.head().map(number);
@@ -172,11 +176,15 @@ async fn write_field(
     let mut sources = Vec::with_capacity(given.len());
     for (path, _, own) in &given {
         let stride = saturating_usize(own.size).saturating_mul(usize_from_u32(width)) + 16;
-        sources.push(KWayMerge::open(std::slice::from_ref(path), stride)?);
+        sources.push(KWayMerge::open(
+            std::slice::from_ref(path),
+            stride,
+            &known.options.stop_flag(),
+        )?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
     let none = absent(dtype, usize_from_u32(width));
-    ids.for_each(|id| {
+    ids.for_each(&known.options.stop_flag(), |id| {
         let mut value = none.clone();
         for source in &mut sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {

@@ -81,7 +81,12 @@ pub(crate) fn elements(
     let memory = known.options.memory / 8;
     let ends = stem.with_extension("ends");
     let found = stem.with_extension("found");
-    let mut links = ExternalSorter::new(file(stem, "links"), record_width(known), memory);
+    let mut links = ExternalSorter::new(
+        file(stem, "links"),
+        record_width(known),
+        memory,
+        &known.options.stop_flag(),
+    );
     let mut record = JoinRecord::default();
     if slice.elements > 0 {
         name_ends(known, slice, &ends)?;
@@ -96,7 +101,12 @@ pub(crate) fn elements(
 
 /// Puts the ends of all elements in the order of the numbers of their vertices.
 fn name_ends(known: &Known, slice: &Slice, to: &Path) -> Result<(), WriteError> {
-    let mut sorter = ExternalSorter::new(to.to_owned(), NAMED, known.options.memory / 8);
+    let mut sorter = ExternalSorter::new(
+        to.to_owned(),
+        NAMED,
+        known.options.memory / 8,
+        &known.options.stop_flag(),
+    );
     each_element(known, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&ascending_u64(*vertex), &ascending_u32(element), &[slot]])?;
@@ -114,10 +124,16 @@ fn find_ends(
     ends: &Path,
     to: &Path,
 ) -> Result<(), WriteError> {
-    let mut ends = KWayMerge::open(&[ends.to_owned()], NAMED)?;
+    let mut ends = KWayMerge::open(&[ends.to_owned()], NAMED, &known.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
-    let mut places = KWayMerge::from(places, PLACE, &ascending_u64(lowest))?;
-    let mut sorter = ExternalSorter::new(to.to_owned(), FOUND, known.options.memory / 8);
+    let mut places =
+        KWayMerge::from(places, PLACE, &ascending_u64(lowest), &known.options.stop_flag())?;
+    let mut sorter = ExternalSorter::new(
+        to.to_owned(),
+        FOUND,
+        known.options.memory / 8,
+        &known.options.stop_flag(),
+    );
     while let Some(end) = ends.head() {
         let vertex = number_u64(end);
         while places.head().is_some_and(|place| number_u64(place) < vertex) {
@@ -146,7 +162,7 @@ fn put_links(
     found: &Path,
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord, WriteError> {
-    let mut found = KWayMerge::open(&[found.to_owned()], FOUND)?;
+    let mut found = KWayMerge::open(&[found.to_owned()], FOUND, &known.options.stop_flag())?;
     let links = links(known)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
@@ -235,11 +251,15 @@ pub(crate) fn chains(
     entries: &[PathBuf],
     stem: &Path,
 ) -> Result<JoinRecord, WriteError> {
-    let mut links =
-        ExternalSorter::new(file(stem, "links"), record_width(known), known.options.memory / 8);
+    let mut links = ExternalSorter::new(
+        file(stem, "links"),
+        record_width(known),
+        known.options.memory / 8,
+        &known.options.stop_flag(),
+    );
     let family = self::links(known)?;
     let mut record = JoinRecord::default();
-    let mut entries = KWayMerge::open(entries, ENTRY)?;
+    let mut entries = KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?;
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
     while let Some(entry) = entries.head() {

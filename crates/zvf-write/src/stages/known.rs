@@ -177,7 +177,7 @@ impl Known {
     /// The arrays of the level, in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
-        let stop = options.stop.as_ref();
+        let stop = options.stop_flag();
         Frame::new(build, table, order, grid, schema, options.compat, stop).placed(self.at)
     }
 

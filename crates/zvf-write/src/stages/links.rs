@@ -75,7 +75,8 @@ pub(crate) fn run(
     let frame = known.frame(build);
     let step = Step::new(known, &frame)?;
     let lowest = ascending_u32(saturating_u32_from_usize(share.start));
-    let mut records = KWayMerge::from(joined, record_width(known), &lowest)?;
+    let mut records =
+        KWayMerge::from(joined, record_width(known), &lowest, &known.options.stop_flag())?;
     let mut fragments = BufReader::with_capacity(1 << 16, open(fragments)?);
     let mut arrays = Open::default();
     if step.elements {

@@ -29,6 +29,7 @@ use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
 use crate::run::{RoutedBatch, gather_as_given};
+use crate::stop::StopFlag;
 
 /// What is known of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,10 +102,11 @@ pub(crate) fn write_rows<'a>(
     by_chunk: &[Vec<(u32, u32)>],
     table: &ChunkTable,
     owners: impl Fn(u32) -> &'a [i64],
+    stop: &StopFlag,
 ) -> Result<[Written; 2], WriteError> {
     let grouped = runs.iter().any(|run| !run.groups.is_empty());
-    let mut rows = Output::create(file(stem, "rows"))?;
-    let mut chunks = Output::create(file(stem, "chunks"))?;
+    let mut rows = Output::create(file(stem, "rows"), stop)?;
+    let mut chunks = Output::create(file(stem, "chunks"), stop)?;
     for chunk in table.order(&[], None).chunks {
         let places =
             by_chunk.get(zvf_format::num::usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
@@ -132,9 +134,13 @@ pub(crate) fn write_rows<'a>(
 }
 
 /// Writes edges or faces, in the order given.
-pub(crate) fn write_elements(stem: &Path, elements: &mut Elements) -> Result<Written, WriteError> {
+pub(crate) fn write_elements(
+    stem: &Path,
+    elements: &mut Elements,
+    stop: &StopFlag,
+) -> Result<Written, WriteError> {
     let columns = elements.finish_columns();
-    let mut out = Output::create(file(stem, "elements"))?;
+    let mut out = Output::create(file(stem, "elements"), stop)?;
     for number in 0..saturating_u32_from_usize(elements.len()) {
         for vertex in elements.vertices(number) {
             out.write(&vertex.to_le_bytes())?;
@@ -147,8 +153,13 @@ pub(crate) fn write_elements(stem: &Path, elements: &mut Elements) -> Result<Wri
 }
 
 /// Writes ids, sorted; the same one may be there more than once.
-pub(crate) fn write_ids(stem: &Path, suffix: &str, ids: &[i64]) -> Result<Written, WriteError> {
-    let mut out = Output::create(file(stem, suffix))?;
+pub(crate) fn write_ids(
+    stem: &Path,
+    suffix: &str,
+    ids: &[i64],
+    stop: &StopFlag,
+) -> Result<Written, WriteError> {
+    let mut out = Output::create(file(stem, suffix), stop)?;
     ids.iter().try_for_each(|id| out.write(&ascending(*id)))?;
     out.finish()
 }
@@ -160,11 +171,12 @@ pub(crate) fn write_field(
     (dtype, width): (Dtype, u32),
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
+    stop: &StopFlag,
 ) -> Result<(FieldRecord, Written), WriteError> {
     let stride = zvf_format::num::saturating_usize(dtype.size)
         .saturating_mul(zvf_format::num::usize_from_u32(width));
     let path = file(stem, &format!("field-{number}"));
-    let mut sorter = ExternalSorter::new(path, stride + 16, FIELD_MEMORY);
+    let mut sorter = ExternalSorter::new(path, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
     let mut at = 0_u64;
     for (ids, field) in given {

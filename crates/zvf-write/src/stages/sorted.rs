@@ -12,6 +12,7 @@ use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize
 
 use super::file::{Output, Written, open};
 use crate::WriteError;
+use crate::stop::StopFlag;
 
 /// Takes records in any order.
 #[derive(Debug)]
@@ -21,20 +22,24 @@ pub(crate) struct ExternalSorter {
     most: usize,  // bytes held
     held: Vec<u8>,
     runs: Vec<PathBuf>,
+    stop: StopFlag,
 }
 
 impl ExternalSorter {
-    /// Records of `width` bytes for the file at `path`; about `memory` bytes are held.
-    pub(crate) fn new(path: PathBuf, width: usize, memory: u64) -> Self {
+    /// Records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
+    /// set, none is taken.
+    pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
         let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
         let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
-        Self { path, width, most, held: Vec::new(), runs: Vec::new() }
+        let stop = stop.clone();
+        Self { path, width, most, held: Vec::new(), runs: Vec::new(), stop }
     }
 
     /// Adds the record that these parts are.
     pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<(), WriteError> {
+        self.stop.check()?;
         if self.held.is_empty() {
             self.held.reserve_exact(self.most.min(FIRST));
         } else if self.held.len() >= self.most {
@@ -55,8 +60,8 @@ impl ExternalSorter {
         }
         self.spill()?;
         self.held = Vec::new();
-        let mut merge = KWayMerge::open(&self.runs, self.width)?;
-        let mut out = Output::create(self.path.clone())?;
+        let mut merge = KWayMerge::open(&self.runs, self.width, &self.stop)?;
+        let mut out = Output::create(self.path.clone(), &self.stop)?;
         while let Some(record) = merge.head() {
             out.write(record)?;
             merge.advance()?;
@@ -82,7 +87,7 @@ impl ExternalSorter {
         };
         let mut order: Vec<u32> = (0..saturating_u32_from_usize(count)).collect();
         order.par_sort_unstable_by(|a, b| record(a).cmp(record(b)));
-        let mut out = Output::create(path)?;
+        let mut out = Output::create(path, &self.stop)?;
         order.iter().try_for_each(|number| out.write(record(number)))?;
         out.finish()
     }
@@ -101,6 +106,7 @@ impl Drop for ExternalSorter {
 pub(crate) struct KWayMerge {
     sources: Vec<Source>,
     heap: Vec<usize>, // sources that have a record, the smallest first
+    stop: StopFlag,
 }
 
 /// One file.
@@ -111,15 +117,25 @@ struct Source {
 }
 
 impl KWayMerge {
-    /// All records of `width` bytes in these files.
-    pub(crate) fn open(paths: &[PathBuf], width: usize) -> Result<Self, WriteError> {
-        Self::from(paths, width, &[])
+    /// All records of `width` bytes in these files; none comes once `stop` is set.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        width: usize,
+        stop: &StopFlag,
+    ) -> Result<Self, WriteError> {
+        Self::from(paths, width, &[], stop)
     }
 
     /// Those that are not below `lowest`.
-    pub(crate) fn from(paths: &[PathBuf], width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
+    pub(crate) fn from(
+        paths: &[PathBuf],
+        width: usize,
+        lowest: &[u8],
+        stop: &StopFlag,
+    ) -> Result<Self, WriteError> {
         let sources = paths.iter().map(|path| Source::open(path, width, lowest));
-        let mut merge = Self { sources: sources.collect::<Result<_, _>>()?, heap: Vec::new() };
+        let sources = sources.collect::<Result<_, _>>()?;
+        let mut merge = Self { sources, heap: Vec::new(), stop: stop.clone() };
         for number in 0..merge.sources.len() {
             if merge.sources.get_mut(number).map(Source::next).transpose()? == Some(true) {
                 merge.heap.push(number);
@@ -144,6 +160,7 @@ impl KWayMerge {
 
     /// Goes on to the next record.
     pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
+        self.stop.check()?;
         let Some(first) = self.heap.first().copied() else { return Ok(()) };
         if self.sources.get_mut(first).map(Source::next).transpose()? != Some(true) {
             self.heap.swap_remove(0);
@@ -257,7 +274,7 @@ mod tests {
     use super::*;
 
     fn sorted(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> PathBuf {
-        let mut sorter = ExternalSorter::new(folder.join(name), 9, memory);
+        let mut sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }
@@ -295,7 +312,7 @@ mod tests {
         let path = sorted(folder.path(), "a", &numbers, 1);
         let mut expected = numbers;
         expected.sort_unstable();
-        assert_eq!(read(KWayMerge::open(&[path], 9).unwrap()), expected);
+        assert_eq!(read(KWayMerge::open(&[path], 9, &StopFlag::default()).unwrap()), expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -311,9 +328,9 @@ mod tests {
                 .collect();
             let mut expected: Vec<i64> = files.concat();
             expected.sort_unstable();
-            prop_assert_eq!(&read(KWayMerge::open(&paths, 9).unwrap()), &expected);
+            prop_assert_eq!(&read(KWayMerge::open(&paths, 9, &StopFlag::default()).unwrap()), &expected);
             expected.retain(|n| *n >= lowest);
-            prop_assert_eq!(read(KWayMerge::from(&paths, 9, &ascending(lowest)).unwrap()), expected);
+            prop_assert_eq!(read(KWayMerge::from(&paths, 9, &ascending(lowest), &StopFlag::default()).unwrap()), expected);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What cannot be written is refused by name, and nothing is there then.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use object_store::memory::InMemory;
 use zvf_format::grid::ChunkShape;
@@ -225,4 +226,59 @@ async fn nothing_is_a_store_too() {
         assert_eq!((report.vertices, report.chunks), (0, 0), "{kind}");
         assert!(crate::given::read(memory).await.is_empty(), "{kind}");
     }
+}
+
+/// A writer that puts everything aside, below this folder.
+async fn spilling(scratch: &std::path::Path, stop: &Arc<AtomicBool>) -> Writer {
+    let options = WriteOptions {
+        memory: 1,
+        scratch: Some(scratch.to_owned()),
+        stop: Some(Arc::clone(stop)),
+        ..WriteOptions::default()
+    };
+    let memory = Arc::new(InMemory::new());
+    Writer::in_object_store(memory, "store.zv", schema(Kind::PointCloud), options).await.unwrap()
+}
+
+fn many_points() -> Batch {
+    let values: Vec<f32> = (0..200_000).map(|n| (n % 1000) as f32).collect();
+    Batch::new(Kind::PointCloud, floats(&values, 1))
+}
+
+#[tokio::test]
+async fn a_push_that_spills_ends_when_it_is_stopped() {
+    let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
+    let mut writer = spilling(folder.path(), &stop).await;
+    let (flag, place) = (Arc::clone(&stop), folder.path().to_owned());
+    let watcher = std::thread::spawn(move || {
+        // As soon as anything is put aside.
+        while std::fs::read_dir(&place).unwrap().next().is_none() {
+            std::thread::yield_now();
+        }
+        flag.store(true, Ordering::Relaxed);
+    });
+    let batch = many_points();
+    let error = loop {
+        if let Err(error) = writer.push(&batch) {
+            break error;
+        }
+    };
+    watcher.join().unwrap();
+    assert!(matches!(error, WriteError::Stopped), "{error}");
+    assert!(matches!(writer.push(&batch), Err(WriteError::Stopped)));
+    writer.finish().await.unwrap_err();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left aside");
+}
+
+#[tokio::test]
+async fn what_a_failed_spill_lost_is_never_published() {
+    let (folder, stop) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
+    let mut writer = spilling(folder.path(), &stop).await;
+    writer.push(&many_points()).unwrap();
+    let scratch = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_dir_all(&scratch).unwrap();
+    assert!(matches!(writer.push(&many_points()), Err(WriteError::Scratch(_))));
+    std::fs::create_dir(&scratch).unwrap();
+    let error = writer.finish().await.unwrap_err();
+    assert!(error.to_string().contains("a push that failed: write the store anew"), "{error}");
 }

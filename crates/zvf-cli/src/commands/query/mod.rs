@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use zvf::export::Export;
+use zvf::format::num::to_u64;
 use zvf::inspect::advise;
 use zvf::{
     Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
@@ -172,7 +173,7 @@ impl Query {
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
         let (written, answer) = if self.stream || self.streams_rows(kind, &output) {
-            let on_progress = |n| progress.set(format!("{n} vertices"));
+            let on_progress = |n| progress.count(to_u64(n), format!("{n} vertices"));
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {

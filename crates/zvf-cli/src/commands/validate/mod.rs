@@ -188,7 +188,9 @@ pub(crate) async fn look(
     let progress = Arc::new(session.progress("validating"));
     let shown = Arc::clone(&progress);
     let observer = Observer {
-        progress: Some(Arc::new(move |step: &Progress| shown.set(step.to_string()))),
+        progress: Some(Arc::new(move |step: &Progress| {
+            shown.share(step.done, step.total, step.to_string())
+        })),
         ..Observer::default()
     };
     session.interrupt().ask_first(&observer.cancelled);

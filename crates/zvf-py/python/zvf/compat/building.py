@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ from .core.store import (
 from .exceptions import StoreError
 from .multiresolution.registry import register_coarsen_strategy, register_selection_strategy
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
-from .sharding import get_shard_info, is_sharded, reshard, shard_store, unshard_store
+from .sharding import get_shard_info, reshard, shard_store, unshard_store
 from .types.graphs import write_graph
 from .types.lines import write_lines
 from .types.meshes import write_mesh
@@ -82,50 +83,50 @@ def _level(level: Group) -> Any:
     return Dataset(Group(level._shared)).level(level.level)
 
 
-def list_chunk_keys(level: Group, array: str = VERTICES) -> list[tuple[int, ...]]:
+def list_chunk_keys(level_group: Group, array_name: str = VERTICES) -> list[tuple[int, ...]]:
     """The chunks of a level, in numeric order."""
-    return [ref.coords for ref in sorted(_level(level).cells())]
+    return [ref.coords for ref in sorted(_level(level_group).cells())]
 
 
-def object_count(level: Group) -> int:
+def object_count(level_group: Group) -> int:
     """How many objects a level has."""
-    return len(_level(level).objects)
+    return len(_level(level_group).objects)
 
 
-def read_object_manifests(level: Group, ids: Any = None) -> dict[int, Any]:
+def read_object_manifests(level_group: Group, ids: Any = None) -> dict[int, Any]:
     """The fragments of objects."""
-    return _level(level).objects.manifests(ids)
+    return _level(level_group).objects.manifests(ids)
 
 
-def read_all_object_manifests(level: Group) -> list[Any]:
+def read_all_object_manifests(level_group: Group) -> list[Any]:
     """The fragments of every object, by its row."""
-    return list(_level(level).objects.manifests().values())
+    return list(_level(level_group).objects.manifests().values())
 
 
-def read_object_attributes(level: Group, name: str) -> np.ndarray:
+def read_object_attributes(level_group: Group, attr_name: str, dtype: Any = None) -> np.ndarray:
     """An attribute of objects, one row for each."""
-    views = _level(level).objects._views()
-    if views and name not in views[0]["attributes"]:
-        raise KeyError(f"there is no object attribute {name!r}: there is {', '.join(views[0]['attributes']) or 'none'}")
-    return np.array([view["attributes"][name] for view in views])
+    views = _level(level_group).objects._views()
+    if views and attr_name not in views[0]["attributes"]:
+        raise KeyError(f"there is no object attribute {attr_name!r}: there is {', '.join(views[0]['attributes']) or 'none'}")
+    return np.array([view["attributes"][attr_name] for view in views], dtype=dtype)
 
 
-def read_all_groupings(level: Group) -> list[np.ndarray]:
+def read_all_groupings(level_group: Group) -> list[np.ndarray]:
     """The members of each group."""
-    groups = _level(level).groups
+    groups = _level(level_group).groups
     return [groups[name].members for name in groups.names()]
 
 
-def read_group_object_ids(level: Group, group: int) -> np.ndarray:
+def read_group_object_ids(level_group: Group, group_id: int) -> np.ndarray:
     """The members of a group."""
-    return _level(level).groups.by_id(group).members
+    return _level(level_group).groups.by_id(group_id).members
 
 
-def chunks_intersecting_bbox(low: Any, high: Any, chunk_shape: Any) -> list[tuple[int, ...]]:
+def chunks_intersecting_bbox(bbox_min: Any, bbox_max: Any, chunk_shape: Any) -> list[tuple[int, ...]]:
     """The chunks that a box meets."""
     from .api.grid import Grid
 
-    return sorted(ref.coords for ref in Grid((1,) * len(chunk_shape), tuple(chunk_shape)).cells_in((low, high)))
+    return sorted(ref.coords for ref in Grid((1,) * len(chunk_shape), tuple(chunk_shape)).cells_in((bbox_min, bbox_max)))
 
 
 def per_chunk_array_paths(level_group: Group) -> list[str]:
@@ -154,6 +155,13 @@ def array_is_sharded(level_group: Group, array_name: str) -> bool:
     if array_name not in level_group:
         return False
     return level_group[array_name]._is_sharded
+
+
+def is_sharded(level_group: Any, array_name: str | None = None) -> bool:
+    """Whether the cells of an array of a level are in shards; without a name, whether any of a store are."""
+    if array_name is None:
+        return bool(get_shard_info(level_group)["sharded"])
+    return array_is_sharded(level_group, array_name)
 
 
 def rebuild_presence(level_group: Group, array_name: str | None = None, *, on_sharded: str = "skip") -> list[str]:
@@ -220,4 +228,31 @@ def level_info(level: Group) -> dict[str, Any]:
     return json.loads(level._shared.dataset()._native.summary().wait())["levels"][level.level]
 
 
-__all__ = [name for name in list(globals()) if not name.startswith("_") and name not in ("annotations", "json", "np", "Any")]
+#: Where else here the functions are that read chunks, which need this module themselves.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        (
+            "chunk_vertex_count",
+            "read_chunk_attributes",
+            "read_chunk_fragment_attributes",
+            "read_chunk_vertices",
+            "read_fragment",
+            "read_object_vertices",
+        ),
+        "zvf.compat.core.arrays",
+    ),
+    **dict.fromkeys(("assign_chunks", "compute_grid_shape", "neighbouring_chunk_keys"), "zvf.compat.spatial.chunking"),
+    "chunk_local_to_global_offsets": "zvf.compat.spatial.boundary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
+    raise AttributeError(
+        f"zvf.compat.building has no {name!r}: it opens, creates and writes whole stores, and reads; functions that write single "
+        f"cells are not there"
+    )
+
+
+__all__ = [*_ELSEWHERE] + [name for name in list(globals()) if not name.startswith("_") and name not in ("annotations", "json", "np", "Any", "import_module")]

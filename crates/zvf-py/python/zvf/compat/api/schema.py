@@ -183,9 +183,9 @@ class Schema:
         if self.axes is not None and len(self.axes) != self.ndim:
             raise MetadataError(f"Schema.axes: expected {self.ndim} as the bounds have, found {len(self.axes)}")
 
-    def with_bounds(self, low: Sequence[float], high: Sequence[float]) -> Schema:
+    def with_bounds(self, lo: Sequence[float], hi: Sequence[float]) -> Schema:
         """The same with these corners."""
-        return replace(self, bounds=(tuple(low), tuple(high)), ndim=len(low))
+        return replace(self, bounds=(tuple(lo), tuple(hi)), ndim=len(lo))
 
     def spec_for(self, name: str, scope: str = "vertex") -> AttributeSpec | None:
         """What is declared of an attribute."""

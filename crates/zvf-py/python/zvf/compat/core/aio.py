@@ -10,11 +10,11 @@ from .group import Group
 from .store import open_store
 
 
-async def open_store_async(source: Any, mode: str = "r", **words: Any) -> Group:
+async def open_store_async(path: Any, *, mode: str = "r", **kwargs: Any) -> Group:
     """Open a store without blocking the loop."""
-    return await asyncio.to_thread(open_store, source, mode, **words)
+    return await asyncio.to_thread(open_store, path, mode=mode, **kwargs)
 
 
-async def read_async(reader: Callable[..., Any], source: Any, **words: Any) -> Any:
+async def read_async(reader: Callable[..., Any], source: Any, /, **kwargs: Any) -> Any:
     """Run a reader without blocking the loop."""
-    return await asyncio.to_thread(reader, source, **words)
+    return await asyncio.to_thread(reader, source, **kwargs)

@@ -25,36 +25,47 @@ from .group import Group
 
 
 _expand_blocks = expand_manifest_blocks
+_RAISE = object()  # no default was given
 
 
-def read_object_manifest(level: Group, object_id: int) -> list[tuple[tuple[int, ...], int]]:
+def read_object_manifest(level_group: Group, object_id: int) -> list[tuple[tuple[int, ...], int]]:
     """The fragments of an object."""
-    return read_object_manifests(level, [int(object_id)])[int(object_id)]
+    return read_object_manifests(level_group, [int(object_id)])[int(object_id)]
 
 
-def read_chunk_vertices(level: Group, chunk: Any, dtype: Any = None, ndim: int | None = None) -> list[np.ndarray]:
+def read_chunk_vertices(level_group: Group, chunk_coords: Any, dtype: Any = None, ndim: int | None = None) -> list[np.ndarray]:
     """The vertices of a chunk, an array for each fragment."""
-    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level, chunk, None)]
+    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level_group, chunk_coords, None)]
 
 
 def read_chunk_attributes(
-    level: Group, attr_name: str, chunk: Any, dtype: Any = None, ncols: int | None = None, **unused: Any
+    level_group: Group, attr_name: str, chunk_coords: Any, dtype: Any = None, ncols: int | None = None, **unused: Any
 ) -> list[np.ndarray]:
     """An attribute of the vertices of a chunk, an array for each fragment."""
-    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level, chunk, attr_name)]
+    return [group if dtype is None else group.astype(dtype, copy=False) for group in by_fragment(level_group, chunk_coords, attr_name)]
 
 
 def read_chunk_fragment_attributes(
-    level: Group, attr_name: str, chunk: Any, dtype: Any = None, ncols: int | None = None, **unused: Any
-) -> np.ndarray:
-    """An attribute of the fragments of a chunk, a row for each."""
-    found = fragment_column(level, chunk, attr_name)
+    level_group: Group, attr_name: str, chunk_coords: Any, dtype: Any = None, ncols: int | None = None, *, default: Any = _RAISE, **unused: Any
+) -> Any:
+    """An attribute of the fragments of a chunk, a row for each; ``default`` where there is none."""
+    try:
+        found = fragment_column(level_group, chunk_coords, attr_name)
+    except ArrayError:
+        if default is _RAISE:
+            raise
+        return default
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
-def read_fragment(level: Group, chunk: Any, fragment_index: int, dtype: Any = np.float32, ndim: int = 3) -> np.ndarray:
-    """The vertices of one fragment."""
-    return _fragment_of(read_chunk_vertices(level, chunk, dtype), chunk, fragment_index)
+def read_fragment(level_group: Group, chunk_coords: Any, fragment_index: int, dtype: Any = np.float32, ndim: int = 3, *, default: Any = _RAISE) -> Any:
+    """The vertices of one fragment; ``default`` where there is none."""
+    try:
+        return _fragment_of(read_chunk_vertices(level_group, chunk_coords, dtype), chunk_coords, fragment_index)
+    except ArrayError:
+        if default is _RAISE:
+            raise
+        return default
 
 
 def _fragment_of(groups: list[np.ndarray], chunk: Any, number: int) -> np.ndarray:
@@ -63,26 +74,26 @@ def _fragment_of(groups: list[np.ndarray], chunk: Any, number: int) -> np.ndarra
     return groups[int(number)]
 
 
-def chunk_vertex_count(level: Group, chunk: Any, *, default: int = 0) -> int:
+def chunk_vertex_count(level_group: Group, chunk_coords: Any, *, default: int = 0) -> int:
     """How many vertices a chunk has."""
     try:
-        return len(chunk_answer(level, chunk, [])[2])
+        return len(chunk_answer(level_group, chunk_coords, [])[2])
     except ArrayError:
         return default
 
 
-def read_object_vertices(level: Group, object_id: int, dtype: Any = np.float32, ndim: int = 3) -> list[np.ndarray]:
+def read_object_vertices(level_group: Group, object_id: int, dtype: Any = np.float32, ndim: int = 3) -> list[np.ndarray]:
     """The vertices of an object, an array for each fragment of its manifest."""
-    refs = read_object_manifest(level, object_id)
-    groups_of = cache(lambda chunk: read_chunk_vertices(level, chunk, dtype))  # each chunk is read once
+    refs = read_object_manifest(level_group, object_id)
+    groups_of = cache(lambda chunk: read_chunk_vertices(level_group, chunk, dtype))  # each chunk is read once
     return [_fragment_of(groups_of(chunk), chunk, number) for chunk, number in refs]
 
 
 def resolve_chunk_keys(
-    level: Group, chunk_shape: Any, *, bbox: Any = None, chunks: Any = None, array_name: str = "vertices"
+    level_group: Group, chunk_shape: Any, *, bbox: Any = None, chunks: Any = None, array_name: str = "vertices"
 ) -> list[tuple[int, ...]]:
     """The chunks of a level that a box meets and that are named, those that hold something."""
-    keys = list_chunk_keys(level, array_name)
+    keys = list_chunk_keys(level_group, array_name)
     if chunks is not None:
         named = {tuple(int(c) for c in chunk) for chunk in chunks}
         keys = [key for key in keys if key in named]

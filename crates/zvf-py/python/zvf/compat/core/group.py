@@ -41,7 +41,7 @@ class Shared:
         """The store was written to: what was read of it is forgotten."""
         self.reader = None
         if self.memory is not None:
-            _to_memory(self.memory, Path(self.address))
+            _to_foreign(self.memory, Path(self.address))
 
     def check_writable(self) -> None:
         """Fails on a handle for reading."""
@@ -153,7 +153,10 @@ class Group:
         self._shared.changed()
 
     def __contains__(self, name: object) -> bool:
-        return self.is_local and (self.path / str(name) / "zarr.json").is_file()
+        parts = str(name).split("/")
+        if not self.is_local or any(part in ("", ".", "..") or "\0" in part for part in parts):
+            return False  # a node is below this one
+        return self.path.joinpath(*parts, "zarr.json").is_file()
 
     def __getitem__(self, name: str) -> Group:
         if name not in self:
@@ -173,6 +176,8 @@ class Group:
         """The group below, made where it is not there."""
         if name not in self:
             self._shared.check_writable()
+            if any(part in ("", ".", "..") or "\0" in part for part in str(name).split("/")):
+                raise StoreError(f"a group needs a name below {self.url}, found {name!r}")
             (self.path / name).mkdir(parents=True, exist_ok=True)
             write_json(self.path / name / "zarr.json", {"attributes": {}, "zarr_format": 3, "node_type": "group"})
         return self[name]
@@ -180,48 +185,52 @@ class Group:
     def delete_subtree(self, name: str) -> None:
         """Remove a node and what is below it."""
         self._shared.check_writable()
+        if name not in self:
+            raise KeyError(f"{self.url} has no {name!r}")
         shutil.rmtree(self.path / name)
         self._shared.changed()
 
-    def array_exists(self, name: str) -> bool:
+    def array_exists(self, array_name: str) -> bool:
         """Whether there is such an array."""
-        return name in self
+        return array_name in self
 
-    standalone_array_exists = array_exists
+    def standalone_array_exists(self, path: str) -> bool:
+        """Whether there is such an array."""
+        return self.array_exists(path)
 
-    def read_array_meta(self, name: str) -> dict[str, Any]:
+    def read_array_meta(self, array_name: str) -> dict[str, Any]:
         """What an array says of itself."""
-        attributes = self[name].attrs.to_dict()
+        attributes = self[array_name].attrs.to_dict()
         merged = {k: v for k, v in attributes.items() if k != "zv_array"}
         block = attributes.get("zv_array")
         if isinstance(block, Mapping):
             merged.update(block)
         return merged
 
-    def write_array_meta(self, name: str, extra: Mapping[str, Any]) -> None:
+    def write_array_meta(self, array_name: str, meta: Mapping[str, Any]) -> None:
         """Add to what an array says of itself."""
-        node = self[name]
+        node = self[array_name]
         attributes = node.attrs.to_dict()
         if isinstance(attributes.get("zv_array"), Mapping):
-            node.attrs.update({"zv_array": {**attributes["zv_array"], **extra}})
+            node.attrs.update({"zv_array": {**attributes["zv_array"], **meta}})
         else:
-            node.attrs.update(extra)
+            node.attrs.update(meta)
 
-    def read_array_attrs(self, name: str) -> dict[str, Any]:
+    def read_array_attrs(self, path: str) -> dict[str, Any]:
         """The attributes of an array."""
-        return self[name].attrs.to_dict()
+        return self[path].attrs.to_dict()
 
-    def read_array(self, name: str) -> np.ndarray:
+    def read_array(self, path: str) -> np.ndarray:
         """The values of an array that is not cut by chunks of space."""
-        return np.asarray(self._zarr(name)[...])
+        return np.asarray(self._zarr(path)[...])
 
-    def read_vlen_element(self, name: str, index: int) -> bytes:
+    def read_vlen_element(self, path: str, index: int) -> bytes:
         """One row of an array of bytes."""
-        return self.read_vlen_elements(name, [index])[0]
+        return self.read_vlen_elements(path, [index])[0]
 
-    def read_vlen_elements(self, name: str, indices: Any) -> list[bytes]:
+    def read_vlen_elements(self, path: str, indices: Any) -> list[bytes]:
         """Rows of an array of bytes, in the order asked."""
-        array = self._zarr(name)
+        array = self._zarr(path)
         return [bytes(np.asarray(array[int(i)]).item()) for i in indices]
 
     def _zarr(self, name: str) -> Any:
@@ -240,40 +249,40 @@ class Group:
         codecs = self._document().get("codecs") or []
         return any(isinstance(codec, dict) and codec.get("name") == "sharding_indexed" for codec in codecs)
 
-    def list_chunks(self, name: str) -> list[str]:
+    def list_chunks(self, array_name: str) -> list[str]:
         """The keys of the chunks of an array that have a cell, as it lists them; where it lists none, of the level."""
-        listed = self.read_array_meta(name).get("nonempty_chunks")
+        listed = self.read_array_meta(array_name).get("nonempty_chunks")
         if listed is not None:
             return sorted(str(key) for key in listed)
         keys = self._shared.dataset()._native.chunks(self.level).wait()
         return sorted(".".join(str(c) for c in key) for key in keys)
 
-    def chunk_exists(self, name: str, key: Any) -> bool:
+    def chunk_exists(self, array_name: str, chunk_key: Any) -> bool:
         """Whether an array has a cell for a chunk."""
-        text = key if isinstance(key, str) else ".".join(str(int(c)) for c in key)
-        return name in self and text in self.list_chunks(name)
+        text = chunk_key if isinstance(chunk_key, str) else ".".join(str(int(c)) for c in chunk_key)
+        return array_name in self and text in self.list_chunks(array_name)
 
-    def derive_nonempty_chunks(self, name: str, *, on_sharded: str = "raise") -> list[str]:
+    def derive_nonempty_chunks(self, array_name: str, *, on_sharded: str = "raise") -> list[str]:
         """Write the list of the chunks that have a cell, by the files there are; those in shards are not looked into."""
-        if self[name]._is_sharded:
+        if self[array_name]._is_sharded:
             if on_sharded == "skip":
-                return self.list_chunks(name)
-            raise ShardedPresenceError(f"{name}: cells are in shards, which a listing of files does not show")
-        origin, _ = self.chunk_grid_bounds(name)
-        folder = self[name].path / "c"
+                return self.list_chunks(array_name)
+            raise ShardedPresenceError(f"{array_name}: cells are in shards, which a listing of files does not show")
+        origin, _ = self.chunk_grid_bounds(array_name)
+        folder = self[array_name].path / "c"
         found = []
         for path in folder.rglob("*"):
             if path.is_file():
                 at = [int(part) for part in path.relative_to(folder).parts]
                 found.append(".".join(str(a + o) for a, o in zip(at, origin or (0,) * len(at))))
-        self.write_array_meta(name, {"nonempty_chunks": sorted(found)})
+        self.write_array_meta(array_name, {"nonempty_chunks": sorted(found)})
         return sorted(found)
 
-    def chunk_grid_bounds(self, name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+    def chunk_grid_bounds(self, array_name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The first chunk of an array, and how many there are on each axis."""
-        document = self[name]._document()
+        document = self[array_name]._document()
         attributes = document.get("attributes") or {}
-        origin = self.read_array_meta(name).get("chunk_grid_origin") or attributes.get("chunk_grid_origin")
+        origin = self.read_array_meta(array_name).get("chunk_grid_origin") or attributes.get("chunk_grid_origin")
         return (tuple(origin) if origin else None), tuple(document.get("shape") or ())
 
     @property
@@ -322,11 +331,13 @@ def shared_for(source: Any, mode: str, storage: Any = None) -> Shared:
         return inner._shared
     kind = f"{type(source).__module__}.{type(source).__qualname__}"
     pairs = [(str(k), str(v)) for k, v in dict(storage or {}).items()]
-    if kind.startswith("zarr.") and hasattr(source, "_store_dict"):
+    if kind.startswith("zarr.") and hasattr(source, "_store"):  # one that wraps another
+        return shared_for(source._store, mode, storage)
+    if kind.startswith("zarr.storage") and _is_foreign(source):
         if id(source) not in _MEMORY:
             folder = tempfile.TemporaryDirectory(prefix="zvf-memory-")
             _MEMORY[id(source)] = (folder, source)
-            _from_memory(source, Path(folder.name, "store"))
+            _from_foreign(source, Path(folder.name, "store"))
         return Shared(str(Path(_MEMORY[id(source)][0].name, "store")), mode, pairs, source)
     with translating(StoreError):
         address, own = address_of(source)
@@ -335,23 +346,54 @@ def shared_for(source: Any, mode: str, storage: Any = None) -> Shared:
     return Shared(address, mode, [*own, *pairs])
 
 
-def _from_memory(store: Any, folder: Path) -> None:
-    """The objects of a store in memory as files."""
-    for key, value in store._store_dict.items():
-        path = folder / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(value.to_bytes())
+def _is_foreign(store: Any) -> bool:
+    """Whether only the package zarr knows where the bytes of a store of it are: in memory, in an archive, behind fsspec."""
+    try:
+        address_of(store)
+    except TypeError:
+        return hasattr(store, "list") and hasattr(store, "set")
+    return False
 
 
-def _to_memory(store: Any, folder: Path) -> None:
-    """Files as the objects of a store in memory."""
+def _from_foreign(store: Any, folder: Path) -> None:
+    """The objects of a store of zarr as files."""
     from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
 
-    make = default_buffer_prototype().buffer.from_bytes
-    found = {
-        str(p.relative_to(folder)): make(p.read_bytes())
-        for p in folder.rglob("*")
-        if p.is_file() and not p.name.startswith(".zvf")
-    }
-    store._store_dict.clear()
-    store._store_dict.update(found)
+    async def read() -> dict[str, bytes]:
+        if not getattr(store, "_is_open", True):
+            await store._open()
+        prototype, found = default_buffer_prototype(), {}
+        async for key in store.list():
+            value = await store.get(key, prototype)
+            if value is not None:
+                found[key] = value.to_bytes()
+        return found
+
+    for key, value in sync(read()).items():
+        parts = key.split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            raise StoreError(f"a key of a store: expected a path below it, found {key!r}")
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value)
+
+
+def _to_foreign(store: Any, folder: Path) -> None:
+    """Files as the objects of a store of zarr: what changed is set, what is gone is deleted, documents of the root last."""
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".zvf")]
+    found = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+
+    async def write() -> None:
+        prototype = default_buffer_prototype()
+        for key in sorted(found, key=lambda key: (key == "zarr.json", key)):
+            held = await store.get(key, prototype)
+            if held is None or held.to_bytes() != found[key]:
+                await store.set(key, prototype.buffer.from_bytes(found[key]))
+        for key in [key async for key in store.list() if key not in found]:
+            await store.delete(key)
+
+    sync(write())

@@ -140,23 +140,23 @@ def compute_bin_ratio(base_bin_shape: tuple[float, ...], level_bin_shape: tuple[
     return tuple(found)
 
 
-def get_level_chunk_shape(root: RootMetadata, level: LevelMetadata | None) -> tuple[float, ...]:
+def get_level_chunk_shape(root_meta: RootMetadata, level_meta: LevelMetadata | None) -> tuple[float, ...]:
     """The size of a chunk of a level."""
-    own = level.chunk_shape if level is not None else None
-    return tuple(float(c) for c in own or root.chunk_shape)
+    own = level_meta.chunk_shape if level_meta is not None else None
+    return tuple(float(c) for c in own or root_meta.chunk_shape)
 
 
-def get_level_bin_shape(root: RootMetadata, level: LevelMetadata | None) -> tuple[float, ...]:
+def get_level_bin_shape(root_meta: RootMetadata, level_meta: LevelMetadata | None) -> tuple[float, ...]:
     """The size of a bin of a level."""
-    if level is not None and level.bin_shape:
-        return tuple(float(b) for b in level.bin_shape)
-    ratio = level.bin_ratio if level is not None and level.bin_ratio else (1,) * len(root.effective_bin_shape)
-    return compute_bin_shape(root.effective_bin_shape, ratio)
+    if level_meta is not None and level_meta.bin_shape:
+        return tuple(float(b) for b in level_meta.bin_shape)
+    ratio = level_meta.bin_ratio if level_meta is not None and level_meta.bin_ratio else (1,) * len(root_meta.effective_bin_shape)
+    return compute_bin_shape(root_meta.effective_bin_shape, ratio)
 
 
-def chunk_scale_from_root(root: RootMetadata, level: LevelMetadata | None) -> tuple[int, ...]:
+def chunk_scale_from_root(root_meta: RootMetadata, level_meta: LevelMetadata | None) -> tuple[int, ...]:
     """How many chunks of the root one of a level has on each axis."""
-    return compute_bin_ratio(root.chunk_shape, get_level_chunk_shape(root, level))
+    return compute_bin_ratio(root_meta.chunk_shape, get_level_chunk_shape(root_meta, level_meta))
 
 
 chunk_scale_factor = chunk_scale_from_root

@@ -20,30 +20,37 @@ _detect_scheme = detect_scheme
 
 
 def open_store(
-    source: Any, mode: str = "r", *, backend: str | None = None, storage_options: Mapping[str, Any] | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    backend: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    require_zv: bool = True,
+    **backend_kwargs: Any,
 ) -> Group:
     """Open a store: a path, a URL, a handle, a store of zarr."""
     if mode not in ("r", "r+", "a"):
         raise MetadataError(f"mode: expected r or r+, found {mode!r}")
-    if isinstance(source, Group):
-        return source
-    shared = shared_for(source, "r" if mode == "r" else "r+", storage_options)
+    if isinstance(path, Group):
+        return path
+    options = {**dict(storage_options or {}), **backend_kwargs}
+    shared = shared_for(path, "r" if mode == "r" else "r+", options)
     group = Group(shared)
     if group.is_local:
         if not Path(shared.address).exists():
-            raise MissingStoreError(f"Store not found at {source}")
+            raise MissingStoreError(f"Store not found at {path}")
         if Path(shared.address).is_file():  # a packed store
             shared.dataset()
             return group
-        if "zarr_vectors" not in group.attrs:
-            raise MetadataError(f"No root metadata found at {source}: zarr.json has no zarr_vectors block")
+        if require_zv and "zarr_vectors" not in group.attrs:
+            raise MetadataError(f"No root metadata found at {path}: zarr.json has no zarr_vectors block")
     else:
         shared.dataset()
     return group
 
 
 def create_store(
-    target: Any,
+    path: Any,
     *,
     bounds: Any = None,
     chunk_shape: Sequence[float] | None = None,
@@ -57,11 +64,25 @@ def create_store(
     overwrite: bool = False,
     backend: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    **unused: Any,
+    crs: Mapping[str, Any] | None = None,
+    vertex_encoding: str = "raw",
+    links_convention: str | None = None,
+    object_index_convention: str | None = None,
+    cross_chunk_strategy: str | None = None,
+    cross_level_depth: int | None = None,
+    cross_level_storage: str | None = None,
+    reduction_factor: int | None = None,
+    format_capabilities: Sequence[str] | None = None,
+    name: str | None = None,
+    **backend_kwargs: Any,
 ) -> Group:
     """Create a store without geometry."""
+    if vertex_encoding != "raw":
+        raise MetadataError(f"vertex_encoding: expected raw, found {vertex_encoding!r}: Draco is read, not written")
     if ndim is None:
         ndim = len(bounds[0]) if bounds is not None else len(chunk_shape) if chunk_shape is not None else 3
+    if not isinstance(ndim, (int, np.integer)) or not 1 <= ndim <= 8:
+        raise MetadataError(f"ndim: expected 1 to 8, found {ndim!r}")
     low, high = ([0.0] * ndim, [DEFAULT_BOUNDS_SIDE] * ndim) if bounds is None else bounds
     low, high = [float(x) for x in low], [float(x) for x in high]
     if not all(np.isfinite(low)) or not all(np.isfinite(high)) or any(a > b for a, b in zip(low, high)):
@@ -72,7 +93,7 @@ def create_store(
     for kind in geometry_types or []:
         if kind not in VALID_GEOMETRY_TYPES:
             raise MetadataError(f"geometry type: expected one of {sorted(VALID_GEOMETRY_TYPES)}, found {kind!r}")
-    shared = shared_for(target, "r+", storage_options)
+    shared = shared_for(path, "r+", {**dict(storage_options or {}), **backend_kwargs})
     group = Group(shared)
     if not group.is_local:
         raise MetadataError("an empty store cannot be created on an object store: write geometry there at once")
@@ -84,7 +105,7 @@ def create_store(
     names = [_axis(a) for a in axes] if axes else [{"name": n, "type": "space"} for n in DEFAULT_AXES_NAMES[:ndim]]
     block: dict[str, Any] = {
         "zv_version": FORMAT_VERSION,
-        "format_capabilities": [],
+        "format_capabilities": list(format_capabilities or []),
         "chunk_shape": chunk,
         "bounds": [low, high],
         "geometry_types": list(geometry_types or []),
@@ -93,6 +114,16 @@ def create_store(
         block["base_bin_shape"] = [float(x) for x in base_bin_shape]
     if attribute_specs:
         block["attribute_specs"] = dict(attribute_specs)
+    declared = {
+        "crs": crs,
+        "links_convention": links_convention,
+        "object_index_convention": object_index_convention,
+        "cross_chunk_strategy": cross_chunk_strategy,
+        "cross_level_depth": cross_level_depth,
+        "cross_level_storage": cross_level_storage,
+        "reduction_factor": reduction_factor,
+    }
+    block.update({key: value for key, value in declared.items() if value is not None})
     half = [x / 2 for x in block.get("base_bin_shape", chunk)]
     transforms = [{"type": "scale", "scale": [1.0] * ndim}, {"type": "translation", "translation": half}]
     datasets = [{"path": "0", "coordinateTransformations": transforms}]
@@ -103,11 +134,20 @@ def create_store(
     (folder / "0").mkdir(exist_ok=True)
     level = {"level": 0, "object_sparsity": 1.0, "vertex_count": 0, "coarsening_method": "none", "parent_level": None, "arrays_present": []}
     write_json(folder / "0" / "zarr.json", {"attributes": {"zarr_vectors_level": level}, "zarr_format": 3, "node_type": "group"})
-    write_json(folder / "zarr.json", {"attributes": {"zarr_vectors": block, "multiscales": scales}, "zarr_format": 3, "node_type": "group"})
+    write_json(folder / "zarr.json", {"attributes": {"zarr_vectors": block, "multiscales": scales, **_collection(name, names)}, "zarr_format": 3, "node_type": "group"})
     group._shared.codec = compressor  # type: ignore[attr-defined]
     group._shared.dtype = vertex_dtype  # type: ignore[attr-defined]
     shared.changed()
     return group
+
+
+def _collection(name: str | None, axes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What OME says of a store that has a name."""
+    if name is None:
+        return {}
+    scene = {"coordinateSystems": [{"name": "world", "axes": list(axes)}], "coordinateTransformations": []}
+    nodes = [{"type": "zv:level", "name": "0"}]
+    return {"ome": {"version": "0.6", "type": "collection", "name": name, "attributes": {"scene": scene}, "nodes": nodes}}
 
 
 def _axis(axis: Any) -> dict[str, Any]:
@@ -119,41 +159,47 @@ def _axis(axis: Any) -> dict[str, Any]:
     return found
 
 
-def rebind(group: Group, mode: str = "r") -> Group:
-    """The same store under another mode."""
-    return Group(Shared(group._shared.address, mode, group._shared.storage, group._shared.memory), group._below)
+def rebind(
+    group: Group, backend: Any = None, *, storage_options: Mapping[str, Any] | None = None, mode: str | None = None, **backend_kwargs: Any
+) -> Group:
+    """The same store under another mode, or reached in another way: with other options, or as a store of zarr."""
+    if backend is not None and not isinstance(backend, str):
+        return Group(shared_for(backend, mode or group.mode, storage_options), group._below)
+    shared = group._shared
+    storage = [*shared.storage, *((str(k), str(v)) for k, v in {**dict(storage_options or {}), **backend_kwargs}.items())]
+    return Group(Shared(shared.address, mode or shared.mode, storage, shared.memory), group._below)
 
 
-def read_root_metadata(group: Group) -> RootMetadata:
+def read_root_metadata(root: Group) -> RootMetadata:
     """What the root says."""
-    return RootMetadata.from_attrs(Group(group._shared).attrs.to_dict())
+    return RootMetadata.from_attrs(Group(root._shared).attrs.to_dict())
 
 
-def list_resolution_levels(group: Group) -> list[int]:
+def list_resolution_levels(root: Group) -> list[int]:
     """The numbers of the levels."""
-    if group.is_local and Path(group._shared.address).is_dir():
-        root = Group(group._shared)
-        found = [int(n) for n in root.children() if n.isdigit()]
+    if root.is_local and Path(root._shared.address).is_dir():
+        base = Group(root._shared)
+        found = [int(n) for n in base.children() if n.isdigit()]
         return sorted(found)
-    return [e["level"] for e in group._shared.dataset().info()["levels"]]
+    return [e["level"] for e in root._shared.dataset().info()["levels"]]
 
 
-def get_resolution_level(group: Group, level: int = 0) -> Group:
+def get_resolution_level(root: Group, level: int = 0) -> Group:
     """The node of a level."""
-    root = Group(group._shared)
-    if root.is_local and Path(group._shared.address).is_dir() and str(int(level)) not in root:
-        raise LevelError(f"there is no level {level}: there is {list_resolution_levels(root)}")
-    return Group(group._shared, str(int(level)))
+    base = Group(root._shared)
+    if base.is_local and Path(root._shared.address).is_dir() and str(int(level)) not in base:
+        raise LevelError(f"there is no level {level}: there is {list_resolution_levels(base)}")
+    return Group(root._shared, str(int(level)))
 
 
-def read_level_metadata(group: Group, level: int = 0) -> LevelMetadata:
+def read_level_metadata(root: Group, level: int = 0) -> LevelMetadata:
     """What a level says."""
-    if group.is_local and Path(group._shared.address).is_dir():
-        found = LevelMetadata.from_attrs(get_resolution_level(group, level).attrs.to_dict())
+    if root.is_local and Path(root._shared.address).is_dir():
+        found = LevelMetadata.from_attrs(get_resolution_level(root, level).attrs.to_dict())
         if int(level) and not found.bin_shape and not found.bin_ratio:
-            found.bin_shape = _bins_by_scale(group, int(level))
+            found.bin_shape = _bins_by_scale(root, int(level))
         return found
-    for entry in group._shared.dataset().info()["levels"]:
+    for entry in root._shared.dataset().info()["levels"]:
         if entry["level"] == level:
             bins = entry.get("bin_shape")
             return LevelMetadata(
@@ -177,31 +223,31 @@ def _bins_by_scale(group: Group, level: int) -> tuple[float, ...] | None:
     return tuple(float(b) * s for b, s in zip(base, scale))
 
 
-def remove_resolution_level(group: Group, level: int) -> None:
+def remove_resolution_level(root: Group, level_index: int) -> None:
     """Remove a level; the finest one stays."""
-    if int(level) == 0:
+    if int(level_index) == 0:
         raise MetadataError("level 0 cannot be removed")
-    root = Group(group._shared)
-    root.delete_subtree(str(int(level)))
-    attributes = root.attrs.to_dict()
+    base = Group(root._shared)
+    base.delete_subtree(str(int(level_index)))
+    attributes = base.attrs.to_dict()
     scales = attributes.get("multiscales") or []
     for scale in scales:
-        scale["datasets"] = [d for d in scale.get("datasets", []) if d.get("path") != str(int(level))]
-    root.attrs.update({"multiscales": scales})
+        scale["datasets"] = [d for d in scale.get("datasets", []) if d.get("path") != str(int(level_index))]
+    base.attrs.update({"multiscales": scales})
 
 
-def set_bounds(group: Group, bounds: Any, *, force: bool = False) -> None:
+def set_bounds(root: Group, new_bounds: Any, *, force: bool = False) -> None:
     """Declare other bounds; ones that leave data outside need ``force``."""
-    root = Group(group._shared)
-    block = dict(root.attrs["zarr_vectors"])
-    low, high = ([float(x) for x in corner] for corner in bounds)
+    base = Group(root._shared)
+    block = dict(base.attrs["zarr_vectors"])
+    low, high = ([float(x) for x in corner] for corner in new_bounds)
     before = block.get("bounds")
     if before and not force and (any(a > b for a, b in zip(low, before[0])) or any(a < b for a, b in zip(high, before[1]))):
         raise MetadataError("the bounds would shrink; pass force=True")
-    root.attrs.update({"zarr_vectors": {**block, "bounds": [low, high]}})
+    base.attrs.update({"zarr_vectors": {**block, "bounds": [low, high]}})
 
 
-def commit(group: Group, message: str = "") -> str | None:
+def commit(group: Group, message: str = "zarr-vectors write") -> str | None:
     """Plain stores have no transactions to commit."""
     return None
 
@@ -213,11 +259,20 @@ def list_available_ratios(root: Group) -> list[tuple[int, ...]]:
     return [tuple(own.bin_ratio or compute_bin_ratio(meta.effective_bin_shape, get_level_bin_shape(meta, own))) for own in levels]
 
 
-def update_level_metadata(level_group: Group, *, arrays_present: Sequence[str] | None = None, **fields: Any) -> LevelMetadata:
+def update_level_metadata(
+    level_group: Group,
+    *,
+    arrays_present: Sequence[str] | None = None,
+    add_arrays_present: str | Sequence[str] | None = None,
+    **fields: Any,
+) -> LevelMetadata:
     """Change what a level says of itself; keys that are not named stay."""
     block = dict(level_group.attrs.get("zarr_vectors_level") or {})
     if arrays_present is not None:
         block["arrays_present"] = list(arrays_present)
+    if add_arrays_present is not None:
+        added = [add_arrays_present] if isinstance(add_arrays_present, str) else list(add_arrays_present)
+        block["arrays_present"] = list(dict.fromkeys([*(block.get("arrays_present") or []), *added]))
     block.update(fields)
     level_group.attrs.update({"zarr_vectors_level": block})
     return LevelMetadata.from_attrs(level_group.attrs.to_dict())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .store import LazyPolylines as ZVPolylineCollection
+from .store import LazyStore as ZVStore
+from .store import LazyView as ZVView
 from .store import open_zv
 
-__all__ = ["open_zv"]
+__all__ = ["ZVPolylineCollection", "ZVStore", "ZVView", "open_zv"]

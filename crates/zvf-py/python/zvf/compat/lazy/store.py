@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
 from ..api.grid import CellRef
 from ..api.level import Level
+from ..api.schema import StorageOptions
 
 if TYPE_CHECKING:
     from .writer import ZVWriter
 
 
-def open_zv(path: Any, **unused: Any) -> LazyStore:
+def open_zv(
+    path: Any, *, backend: str | None = None, storage_options: Mapping[str, Any] | None = None, **backend_kwargs: Any
+) -> LazyStore:
     """Open a store; nothing of it is read before it is computed."""
-    return LazyStore(open_dataset(path))
+    storage = StorageOptions(backend=backend, options={**dict(storage_options or {}), **backend_kwargs})
+    return LazyStore(open_dataset(path, storage=storage))
 
 
 class LazyStore:
@@ -54,9 +59,38 @@ class LazyStore:
         return tuple(self._dataset._root_meta.chunk_shape)
 
     @property
-    def bin_shape(self) -> tuple[float, ...] | None:
-        """The size of a bin."""
+    def bin_shape(self) -> tuple[float, ...]:
+        """The size of a bin: that of a chunk where there are no bins."""
+        return tuple(self._dataset._root_meta.effective_bin_shape)
+
+    @property
+    def base_bin_shape(self) -> tuple[float, ...] | None:
+        """The size of a bin, where one is declared."""
         return self._dataset._root_meta.base_bin_shape
+
+    @property
+    def bins_per_chunk(self) -> tuple[int, ...]:
+        """How many bins a chunk has on each axis."""
+        return self._dataset._root_meta.bins_per_chunk
+
+    @property
+    def zv_version(self) -> str:
+        """The format version."""
+        return self._dataset._root_meta.zv_version
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._dataset.store.path
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._dataset.url
+
+    def object_levels(self, oid: int) -> list[int]:
+        """The levels that have an object."""
+        return [level for level in self.levels if self[level].has_object(oid)]
 
     @property
     def headers(self) -> dict[str, dict[str, Any]]:
@@ -123,9 +157,39 @@ class LazyLevel:
         return ZVWriter(reopened(source.store._shared.address, mode="r+", storage=source._storage).level(self._level.index))
 
     @property
-    def object_index(self) -> dict[int, Any]:
+    def object_index(self) -> LazyObjectIndex:
         """The fragments of each object."""
-        return self._level.objects.manifests()
+        return LazyObjectIndex(self._level.objects.manifests())
+
+    @property
+    def level_index(self) -> int:
+        """The number of the level."""
+        return self._level.index
+
+    @property
+    def chunk_shape(self) -> tuple[float, ...]:
+        """The size of a chunk."""
+        return tuple(self._level.scale)
+
+    @property
+    def bin_shape(self) -> tuple[float, ...] | None:
+        """The size of a bin, where the level says one."""
+        return self._level._metadata().bin_shape
+
+    @property
+    def bin_ratio(self) -> tuple[int, ...] | None:
+        """How many bins of the finest level one of its bins has on each axis, where the level says so."""
+        return self._level._metadata().bin_ratio
+
+    @property
+    def object_sparsity(self) -> float:
+        """Which share of the objects it has."""
+        return self._level._metadata().object_sparsity
+
+    @property
+    def present_oids(self) -> npt.NDArray[Any]:
+        """The ids of the objects that have geometry, sorted."""
+        return np.sort(self._level.objects.ids())
 
     def has_object(self, object_id: int) -> bool:
         """Whether an object has geometry."""
@@ -160,6 +224,20 @@ class LazyLevel:
         from ..rechunk import RechunkSpec, rechunk
 
         return rechunk(self._level.dataset.store, RechunkSpec(by=by, bins=bins), output=output)
+
+
+class LazyObjectIndex(dict[int, Any]):
+    """The fragments of each object, by its id."""
+
+    @property
+    def object_count(self) -> int:
+        """How many objects there are."""
+        return len(self)
+
+    @property
+    def object_ids(self) -> list[int]:
+        """Their ids."""
+        return list(self)
 
 
 class LazyColumn:
@@ -228,7 +306,31 @@ class LazyPolylines:
         return LazyPolylines(self._level, [int(object_id)])
 
     def __len__(self) -> int:
-        return self._level.objects.count
+        return self._level.objects.count if self._id is None else len(self._id)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self)
+
+    @property
+    def object_ids(self) -> list[int]:
+        """Their ids."""
+        return [int(i) for i in self._level.objects.ids()] if self._id is None else list(self._id)
+
+    def items(self) -> Iterator[tuple[int, LazyPolylines]]:
+        """Ids, and the polyline of each."""
+        return ((i, self[i]) for i in self.object_ids)
+
+    def filter(self, *, object_ids: Any = None, length_range: tuple[float, float] | None = None) -> LazySelection:
+        """Those with these ids, and with a length in this range."""
+        wanted = None if object_ids is None else {int(i) for i in object_ids}
+        kept = [i for i in self.object_ids if wanted is None or i in wanted]
+        if length_range is not None:
+            low, high = (float(x) for x in length_range)
+            lengths = {i: float(np.linalg.norm(np.diff(self[i].compute(), axis=0), axis=1).sum()) for i in kept}
+            kept = [i for i in kept if low <= lengths[i] <= high]
+        return LazySelection(self._level, kept)
 
     def compute(self) -> Any:
         """One polyline, or all as a list."""
@@ -238,6 +340,25 @@ class LazyPolylines:
         if not found.vertex_count:
             raise KeyError(self._id[0])
         return found.positions
+
+
+class LazySelection(LazyPolylines):
+    """Some of the polylines."""
+
+    def compute(self) -> list[npt.NDArray[Any]]:
+        """Each of them."""
+        return [self[i].compute() for i in self.object_ids]
+
+
+class LazyPositions:
+    """The positions of a part of a level."""
+
+    def __init__(self, view: LazyView) -> None:
+        self._view = view
+
+    def compute(self) -> npt.NDArray[Any]:
+        """All of them."""
+        return self._view.compute()["positions"]
 
 
 class LazyView:
@@ -253,6 +374,11 @@ class LazyView:
         query = self._level.select(**self._terms).select(**{k: v for k, v in given.items() if v is not None})
         sel = query.selection
         return LazyView(self._level, {"bbox": sel.bbox, "objects": sel.objects, "groups": sel.groups})
+
+    @property
+    def vertices(self) -> LazyPositions:
+        """The positions of the part."""
+        return LazyPositions(self)
 
     def compute(self) -> dict[str, Any]:
         """The positions, and how many there are."""

@@ -80,10 +80,12 @@ class ZVWriter:
             geometry.object_types[str(name)] = str(array.dtype)
             self._rewrite(geometry)
 
-    def append_vertices_sync(self, positions: Any, *, attributes: dict[str, Any] | None = None, object_ids: Any = None) -> dict[str, Any]:
+    def append_vertices_sync(
+        self, positions: Any, *, attributes: dict[str, Any] | None = None, object_ids: Any = None, dtype: Any = None
+    ) -> dict[str, Any]:
         """Add points, each an object of its own unless ids are given; ids that are there are refused."""
         with translating(ArrayError):
-            geometry, points = self._read(), np.asarray(positions)
+            geometry, points = self._read(), np.asarray(positions, dtype=dtype)
             if points.ndim != 2:
                 raise ArrayError(f"positions must be (N, D), got shape {points.shape}")
             if points.shape[1] != geometry.positions.shape[1]:
@@ -132,9 +134,11 @@ class ZVWriter:
         """As :meth:`add_object_attribute_sync`, without blocking the loop."""
         await asyncio.to_thread(self.add_object_attribute_sync, name, values, dtype=dtype)
 
-    async def append_vertices(self, positions: Any, *, attributes: dict[str, Any] | None = None, object_ids: Any = None) -> dict[str, Any]:
+    async def append_vertices(
+        self, positions: Any, *, attributes: dict[str, Any] | None = None, object_ids: Any = None, dtype: Any = None
+    ) -> dict[str, Any]:
         """As :meth:`append_vertices_sync`, without blocking the loop."""
-        return await asyncio.to_thread(self.append_vertices_sync, positions, attributes=attributes, object_ids=object_ids)
+        return await asyncio.to_thread(self.append_vertices_sync, positions, attributes=attributes, object_ids=object_ids, dtype=dtype)
 
     async def commit(self) -> dict[str, Any]:
         """As :meth:`commit_sync`."""

@@ -8,20 +8,20 @@ _COARSEN: dict[str, Any] = {}
 _SELECT: dict[str, Any] = {}
 
 
-def register_coarsen_strategy(name: str, strategy: Any = None, **_: Any) -> Any:
+def register_coarsen_strategy(name: str, fn: Any = None) -> Any:
     """Register a way to coarsen; usable as a decorator."""
-    if strategy is None:
+    if fn is None:
         return lambda given: register_coarsen_strategy(name, given)
-    _COARSEN[str(name)] = strategy
-    return strategy
+    _COARSEN[str(name)] = fn
+    return fn
 
 
-def register_selection_strategy(name: str, strategy: Any = None, **_: Any) -> Any:
+def register_selection_strategy(name: str, fn: Any = None) -> Any:
     """Register a way to select objects; usable as a decorator."""
-    if strategy is None:
+    if fn is None:
         return lambda given: register_selection_strategy(name, given)
-    _SELECT[str(name)] = strategy
-    return strategy
+    _SELECT[str(name)] = fn
+    return fn
 
 
 def registered_coarsen_strategies() -> tuple[str, ...]:

@@ -15,29 +15,29 @@ from ..exceptions import EditError, translating
 from .refs import AttributeRef, FragmentRef, ObjectRef, VertexRef
 
 
-def edit_attribute(root: Any, ref: AttributeRef, value: Any) -> EditReport:
+def edit_attribute(root: Any, ref: AttributeRef, value: Any, *, message: str = "edit_attribute") -> EditReport:
     """Set an attribute that is there."""
-    return _apply(root, ref, value, is_new=False)
+    return _apply(root, ref, value, is_new=False, message=message)
 
 
-def add_attribute(root: Any, ref: AttributeRef, value: Any) -> EditReport:
+def add_attribute(root: Any, ref: AttributeRef, value: Any, *, message: str = "add_attribute") -> EditReport:
     """Set an attribute; a column that is not there is made, zero everywhere else."""
-    return _apply(root, ref, value, is_new=True)
+    return _apply(root, ref, value, is_new=True, message=message)
 
 
-def remove_attribute(root: Any, ref: AttributeRef) -> EditReport:
+def remove_attribute(root: Any, ref: AttributeRef, *, message: str = "remove_attribute") -> EditReport:
     """Set an attribute to zero: a column has a value for each row."""
-    return _apply(root, ref, 0, is_new=False)
+    return _apply(root, ref, 0, is_new=False, message=message)
 
 
-def _apply(root: Any, ref: AttributeRef, value: Any, *, is_new: bool) -> EditReport:
+def _apply(root: Any, ref: AttributeRef, value: Any, *, is_new: bool, message: str) -> EditReport:
     group = Group(shared_for(root, "r+"))
     group._shared.check_writable()
     if ref.target.level != 0:
         raise EditError("edits are made to level 0; coarser levels are built again from it")
     array = np.asarray(value)
     with translating(EditError):
-        edit = zvf.Edit(group._shared.dataset())
+        edit = zvf.Edit(group._shared.dataset(), message=message)
         if is_new and ref.name not in _columns(group, ref.scope):
             dtype = {"i": "int64", "u": "uint64", "b": "uint8"}.get(array.dtype.kind, "float32")
             edit.apply("column.add", scope=ref.scope, name=ref.name, dtype=dtype, width=int(array.shape[0]) if array.ndim else None, fill=0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
+from ..core.group import Group, shared_for
 from ..core.metadata import RootMetadata
 from ..core.store import read_root_metadata
-from ..exceptions import ArrayError, StoreError, translating
+from ..exceptions import ArrayError, ExistingStoreError, StoreError, translating
 from ..types._common import Target, resolve
 from ..types._copy import Geometry, read_geometry, write_geometry
 from .spec import DimensionMapper, RechunkSpec
@@ -26,7 +29,7 @@ def rechunk(store_path: Any, spec: RechunkSpec, output: Any = None) -> dict[str,
         rechunk_spatial(store_path, output, spec.spatial_chunk_shape)
         return {"bins_created": 1, "objects_rechunked": len(open_dataset(output or store_path).level(0).objects)}
     if spec.categorical and spec.bins is None and spec.by.startswith("attribute:"):
-        return rechunk_by_attribute(store_path, spec.by.partition(":")[2], output, chunk_shape=spec.spatial_chunk_shape)
+        return rechunk_by_attribute(store_path, spec.by.partition(":")[2], output, spatial_chunk_shape=spec.spatial_chunk_shape)
     source = _open(store_path, output)
     with translating(ArrayError):
         geometry = read_geometry(source)
@@ -43,8 +46,9 @@ def rechunk(store_path: Any, spec: RechunkSpec, output: Any = None) -> dict[str,
     return {"bins_created": len(np.unique(column)), "objects_rechunked": len(np.unique(owners[owners >= 0]))}
 
 
-def rechunk_by_attribute(store_path: Any, attribute: str, output: Any = None, *, chunk_shape: Any = None) -> dict[str, Any]:
+def rechunk_by_attribute(store_path: Any, attribute_name: str, output: Any = None, *, spatial_chunk_shape: Any = None) -> dict[str, Any]:
     """Write the store again with chunks by the values of an attribute, of vertices or of objects."""
+    attribute, chunk_shape = attribute_name, spatial_chunk_shape
     source = _open(store_path, output)
     with translating(ArrayError):
         geometry = read_geometry(source)
@@ -63,16 +67,44 @@ def rechunk_by_attribute(store_path: Any, attribute: str, output: Any = None, *,
     return {"bins_created": len(values), "objects_rechunked": len(np.unique(owners[owners >= 0]))}
 
 
-def rechunk_spatial(store_path: Any, output: Any = None, chunk_shape: Any = None) -> dict[str, Any]:
-    """Write the store again in chunks of another shape, without one in chunks of about a suitable size."""
+def rechunk_spatial(
+    store_path: Any,
+    output: Any = None,
+    chunk_shape: Any = None,
+    *,
+    level_chunk_shapes: Mapping[int, Any] | None = None,
+    target_links_per_chunk: int = 8_000_000,
+    levels: Sequence[int] | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write the store again in chunks of another shape, without one in chunks that :func:`suggest_chunk_shape` finds.
+
+    The finest level is written; coarser ones follow from it (``build_pyramid``), so that ``levels`` and
+    ``level_chunk_shapes`` may name no other. ``force`` replaces what is at ``output``.
+    """
     if chunk_shape is None and isinstance(output, (tuple, list)):
         output, chunk_shape = None, output
-    source = _open(store_path, output)
-    shape = tuple(float(x) for x in (chunk_shape if chunk_shape is not None else suggest_chunk_shape(store_path)))
+    others = {*(int(n) for n in levels or ()), *(int(n) for n in level_chunk_shapes or {})} - {0}
+    if others:
+        raise ArrayError(f"level 0 is rechunked, and coarser levels are built again from it: {sorted(others)} cannot be carried over")
+    if chunk_shape is None:
+        own = (level_chunk_shapes or {}).get(0)
+        chunk_shape = own if own is not None else suggest_chunk_shape(store_path, target_links_per_chunk=target_links_per_chunk)
+    source = _open(store_path, output, force=force)
+    shape = tuple(float(x) for x in chunk_shape)
     with translating(ArrayError):
         geometry = read_geometry(source)
-        write_geometry(geometry, _target(source, geometry, output, shape))
-    return {"vertex_count": len(geometry.positions), "chunk_shape": shape}
+        target = _target(source, geometry, output, shape)
+        write_geometry(geometry, target)
+    elements = next((e for e in (geometry.edges, geometry.faces) if e is not None), ())
+    written = {"level": 0, "objects": len(geometry.object_ids), "vertices": len(geometry.positions), "links": len(elements), "chunk_shape": shape}
+    return {
+        "output_path": str(output if output is not None else source.store._shared.address),
+        "chunk_shape": shape,
+        "level_chunk_shapes": {0: shape},
+        "levels": [written],
+        "vertex_count": len(geometry.positions),
+    }
 
 
 def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> dict[str, Any]:
@@ -99,18 +131,44 @@ def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> di
     }
 
 
-def suggest_chunk_shape(store_path: Any, target_vertices: int = 16384) -> tuple[float, ...]:
-    """A shape of chunks that have about so many vertices."""
+def suggest_chunk_shape(
+    store_path: Any, *, level: int | None = None, target_links_per_chunk: int = 8_000_000
+) -> tuple[float, ...]:
+    """The shape of chunks, halved until none is to have more than so many edges or faces.
+
+    Every level is looked into unless ``level`` names one.
+    """
     source = open_dataset(store_path)
-    low, high = source.bounds
-    extent = np.maximum(high - low, 1e-9)
-    cells = max(source.level(0).vertex_count / max(int(target_vertices), 1), 1.0)
-    edge = float((np.prod(extent) / cells) ** (1 / len(extent)))
-    return tuple(float(min(edge, e)) for e in extent)
+    shape = np.asarray(read_root_metadata(source.store).chunk_shape, dtype=np.float64)
+    numbers = source.levels if level is None else (int(level),)
+    worst = max((_links_of_fullest_chunk(source, number) for number in numbers), default=0)
+    for _ in range(8):
+        if worst <= target_links_per_chunk:
+            break
+        shape, worst = shape / 2, worst / 2 ** len(shape)  # links go with the volume
+    return tuple(float(x) for x in shape)
 
 
-def _open(store_path: Any, output: Any) -> Dataset:
+def _links_of_fullest_chunk(source: Dataset, level: int) -> int:
+    """The most edges or faces of a level that begin in one chunk."""
+    native = source.store._shared.dataset()
+    answer = native.read(level=level, attributes=[])
+    elements = answer.faces if answer.faces is not None else answer.edges
+    if elements is None or not len(elements):
+        return 0
+    chunks = np.floor(answer.positions[elements[:, 0]] / np.asarray(source.level(level).scale))
+    return int(np.unique(chunks, axis=0, return_counts=True)[1].max())
+
+
+def _open(store_path: Any, output: Any, *, force: bool = False) -> Dataset:
     source = open_dataset(store_path, mode="r+" if output is None else "r")
+    if output is not None:
+        place = Group(shared_for(output, "r+"))
+        is_there = place.is_local and (place.path / "zarr.json").is_file()
+        if is_there and place._shared.address != source.store._shared.address:
+            if not force:
+                raise ExistingStoreError(f"there is a store already at {place._shared.address}")
+            shutil.rmtree(place.path)
     if output is None:
         source.store._shared.check_writable()
     return source

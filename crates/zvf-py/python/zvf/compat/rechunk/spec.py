@@ -58,6 +58,8 @@ class DimensionMapper:
         object_attributes: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> dict[int, int]:
         """The bin of each object; those in no group are in -1."""
+        if not 0 <= n_objects < 2**31:
+            raise ValueError(f"n_objects: expected a number from 0 to 2**31 - 1, found {n_objects}")
         by = self.spec.by
         if by == "spatial" or (by == "group" and groupings is None):
             return dict.fromkeys(range(n_objects), 0)

@@ -64,8 +64,19 @@ def is_sharded(store_path: Any) -> bool:
     return bool(get_shard_info(store_path)["sharded"])
 
 
-def shard_store(store_path: Any, shard_shape: Any = 8) -> dict[str, Any]:
-    """Put cells into shards; codecs stay."""
+def _all_arrays(arrays: Any) -> None:
+    if arrays is not None:
+        raise ArrayError("arrays: all of a store are in shards or none is; leave arrays out")
+
+
+def _cells(group: Group) -> dict[str, int]:
+    """How many objects each array has that is not in shards."""
+    return {name: sum(1 for path in (group.path / name / "c").rglob("*") if path.is_file()) for name, _ in _arrays(group)}
+
+
+def shard_store(store_path: Any, shard_shape: Any = 8, *, arrays: Any = None) -> dict[str, Any]:
+    """Put cells into shards; codecs stay. Returns what :func:`get_shard_info` does, and what was packed."""
+    _all_arrays(arrays)
     group = _group(store_path, "r+")
     shape = [shard_shape] if isinstance(shard_shape, (int, np.integer)) else list(shard_shape)
     if not shape or any(int(n) < 1 for n in shape):
@@ -73,23 +84,35 @@ def shard_store(store_path: Any, shard_shape: Any = 8) -> dict[str, Any]:
     ndim = len(group.attrs["zarr_vectors"]["chunk_shape"])
     if len(shape) not in (1, ndim):
         raise ArrayError(f"shard_shape: expected the rank {ndim}, found {len(shape)}")
+    before = _cells(group)
     with translating(ArrayError):
         zvf.shard(group._shared.address, cells=[int(n) for n in shape])
     group._shared.changed()
-    return get_shard_info(group)
+    info = get_shard_info(group)
+    names = [entry["name"] for entry in info["arrays"]]
+    packed = sum(before.get(name, 0) for name in names)
+    whole = [int(n) for n in (shape * ndim if len(shape) == 1 else shape)]
+    return {**info, "arrays_sharded": len(names), "chunks_packed": packed, "shard_shape": whole}
 
 
-def unshard_store(store_path: Any) -> dict[str, Any]:
-    """Give each cell an object of its own."""
+def unshard_store(store_path: Any, *, arrays: Any = None) -> dict[str, Any]:
+    """Give each cell an object of its own. Returns what :func:`get_shard_info` does, and what was extracted."""
+    _all_arrays(arrays)
     group = _group(store_path, "r+")
+    names = [entry["name"] for entry in get_shard_info(group)["arrays"]]
     with translating(ArrayError):
         zvf.unshard(group._shared.address)
     group._shared.changed()
-    return get_shard_info(group)
+    after = _cells(group)
+    extracted = sum(after.get(name, 0) for name in names)
+    return {**get_shard_info(group), "arrays_unsharded": len(names), "chunks_extracted": extracted}
 
 
-def reshard(store_path: Any, shard_shape: Any = None) -> dict[str, Any]:
+def reshard(store_path: Any, shard_shape: Any = None, *, arrays: Any = None) -> dict[str, Any]:
     """Other shards, or none."""
-    if shard_shape is None:
-        return unshard_store(store_path)
-    return shard_store(store_path, shard_shape)
+    _all_arrays(arrays)
+    if shard_shape is not None:
+        return {"action": "shard", **shard_store(store_path, shard_shape)}
+    if not is_sharded(store_path):
+        return {"action": "noop", "message": "already unsharded", **get_shard_info(store_path)}
+    return {"action": "unshard", **unshard_store(store_path)}

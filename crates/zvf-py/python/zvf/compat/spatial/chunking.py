@@ -29,10 +29,10 @@ def assign_chunks(positions: Any, chunk_shape: Sequence[float]) -> dict[tuple[in
     return {tuple(int(c) for c in key): order[a:b] for key, a, b in zip(keys, starts, ends)}
 
 
-def chunks_intersecting_bbox(low: Any, high: Any, chunk_shape: Sequence[float]) -> list[tuple[int, ...]]:
+def chunks_intersecting_bbox(bbox_min: Any, bbox_max: Any, chunk_shape: Sequence[float]) -> list[tuple[int, ...]]:
     """The chunks that a box meets, both corners included."""
     grid = Grid((1,) * len(chunk_shape), tuple(float(c) for c in chunk_shape))
-    return sorted(ref.coords for ref in grid.cells_in((low, high)))
+    return sorted(ref.coords for ref in grid.cells_in((bbox_min, bbox_max)))
 
 
 def grid_layout(bounds: Any, chunk_shape: Sequence[float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
