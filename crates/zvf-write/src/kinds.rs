@@ -361,10 +361,10 @@ mod tests {
             (Kind::Graph, Ids::Kept { path, _folder: None }),
             (Kind::Line, Ids::Held(vec![1, 2])),
         ];
-        check_apart(&all).unwrap();
+        check_apart(&all, &StopFlag::default()).unwrap();
         all[2].1 = Ids::Held(vec![2, 9]);
         assert_eq!(
-            check_apart(&all).unwrap_err().to_string(),
+            check_apart(&all, &StopFlag::default()).unwrap_err().to_string(),
             "object 9 is both a graph and a line: ids are those of all kinds together"
         );
     }

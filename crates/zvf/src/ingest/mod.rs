@@ -252,13 +252,12 @@ impl Ingest {
         let tasks = self.tasks.all();
         let mut done = 0_u64;
         done += self.route_all(progress)?;
-        let mut written = 0_u64;
-        for task in tasks.iter().filter(|task| task.stage != TaskStage::Route) {
+        let others = tasks.iter().filter(|task| task.stage != TaskStage::Route);
+        for (written, task) in (0_u64..).zip(others) {
             go(progress, Stage::Write, written)?;
             if !self.tasks.run(*task).await? {
                 done += 1;
             }
-            written += 1;
         }
         let report = self.finish().await?;
         let mut report = report.unwrap_or_default();
