@@ -163,9 +163,9 @@ export async function checkConditions({ browser, server, zvf, stores, note }) {
 }
 
 /** A cell that was cut short is named with class and key, and the others are drawn. */
-export async function checkCutCell({ browser, server, folder, stores, note, restart }) {
+export async function checkCutCell({ browser, server, folder, stores, note, restart, zvf }) {
   const broken = join(folder, "broken.zarrvectors");
-  cpSync(stores.point_cloud, broken, { recursive: true });
+  zvf(["convert", stores.point_cloud, broken, "--chunk-shape", "25", "--shard", "none", "--overwrite"]); // a file for each of several chunks
   const cells = list(join(broken, "0")).filter((path) => /vertices/.test(path) && !/zarr\.json$/.test(path));
   truncateSync(cells[0], Math.floor(statSync(cells[0]).size / 2));
   const own = await restart([broken]);

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+_MAX_CELLS = 1 << 20
+"""Cells of a box that are listed: each is an object of Python."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class CellRef:
@@ -102,6 +105,9 @@ class Grid:
         """The cells that a box meets, whether there is something in them or not."""
         low, high = (np.asarray(corner, dtype=np.float64) / np.asarray(self.cell_shape) for corner in bbox)
         ranges = [range(math.floor(a), math.floor(b) + 1) for a, b in zip(low, high)]
+        count = math.prod(max(0, own.stop - own.start) for own in ranges)
+        if count > _MAX_CELLS:
+            raise ValueError(f"the box meets {count} cells, more than the {_MAX_CELLS} that are listed: take a smaller box")
         return CellSet(CellRef(at) for at in itertools.product(*ranges))
 
     def __iter__(self) -> Iterator[CellRef]:
