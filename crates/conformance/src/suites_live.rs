@@ -57,11 +57,11 @@ pub(crate) fn run(
         let folder = archives::scratch();
         let script = &mut Command::new(python);
         let script = script.arg(peers::script("run_suites.py")).args([package, version]);
-        let told = peers::run(script.arg(folder.path()).arg(limit.to_string()))?;
+        let output = peers::run(script.arg(folder.path()).arg(limit.to_string()))?;
         let list: Value =
             serde_json::from_str(&std::fs::read_to_string(folder.path().join("stores.json"))?)?;
         let list = list.as_array().context("stores.json is no list")?;
-        tally.say(&format!("suite {suite}: {}", told.trim().replace('\n', "; ")))?;
+        tally.say(&format!("suite {suite}: {}", output.trim().replace('\n', "; ")))?;
         ensure!(!list.is_empty(), "suite {suite} left no store: its tests did not run");
         for store in list {
             let path = store["path"].as_str().context("a store without a path")?;
@@ -205,8 +205,7 @@ fn digest(mut points: Vec<Vec<f64>>) -> String {
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The packages whose source distributions have tests that write stores.
-/// The packages, their versions, and what their tests need besides.
+/// The packages whose source distributions have tests that write stores, their versions, and what these tests need besides.
 const SUITES: [(&str, &str, &[&str]); 4] = [
     ("zarr-vectors", "0.9.2", CORE_NEEDS),
     ("zarr-vectors", "0.2.0", CORE_NEEDS),

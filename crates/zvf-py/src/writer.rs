@@ -319,7 +319,7 @@ impl Writer {
                 writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
                 return Ok(nothing());
             }
-            // In pieces, between which a stop is heard.
+            // In pieces: a stop takes effect between two of them.
             let unsplit = |error: BadBatch| Fault::Plain(Class::InvalidArgument, error.to_string());
             let pieces = crate::split::split(&batch, PIECE_ROWS).map_err(unsplit)?;
             let mut pieces = pieces.into_iter();

@@ -149,7 +149,7 @@ async fn finish(
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
     let (kind, given) = (ingest.schema.kind, ingest.given);
-    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // may hold what is told
+    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the places
     let outcome = ingest.finish(build, at, |level| says(kind, level)).await?;
     if let Some(places) = &outcome.placed {
         places

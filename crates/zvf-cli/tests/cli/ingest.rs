@@ -281,7 +281,7 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
 }
 
 #[test]
-fn tasks_read_as_the_plan_was_told() {
+fn tasks_read_files_by_the_options_of_the_plan() {
     let place = Place::new(2);
     let (stl, csv) = (place.at("square.stl"), place.at("lines.csv"));
     let corner = |x: u8, y: u8| format!("vertex {x} {y} 0\n");

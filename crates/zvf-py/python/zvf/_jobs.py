@@ -153,9 +153,7 @@ def _fsspec(fs: Any, root: str) -> tuple[str, list[tuple[str, str]]]:
     while hasattr(fs, "fs"):  # an asynchronous view of another
         fs, protocol = fs.fs, getattr(fs.fs, "protocol", "file")
     protocol = protocol if isinstance(protocol, str) else protocol[0]
-    if protocol in ("file", "local"):
-        return root, []
-    if protocol in ("http", "https"):
+    if protocol in ("file", "local", "http", "https"):
         return root, []
     if protocol not in ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"):
         raise TypeError(

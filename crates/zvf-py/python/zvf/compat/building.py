@@ -122,13 +122,6 @@ def read_group_object_ids(level_group: Group, group_id: int) -> np.ndarray:
     return _level(level_group).groups.by_id(group_id).members
 
 
-def chunks_intersecting_bbox(bbox_min: Any, bbox_max: Any, chunk_shape: Any) -> list[tuple[int, ...]]:
-    """The chunks that a box meets."""
-    from .api.grid import Grid
-
-    return sorted(ref.coords for ref in Grid((1,) * len(chunk_shape), tuple(chunk_shape)).cells_in((bbox_min, bbox_max)))
-
-
 def per_chunk_array_paths(level_group: Group) -> list[str]:
     """The arrays of a level that have a cell for each chunk, those of links included."""
     found: list[str] = []
@@ -241,7 +234,7 @@ _ELSEWHERE = {
         ),
         "zvf.compat.core.arrays",
     ),
-    **dict.fromkeys(("assign_chunks", "compute_grid_shape", "neighbouring_chunk_keys"), "zvf.compat.spatial.chunking"),
+    **dict.fromkeys(("assign_chunks", "chunks_intersecting_bbox", "compute_grid_shape", "neighbouring_chunk_keys"), "zvf.compat.spatial.chunking"),
     "chunk_local_to_global_offsets": "zvf.compat.spatial.boundary",
 }
 
