@@ -31,7 +31,12 @@ export class StoreError extends Error {
 export interface SourceReply { status: number; bytes: Uint8Array; first: number; total: number; etag: string | null }
 
 /** Where bytes come from: keys below the store, `first` to `last` inclusive (-1: none), or the last `suffix` bytes. */
-export interface ByteSource { get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<SourceReply> }
+export interface ByteSource {
+  /** Names below a prefix and relative to it, all of them or those directly below it. Without it, stores are read by what they
+   * say of themselves: old ones that list no chunks are refused, and some edges are missing. */
+  list?(prefix: string, deep: boolean): Promise<{ keys: string[]; sizes: number[] | null; folders: string[] }>;
+  get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<SourceReply>;
+}
 
 /** Which store: a URL, files by their paths below it (or one named `NAME.tet`), or a source of one's own. */
 export type StoreLocation = string | URL | Map<string, Blob> | ByteSource;

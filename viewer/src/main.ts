@@ -113,7 +113,7 @@ async function openStores(module: WebAssembly.Module, stores: string[], source: 
     const pool = new Pool("worker.js", Math.max(1, Math.floor(workers / count)));
     const url = source ? undefined : new URL(address, location.href.split("#")[0]).href;
     const name = url ? (url.replace(/\/+$/, "").endsWith(".tet") ? decodeURIComponent(url.replace(/\/+$/, "").split("/").pop()!) : "") : source!.name;
-    await pool.open(module, source ?? { url, name }, bytes / count);
+    await pool.open(module, source ?? { url, name, keys: await keysOf(url!) }, bytes / count);
     return { name: storeName(address, source), pool, info: await pool.ask(0, "info", []).done };
   };
   if (count === 1) return openOne(stores[0] ?? "");
@@ -130,6 +130,16 @@ async function openStores(module: WebAssembly.Module, stores: string[], source: 
   }
   const pool = new JoinedPool(good);
   return { pool, info: pool.join(good.map((one) => one.info)) };
+}
+
+/** Where `zvf serve` lists the names of a store, if it can. The page of a static host names its policy itself; nothing is
+ * listed there. */
+async function keysOf(url: string): Promise<string | null> {
+  const { origin, pathname } = new URL(url), found = /^(.*\/)data\/([^/]+)\/$/.exec(pathname);
+  const isStatic = document.querySelector("meta[http-equiv='Content-Security-Policy']") !== null;
+  if (!found || origin !== location.origin || isStatic) return null;
+  const keys = `${origin}${found[1]}api/${found[2]}/keys`;
+  try { return (await (await fetch(keys)).json()).keys ? keys : null; } catch { return null; }
 }
 
 /** The name that is shown; a slash stands between the store and its kinds. */

@@ -12,7 +12,8 @@ export class StoreFault extends Error {
 
 interface Pending { resolve: (value: any) => void; reject: (error: unknown) => void; worker: number }
 
-export interface StoreSource { url?: string; files?: Map<string, Blob>; name: string }
+/** `keys` is the address that lists the names of a store, where its host has one. */
+export interface StoreSource { url?: string; files?: Map<string, Blob>; name: string; keys?: string | null }
 
 /** An idle worker with more memory than this is replaced: memory of WebAssembly never shrinks. */
 const LARGE_WORKER_BYTES = 192 * 2 ** 20;

@@ -6,25 +6,44 @@ export interface Counters { sent: number; done: number; failed: number; cancelle
 
 export const newCounters = (): Counters => ({ sent: 0, done: 0, failed: 0, cancelled: 0, inFlight: 0, queued: 0, transferred: 0 });
 
-/** The form that the reader in WebAssembly asks for. */
+/** Names below a prefix and relative to it; sizes where they are known. */
+export interface Names { keys: string[]; sizes: number[] | null; folders: string[] }
+
+/** The form that the reader in WebAssembly asks for. A host that has no `list` is read by what the store says of itself. */
 export interface Source {
+  list?(prefix: string, deep: boolean): Promise<Names>;
   get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply>;
 }
 
 const DEADLINE_MS = 30_000;
 const TRIES = 4;
 
-/** Objects below a URL. A request that fails in passing is sent again; one that is dropped is aborted. */
+/** Objects below a URL. A request that fails in passing is sent again; one that is dropped is aborted. `keys` is the address
+ * that lists names, where the host has one. */
 export class HttpSource implements Source {
   readonly counters: Counters;
+  readonly list?: (prefix: string, deep: boolean) => Promise<Names>;
   readonly #base: string;
   readonly #atOnce: number;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(base: string, atOnce: number, counters: Counters) {
+  constructor(base: string, atOnce: number, counters: Counters, keys: string | null = null) {
     this.#base = base.replace(/\/+$/, "");
     this.#atOnce = atOnce;
     this.counters = counters;
+    if (keys) this.list = (prefix, deep) => this.#list(keys, prefix, deep);
+  }
+
+  async #list(keys: string, prefix: string, deep: boolean): Promise<Names> {
+    const url = `${keys}?prefix=${encodeURIComponent(prefix)}&deep=${deep}`, signal = new AbortController().signal;
+    await this.#enter(signal);
+    try {
+      const { status, bytes } = await this.#tries(url, null, signal), said = new TextDecoder().decode(bytes);
+      if (status !== 200) throw new Error(`the names below ${prefix} cannot be listed: status ${status}`);
+      return JSON.parse(said);
+    } finally {
+      this.#leave();
+    }
   }
 
   async get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply> {
@@ -35,9 +54,13 @@ export class HttpSource implements Source {
     try {
       return await this.#tries(url, range, signal);
     } finally {
-      this.counters.inFlight--;
-      this.#waiting.shift()?.();
+      this.#leave();
     }
+  }
+
+  #leave(): void {
+    this.counters.inFlight--;
+    this.#waiting.shift()?.();
   }
 
   async #enter(signal: AbortSignal): Promise<void> {
@@ -125,5 +148,15 @@ export class FileSource implements Source {
     this.counters.done++;
     this.counters.transferred += bytes.length;
     return { status: suffix > 0 || first >= 0 ? 206 : 200, bytes, first: start, total: file.size, etag: null };
+  }
+
+  async list(prefix: string, deep: boolean): Promise<Names> {
+    const start = prefix === "" ? "" : `${prefix}/`, keys: string[] = [], sizes: number[] = [], folders = new Set<string>();
+    for (const [path, file] of this.#files) {
+      if (!path.startsWith(start)) continue;
+      const name = path.slice(start.length), slash = name.indexOf("/");
+      if (deep || slash < 0) { keys.push(name); sizes.push(file.size); } else folders.add(name.slice(0, slash));
+    }
+    return { keys, sizes, folders: [...folders] };
   }
 }

@@ -12,10 +12,10 @@ export interface Call { id: number; op: string; args: any[] }
 
 async function run(op: string, args: any[], id: number): Promise<{ value: any; transfer?: Transferable[] }> {
   if (op === "open") {
-    const { wasm, url, files, name, atOnce, budget } = args[0];
+    const { wasm, url, files, name, keys, atOnce, budget } = args[0];
     ready ??= init({ module_or_path: wasm });
     await ready;
-    const source = files ? new FileSource(files, counters) : new HttpSource(url, atOnce, counters);
+    const source = files ? new FileSource(files, counters) : new HttpSource(url, atOnce, counters, keys);
     store = await openStore(source, name, budget);
     return { value: null };
   }

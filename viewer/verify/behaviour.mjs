@@ -1,7 +1,7 @@
 // Checks of what the page does: kinds, picks, states, conditions, faults, keys, several stores.
 
 import assert from "node:assert/strict";
-import { cpSync, readdirSync, truncateSync, statSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS, LARGE_IDS } from "./stores.mjs";
 import { countColoured, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
@@ -179,6 +179,32 @@ export async function checkCutCell({ browser, server, folder, stores, note, rest
     assert.ok(shown.vertices > 0);
     assert.deepEqual(said.filter((line) => line.startsWith("uncaught")), []);
     await page.close();
+  } finally { await own.end(); }
+}
+
+/** A store that does not say which chunks it has, as those before 0.9: the server lists them. */
+export async function checkListing({ browser, folder, stores, note, restart, zvf }) {
+  const silent = join(folder, "silent.zarrvectors");
+  zvf(["convert", stores.point_cloud, silent, "--chunk-shape", "25", "--shard", "none", "--overwrite"]);
+  let removed = 0;
+  for (const path of list(silent).filter((path) => path.endsWith("zarr.json"))) {
+    const document = JSON.parse(readFileSync(path, "utf8"));
+    if (!document.attributes?.nonempty_chunks) continue;
+    delete document.attributes.nonempty_chunks;
+    writeFileSync(path, JSON.stringify(document));
+    removed++;
+  }
+  const own = await restart([silent, stores.point_cloud]);
+  try {
+    const seen = [];
+    for (const name of ["silent", "point_cloud"]) {
+      const { page, ask, said } = await openViewer(browser, viewOf(own, name, { ...plain, level: 0 }));
+      seen.push((await ask(() => window.zvfViewer.stats())).shown.vertices);
+      assert.deepEqual([said, await ask(() => window.zvfViewer.errors())], [[], []]);
+      await page.close();
+    }
+    note({ removed, vertices: seen });
+    assert.ok(removed > 0 && seen[0] > 0 && seen[0] === seen[1], `${seen}`);
   } finally { await own.end(); }
 }
 

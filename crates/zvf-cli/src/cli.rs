@@ -62,7 +62,8 @@ use crate::session::Session;
 /// Read, query, write and check Zarr Vectors stores: points, lines, graphs, skeletons and meshes.
 ///
 /// A store is a folder, a .tet file that a store was packed into, or a URL of either: s3://bucket/prefix,
-/// http://host/path, and the other backends of this build.
+/// http://host/path, and the other backends of this build; with the feature icechunk also of a version of a repository:
+/// icechunk+file:///data/brain?tag=v1.
 #[derive(Debug, Parser)]
 #[command(name = "zvf", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = EXIT_CODES)]
@@ -112,6 +113,8 @@ impl Common {
             on_retry: (!self.quiet).then(|| {
                 RetryHook::new(if self.json { report_retry_as_json } else { report_retry })
             }),
+            #[cfg(feature = "icechunk")]
+            versions: Some(zvf_icechunk::hook()),
             ..defaults
         }
     }

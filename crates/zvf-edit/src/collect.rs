@@ -39,6 +39,12 @@ pub struct Collect {
 /// When there is no store, or the journal cannot be read.
 pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     let own = journal(&store.into())?;
+    if own.pinned.is_some() {
+        return Err(EditError::unsupported(format!(
+            "{}: the repository keeps its versions itself: expire and collect them with its own tools (icechunk: expire_snapshots and garbage_collect); rows that belong to nothing go with \"zvf vacuum\"",
+            own.place
+        )));
+    }
     own.begin_writing()?;
     own.settle()?;
     let mut commits = Vec::new();

@@ -12,7 +12,7 @@ use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Guard, Journal};
 use crate::place::Place;
-use crate::script::{open_journal, record, report};
+use crate::script::{open_existing, open_journal, record, report};
 use crate::snapshot::{Snapshot, foreign};
 use crate::transaction::{CommitOptions, Transaction};
 
@@ -26,7 +26,7 @@ pub enum Undo {
 }
 
 pub(crate) fn journal(store: &Place) -> Result<Arc<Journal>> {
-    open_journal(store, &CommitOptions::default())
+    Ok(Arc::new(open_existing(store)?))
 }
 
 /// The commits of the store in a folder, newest first, at most `limit`.
@@ -36,6 +36,9 @@ pub(crate) fn journal(store: &Place) -> Result<Arc<Journal>> {
 /// When there is no store, or a record cannot be read.
 pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
     let journal = journal(&store.into())?;
+    if let Some(pinned) = &journal.pinned {
+        return pinned.log(limit);
+    }
     let mut list = Vec::new();
     for seq in journal.numbers("log")?.into_iter().rev() {
         if limit.is_some_and(|limit| list.len() as u64 >= limit) {
@@ -67,7 +70,11 @@ pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
 ///
 /// When there is no store or no such commit.
 pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
-    let journal = journal(&store.into())?;
+    let place = store.into();
+    let journal = journal(&place)?;
+    if let (Some(pinned), Some((_, options))) = (&journal.pinned, place.versions()) {
+        return pinned.show(head, options);
+    }
     let record = journal.record(head)?;
     let record = record.ok_or_else(|| {
         EditError::new(
@@ -126,6 +133,9 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
 ///
 /// When something is committed that cannot be applied, by somebody who may only read for example.
 pub fn settle(place: &Place) -> Result<(u64, bool)> {
+    if place.versions().is_some() {
+        return Ok((head(place)?.unwrap_or(0), false));
+    }
     let journal = Journal::open(place)?;
     let was_behind = !journal.pending()?.is_empty();
     Ok((journal.settle()?, was_behind))
@@ -137,6 +147,9 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
 ///
 /// `FileChanged` when the store has another head.
 pub fn check_head(place: &Place, head: u64) -> Result<()> {
+    if place.versions().is_some() {
+        return Ok(()); // a version never changes
+    }
     match Journal::open(place)?.has_record(head + 1)? {
         false => Ok(()),
         true => Err(EditError::new(
@@ -226,7 +239,29 @@ pub(crate) fn back_to(
     let (mut added, mut removed, mut changed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut counts = [0_i64; 7];
     let mut bounds = Json::Null;
-    for seq in (target + 1..=snap.head).rev() {
+    let mut add = |said: &Json| {
+        let report = &said["report"];
+        let ids = |name: &str| -> BTreeSet<i64> {
+            let list = report["objects"][name].as_array();
+            list.into_iter().flatten().filter_map(Json::as_i64).collect()
+        };
+        added.extend(ids("removed"));
+        removed.extend(ids("added"));
+        changed.extend(ids("changed"));
+        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
+            counts[at] += report[part][name].as_i64().unwrap_or(0);
+        }
+        let items = said["written"].as_array().into_iter().flatten();
+        written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
+    };
+    let pinned = journal.pinned.as_ref().zip(journal.place.versions());
+    if let Some((pinned, (_, options))) = pinned {
+        let (contents, said) = pinned.kept_since(target, options)?;
+        then = contents;
+        said.iter().for_each(&mut add);
+    }
+    let plain = if pinned.is_some() { 0..0 } else { target + 1..snap.head + 1 };
+    for seq in plain.rev() {
         let gone = || {
             EditError::unsupported(format!(
                 "commit {seq} cannot be taken back: gc removed what it needs"
@@ -237,22 +272,7 @@ pub(crate) fn back_to(
             return Err(gone());
         }
         then.extend(journal.read_before(&record)?);
-        written.extend(record.written());
-        let report = &record.body["report"];
-        let ids = |name: &str| -> BTreeSet<i64> {
-            report["objects"][name]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Json::as_i64)
-                .collect()
-        };
-        added.extend(ids("removed"));
-        removed.extend(ids("added"));
-        changed.extend(ids("changed"));
-        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
-            counts[at] += report[part][name].as_i64().unwrap_or(0);
-        }
+        add(&record.body);
     }
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
     if !journal.accepts_foreign

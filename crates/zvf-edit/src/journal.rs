@@ -39,6 +39,7 @@ use crate::medium::{Medium, Prepared, Put};
 use crate::place::Place;
 use crate::record::{Entry, Record, Span};
 use crate::snapshot::{foreign, replaced};
+use crate::versions::Pinned;
 
 /// New bytes by key; none removes the key.
 pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
@@ -53,6 +54,8 @@ pub(crate) struct Journal {
     pub(crate) accepts_foreign: bool,
     /// The right to write alone, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
+    /// The version that is read, where the store lies in a repository of them; that has the history then.
+    pub(crate) pinned: Option<Pinned>,
 }
 
 /// What was written for a commit that is not decided.
@@ -74,9 +77,22 @@ pub struct Guard {
 impl Journal {
     /// The journal of the store at a place.
     pub(crate) fn open(place: &Place) -> Result<Self> {
+        if let Some((versions, _)) = place.versions() {
+            return Self::of_version(place, Pinned::latest(versions)?);
+        }
         let (store, side) = place.media()?;
-        let place = place.clone();
-        Ok(Self { place, store, side, accepts_foreign: false, epoch: OnceLock::new() })
+        Ok(Self::with_media(place, (store, side), None))
+    }
+
+    /// The journal of the store at a version of its repository.
+    pub(crate) fn of_version(place: &Place, pinned: Pinned) -> Result<Self> {
+        let Some((_, options)) = place.versions() else { return Self::open(place) };
+        Ok(Self::with_media(place, pinned.media(options)?, Some(pinned)))
+    }
+
+    fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
+        let (place, epoch) = (place.clone(), OnceLock::new());
+        Self { place, store, side, accepts_foreign: false, epoch, pinned }
     }
 
     /// The journal of the store in the folder `store`.
@@ -86,6 +102,9 @@ impl Journal {
 
     /// The number of the last record, 0 before the first.
     pub(crate) fn head(&self) -> Result<u64> {
+        if let Some(pinned) = &self.pinned {
+            return pinned.head();
+        }
         Ok(self.numbers("log")?.last().copied().unwrap_or(0))
     }
 
@@ -166,6 +185,9 @@ impl Journal {
     }
 
     fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
+        if let Some(pinned) = &self.pinned {
+            return Ok((pinned.head()?, Vec::new())); // a commit is there as a whole
+        }
         let mut log = self.numbers("log")?;
         let head = log.last().copied().unwrap_or(0);
         if head == 0 {
@@ -194,7 +216,7 @@ impl Journal {
     /// The same, where the files of one record are written already.
     fn settle_with(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
-        if head > 0 && pending.len() as u64 != head {
+        if self.pinned.is_none() && head > 0 && pending.len() as u64 != head {
             self.check_mark()?;
         }
         if pending.is_empty() {
@@ -383,6 +405,9 @@ impl Journal {
 
     /// Refuses to write where nobody may: a backend without conditional puts, unless one writer says that it is alone.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
+        if let Some(pinned) = &self.pinned {
+            return pinned.check_writable(&self.place).map(|()| None);
+        }
         if self.epoch.get().is_none() {
             let epoch = match (self.side.is_folder(), self.place.is_single_writer) {
                 (true, false) => None,

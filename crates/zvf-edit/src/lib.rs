@@ -19,6 +19,8 @@
 //! **Items.** Two transactions conflict by what they mean (objects, members of groups, columns), never by the keys they
 //! share. Who loses a race without such a conflict does its operations again on the new head.
 //!
+//! **Repositories of versions.** There the history is the repository's: the log, undo and the commit go to it (`versions`).
+//!
 //! Not here: other ways to store a history; how arguments become scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -62,6 +64,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod versions;
 mod vertices;
 mod widths;
 

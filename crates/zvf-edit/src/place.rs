@@ -1,4 +1,4 @@
-//! Where a store lies that is edited: a folder of this machine, or a prefix of an object store.
+//! Where a store lies that is edited: a folder of this machine, a prefix of an object store, or a repository of versions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::path::Path as Prefix;
 use zvf_publish::{Disk, KeyedFolder};
-use zvf_store::{Backend, Objects, OpenOptions, Store};
+use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
 use crate::error::{EditError, Result};
 use crate::medium::Medium;
+use crate::versions::Pinned;
 
 /// Where a store lies.
 ///
@@ -33,6 +34,7 @@ pub struct Place {
 enum Kind {
     Folder(PathBuf, Disk),
     Backend(Arc<dyn ObjectStore>, Prefix, Box<OpenOptions>),
+    Versions(Arc<dyn Versions>, Box<OpenOptions>),
 }
 
 impl Place {
@@ -43,6 +45,11 @@ impl Place {
     ///
     /// When `address` is neither, or its backend is not known.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
+        if let Some(versions) = Store::versions(address, options)? {
+            let kind = Kind::Versions(versions, Box::new(options.clone()));
+            let name = address.to_owned();
+            return Ok(Self { name, kind, is_single_writer: false, trusts_conditions: false });
+        }
         match Store::backend(address, options)? {
             Some(Backend { store, prefix }) => Ok(Self {
                 name: address.to_owned(),
@@ -69,7 +76,7 @@ impl Place {
     pub fn on_disk(self, disk: Disk) -> Self {
         match self.kind {
             Kind::Folder(path, _) => Self { kind: Kind::Folder(path, disk), ..self },
-            Kind::Backend(..) => self,
+            Kind::Backend(..) | Kind::Versions(..) => self,
         }
     }
 
@@ -91,7 +98,21 @@ impl Place {
     pub fn folder(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Folder(path, _) => Some(path),
-            Kind::Backend(..) => None,
+            Kind::Backend(..) | Kind::Versions(..) => None,
+        }
+    }
+
+    /// Whether it is a repository of versions, which has a history of its own.
+    #[must_use]
+    pub const fn is_of_versions(&self) -> bool {
+        matches!(self.kind, Kind::Versions(..))
+    }
+
+    /// The repository of versions, where it lies in one, and how it is opened.
+    pub(crate) fn versions(&self) -> Option<(&Arc<dyn Versions>, &OpenOptions)> {
+        match &self.kind {
+            Kind::Versions(versions, options) => Some((versions, options)),
+            Kind::Folder(..) | Kind::Backend(..) => None,
         }
     }
 
@@ -117,6 +138,7 @@ impl Place {
                 };
                 Ok((objects(prefix), objects(&beside)))
             }
+            Kind::Versions(versions, options) => Pinned::latest(versions)?.media(options),
         }
     }
 }

@@ -43,7 +43,9 @@ impl Rewrite {
     pub fn begin(place: impl Into<Place>) -> Result<Option<Self>> {
         let place = place.into();
         let journal = journal(&place)?;
-        if journal.head()? == 0 {
+        if journal.pinned.is_some() {
+            journal.begin_writing()?;
+        } else if journal.head()? == 0 {
             return Ok(None);
         }
         let snap = Snapshot::now(&journal)?;
@@ -76,7 +78,10 @@ impl Rewrite {
             // What was written anew knows nothing of journals.
             let (mut root, old) = (keep(new)?, keep(old)?);
             for name in ["journal", "next_id"] {
-                root["attributes"]["zvf"][name] = old["attributes"]["zvf"][name].clone();
+                let kept = &old["attributes"]["zvf"][name];
+                if !kept.is_null() {
+                    root["attributes"]["zvf"][name] = kept.clone();
+                }
             }
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
         }

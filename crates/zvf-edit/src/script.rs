@@ -179,6 +179,7 @@ impl Editor {
     }
 
     fn begin(&mut self, options: CommitOptions) -> Result<()> {
+        self.journal = self.journal.renewed()?;
         let mut transaction = Transaction::begin(&self.journal, &self.folder)?;
         check_head(&options, transaction.head())?;
         transaction.named = self.named.clone();
@@ -334,14 +335,23 @@ fn write(
     Ok(Some(Committed { report: Some(report), notices, named: plan.named }))
 }
 
-/// The journal of a store that is there.
+/// The journal of a store that is there, for committing.
 pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc<Journal>> {
-    let mut journal = Journal::open(place)?;
-    if !journal.store.exists("zarr.json")? {
-        return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
+    let mut journal = open_existing(place)?;
+    if journal.pinned.is_some() {
+        journal.begin_writing()?; // a tag is refused before any work
     }
     journal.accepts_foreign = options.accept_foreign;
     Ok(Arc::new(journal))
+}
+
+/// The journal of a store that is there.
+pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
+    let journal = Journal::open(place)?;
+    if !journal.store.exists("zarr.json")? {
+        return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
+    }
+    Ok(journal)
 }
 
 /// Stages changes, creates the record and applies it.
@@ -354,8 +364,12 @@ pub(crate) fn record(
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
-    let txid = new_txid();
     let epoch = journal.begin_writing()?;
+    if let Some(pinned) = &journal.pinned {
+        let report = pinned.commit(changes, report, (&body, operations), options)?;
+        return Ok(Some((report, None)));
+    }
+    let txid = new_txid();
     let _first = journal.lock_for_first()?;
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;

@@ -57,6 +57,9 @@ impl Snapshot {
 
     /// The store as it was at a head.
     pub(crate) fn at(journal: &Arc<Journal>, head: u64) -> Result<Self> {
+        if journal.pinned.is_some() {
+            return Self::now(&Arc::new(journal.at(head)?));
+        }
         let mut snap = Self::now(journal)?;
         if head > snap.head {
             return Err(EditError::new(

@@ -15,7 +15,7 @@ use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::geometry::{NONE, Vid};
 use crate::history::{back_to, hold_for_reading, journal};
-use crate::journal::Journal;
+use crate::journal::{Changes, Journal};
 use crate::links::End;
 use crate::place::{Place, sibling};
 use crate::scalar::Type;
@@ -73,8 +73,17 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
             format!("there is no commit {head}; the last is {}", snap.head),
         ));
     }
-    let (changes, _, _) = back_to(&own, &snap, head)?;
-    copy_store(&own, out)?;
+    let changes = match own.pinned {
+        Some(_) => {
+            copy_store(&own.at(head)?, out)?;
+            Changes::new()
+        }
+        None => {
+            let (changes, _, _) = back_to(&own, &snap, head)?;
+            copy_store(&own, out)?;
+            changes
+        }
+    };
     let copy = Journal::open_beside(out)?;
     for (key, bytes) in &changes {
         match bytes {

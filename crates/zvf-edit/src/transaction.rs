@@ -382,7 +382,9 @@ impl Transaction {
             }
         }
         if !changes.is_empty() {
-            root["attributes"]["zvf"]["journal"] = json!(1);
+            if self.snap.journal.pinned.is_none() {
+                root["attributes"]["zvf"]["journal"] = json!(1);
+            }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
             self.drop_same(&mut changes, &mut before)?;

@@ -51,7 +51,8 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
     let mut found = Vec::new();
     let Some(parent) = target.parent() else { return Ok(found) };
     for (word, kind) in [(staging::WORD, LeftoverKind::Staging), (file::WORD, LeftoverKind::File)] {
-        let prefix = sibling_prefix(&target, &format!("{word}-")).unwrap_or_default();
+        // Nothing lies beside what has no name.
+        let Some(prefix) = sibling_prefix(&target, &format!("{word}-")) else { return Ok(found) };
         for path in list_prefixed(parent, prefix.as_encoded_bytes())? {
             if path.extension().is_some_and(|ending| ending == "owner")
                 && path.with_extension("").exists()
@@ -68,8 +69,8 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
             found.push(Leftover { path, kind, in_use });
         }
     }
-    let lock = hidden_sibling(&target, target::WORD).unwrap_or_default();
-    if lock.exists() {
+    let lock = hidden_sibling(&target, target::WORD);
+    if let Some(lock) = lock.filter(|lock| lock.exists()) {
         let in_use = FileLock::is_held(disk, &lock);
         found.push(Leftover { path: lock, kind: LeftoverKind::Lock, in_use });
     }
@@ -89,7 +90,7 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     if before.is_empty() {
         return Ok(Vec::new());
     }
-    let lock = hidden_sibling(&target, target::WORD).unwrap_or_default();
+    let Some(lock) = hidden_sibling(&target, target::WORD) else { return Ok(Vec::new()) };
     let Some(held) = FileLock::try_acquire(disk, &lock)? else { return Ok(Vec::new()) };
     let held = held.removing();
     recover_interrupted(disk, &target)?;

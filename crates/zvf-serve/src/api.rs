@@ -17,6 +17,7 @@ use crate::question::{Question, parse_ids, parse_kind, parse_question};
 use crate::refusal::Refusal;
 use crate::service::State;
 use crate::stores::ServedStore;
+use crate::target::is_safe_segment;
 use crate::transfer;
 
 /// What is asked below the name of a store.
@@ -104,6 +105,10 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
                 run(state, running, async move { search(&store, &fields, max_objects).await });
             Ok(json_answer(&found.await?, &request.headers))
         }
+        ["keys"] => {
+            let found = run(state, running, async move { list_keys(&store, &fields).await });
+            Ok(json_answer(&found.await?, &request.headers))
+        }
         ["plan"] => {
             let question = parse_question(fields, limits.max_rows, &[])?;
             let found = run(state, running, async move {
@@ -147,20 +152,28 @@ fn timed_out() -> Refusal {
         .with_hint("ask for less: a smaller box, a coarser level, or a limit")
 }
 
+/// A field that is on or off; alone it is on.
+fn parse_flag(name: &str, value: &str) -> Result<bool, Refusal> {
+    match value {
+        "" | "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(unknown_field(name)),
+    }
+}
+
+fn unknown_field(name: &str) -> Refusal {
+    Refusal::bad_request(format!("there is no field {name:?} with this value"))
+}
+
 async fn info(
     store: &ServedStore,
     fields: &[(String, String)],
 ) -> Result<serde_json::Value, Refusal> {
     let mut with_sizes = false;
     for (name, value) in fields {
-        match (name.as_str(), value.as_str()) {
-            ("sizes", "" | "1" | "true") => with_sizes = true,
-            ("sizes", "0" | "false") => with_sizes = false,
-            _ => {
-                return Err(Refusal::bad_request(format!(
-                    "there is no field {name:?} with this value"
-                )));
-            }
+        match name.as_str() {
+            "sizes" => with_sizes = parse_flag(name, value)?,
+            _ => return Err(unknown_field(name)),
         }
     }
     let reader = store.reader().await?;
@@ -273,6 +286,53 @@ async fn search(
 
 /// Objects that a search names.
 const MAX_FOUND: usize = 1000;
+
+/// The objects below a prefix with their sizes: for the viewer, where a store does not say itself which chunks it has.
+/// Without `deep` those directly below it, and the folders. No names at all where the host of the store cannot list.
+async fn list_keys(
+    store: &ServedStore,
+    fields: &[(String, String)],
+) -> Result<serde_json::Value, Refusal> {
+    let (mut prefix, mut deep) = ("", false);
+    for (name, value) in fields {
+        match name.as_str() {
+            "prefix" if value.is_empty() || value.split('/').all(is_safe_segment) => prefix = value,
+            "deep" => deep = parse_flag(name, value)?,
+            _ => return Err(unknown_field(name)),
+        }
+    }
+    let reader = store.reader().await?;
+    let refuse = |error: zvf::StoreError| store.refuse(&error.into());
+    if !reader.store().can_list() {
+        return Ok(json!({"keys": null, "sizes": null, "folders": null}));
+    }
+    // What `/data` would not send is not named either.
+    let is_sent = |name: &str| name.split('/').all(is_safe_segment);
+    if !deep {
+        let mut found = reader.store().entries(prefix).await.map_err(refuse)?;
+        found.files.retain(|name| is_sent(name));
+        found.folders.retain(|name| is_sent(name));
+        return Ok(json!({"keys": found.files, "sizes": null, "folders": found.folders}));
+    }
+    let mut found = reader.store().objects(prefix).await.map_err(refuse)?;
+    found.retain(|(key, _)| is_sent(key.as_str()));
+    if found.len() > MAX_KEYS {
+        let status = hyper::StatusCode::PAYLOAD_TOO_LARGE;
+        let message = format!("more than {MAX_KEYS} objects lie below the prefix");
+        return Err(Refusal::new(status, "LimitExceeded", message)
+            .with_hint("\"zvf migrate\" writes a store that lists its chunks itself"));
+    }
+    let sizes: Vec<u64> = found.iter().map(|(_, size)| *size).collect();
+    let below = |key: zvf::Key| {
+        let key = key.as_str();
+        key.strip_prefix(prefix).unwrap_or(key).trim_start_matches('/').to_owned()
+    };
+    let keys: Vec<String> = found.into_iter().map(|(key, _)| below(key)).collect();
+    Ok(json!({"keys": keys, "sizes": sizes, "folders": []}))
+}
+
+/// Objects that one answer names.
+const MAX_KEYS: usize = 200_000;
 
 async fn groups(
     store: &ServedStore,

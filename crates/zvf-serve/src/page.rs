@@ -78,6 +78,7 @@ pub(crate) fn openapi() -> Value {
             "/api/{store}/group": get("The groups of a level", level(), json),
             "/api/{store}/group/{group}": get("A group by number or name", level(), json),
             "/api/{store}/search": get("Objects by id or by the value of an attribute", vec![text("q", "the id or the value")], json),
+            "/api/{store}/keys": get("The objects below a prefix", vec![text("prefix", "a key of a group or an array"), text("deep", "true: all below it, with their sizes")], json),
             "/api/{store}/plan": or_post(get("What a query would read", question.to_vec(), json)),
             "/api/{store}/query": or_post(get("Geometry, as it is read", with(&[("format", "arrows (default), csv, jsonl or parquet")]), "application/vnd.apache.arrow.stream")),
             "/api/{store}/render": get("A picture", with(&[("size", "WIDTHxHEIGHT"), ("view", "top, front, side, corner or degrees"),

@@ -68,6 +68,12 @@ impl StoreError {
         Self::new(op, Fault::Unsupported { what, name: name.into() })
     }
 
+    /// A fault in words: what, where, expected, found, and what to do.
+    #[must_use]
+    pub fn in_words(class: Class, op: Op, text: impl Into<String>) -> Self {
+        Self::new(op, Fault::Words { class, text: text.into() })
+    }
+
     /// A compressed stream that the codec `name` refused.
     #[must_use]
     pub fn codec(
@@ -184,6 +190,7 @@ impl StoreError {
             | Fault::Io { .. }
             | Fault::Backend { .. }
             | Fault::Unknown { .. }
+            | Fault::Words { .. }
             | Fault::Changed { .. } => None,
         }
     }
@@ -288,6 +295,8 @@ impl Diagnose for StoreError {
                 own(*class)
             }
             Fault::Publish { class, .. } => own(*class),
+            // The words say what to do.
+            Fault::Words { class, .. } => Diagnosis::new(*class, "", self),
             Fault::Absent { .. } => own(Class::NotFound),
             Fault::Unknown { .. } => own(Class::CommitUnknown),
             Fault::Unsupported { name, .. } => {
@@ -507,6 +516,8 @@ enum Fault {
     Io { class: Class, source: io::Error },
     #[error("{said}")]
     Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("{text}")]
+    Words { class: Class, text: String },
     #[error("store: {error}")]
     Publish { class: Class, error: PublishError },
     #[error("the store was asked to publish and did not say whether it did")]
@@ -538,7 +549,7 @@ fn io_class(error: &io::Error) -> Class {
     }
 }
 
-/// What a document says wrongly; the class is told in front of it.
+/// What a document says wrongly; the class stands in front of it.
 fn metadata_text(error: &MetadataError) -> String {
     let text = error.to_string();
     let class = format!("{} in ", error.class());

@@ -102,6 +102,7 @@ impl RangedFile {
                 let store = url::build(scheme, &url, options)?;
                 Self::of_object(store, &path, Budget::new(options), options).await
             }
+            Place::Versions(address) => Err(crate::source::not_a_file(&address)),
         }
     }
 

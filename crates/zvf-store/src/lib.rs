@@ -64,6 +64,7 @@ pub mod signal;
 mod source;
 mod sync;
 mod tet;
+mod versions;
 
 pub use budget::{Budget, Reservation};
 pub use build::{
@@ -77,7 +78,7 @@ pub use key::Key;
 pub use layout::{Cells, DenseArray, KeyTable, Rows};
 pub use level::LevelNode;
 pub use lone::LoneArray;
-pub use node::Listing;
+pub use node::{Entries, Listing};
 pub use notice::Notice;
 pub use objects::{Objects, SeenVersion};
 pub use open::Store;
@@ -85,6 +86,7 @@ pub use options::{OpenOptions, RetryHook, Retrying, Timeouts};
 pub use shared::Caching;
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};
+pub use versions::{CommitNote, CommittedVersion, ObjectStream, Versions, VersionsHook};
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };

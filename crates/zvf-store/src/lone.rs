@@ -68,7 +68,7 @@ impl LoneArray {
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
         let budget = Budget::new(options);
-        let source = Source::open(address, &budget, options)?;
+        let source = Source::find(address, &budget, options).await?;
         let (key, docs) = (Key::root(), Docs::default());
         let node = docs.node(&source, &key).await?.ok_or_else(|| {
             let expected = Expected::Rule("a document of an array");

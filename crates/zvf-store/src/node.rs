@@ -48,6 +48,15 @@ pub struct Listing {
     pub complete: bool,
 }
 
+/// What lies directly below a key, whatever it is: [`Store::entries`](crate::Store::entries).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// Objects, in the order of their text.
+    pub files: Vec<String>,
+    /// What has objects below it, likewise.
+    pub folders: Vec<String>,
+}
+
 /// The chunks of the array under `key`, whose keys have `rank` components in families A and B.
 pub(crate) async fn cells(
     shared: &Arc<Shared>,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
@@ -30,12 +31,13 @@ use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows};
 use crate::level::LevelNode;
-use crate::node::{self, Listing, Opened};
+use crate::node::{self, Entries, Listing, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
 use crate::source::pack::Pack;
-use crate::source::{self, Backend, Get, IoStats, Place, Source};
+use crate::source::{self, Backend, Child, Get, IoStats, Place, Source};
+use crate::versions::{ObjectStream, Versions};
 
 /// An open store, for reading.
 ///
@@ -76,7 +78,7 @@ impl Store {
         let budget = Budget::new(&options);
         let mut left = OPENINGS;
         loop {
-            let source = Source::open(address, &budget, &options)?;
+            let source = Source::find(address, &budget, &options).await?;
             left -= 1;
             match Self::begin(source, budget.clone(), options.clone()).await {
                 // It was replaced in between: the one that is there now is the one that was asked for.
@@ -110,7 +112,7 @@ impl Store {
         match Place::parse(address) {
             Ok(place @ Place::Directory(_)) if place.is_pack() => match place {
                 Place::Directory(path) => Some(path),
-                Place::Remote(..) => None,
+                Place::Remote(..) | Place::Versions(_) => None,
             },
             Ok(_) | Err(_) => None,
         }
@@ -181,6 +183,19 @@ impl Store {
         options: &OpenOptions,
     ) -> Result<Option<Backend>, StoreError> {
         source::reading_backend(address, options)
+    }
+
+    /// The repository of versions that `address` names, for who reads an earlier one or commits; none for any other
+    /// address. Nothing is looked at yet.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither a path nor a URL that is known, or no hook of `options` knows the repository.
+    pub fn versions(
+        address: &str,
+        options: &OpenOptions,
+    ) -> Result<Option<Arc<dyn Versions>>, StoreError> {
+        source::versions(address, options)
     }
 
     /// The store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
@@ -411,6 +426,25 @@ impl Store {
         self.shared.source.list(&key).await
     }
 
+    /// Every stored object with its key, documents first, for who copies the store as it is. Few are in memory at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`objects`](Self::objects); in the stream, when an object cannot be read.
+    pub async fn stream_objects(&self) -> Result<ObjectStream<'_>, StoreError> {
+        let listed = self.objects("").await?;
+        let mut keys: Vec<Key> = listed.into_iter().map(|(key, _)| key).collect();
+        let depth = |key: &Key| key.as_str().matches('/').count();
+        keys.sort_by_key(|key| (key.as_str().rsplit('/').next() != Some(DOCUMENT), depth(key)));
+        let batches: Vec<Vec<Key>> = keys.chunks(OBJECT_BATCH).map(<[Key]>::to_vec).collect();
+        let read = stream::iter(batches).then(move |keys| async move {
+            let objects = self.stored_objects(&keys).await?;
+            let named = keys.into_iter().map(|key| key.as_str().to_owned()).zip(objects);
+            Ok::<_, StoreError>(stream::iter(named.map(Ok)))
+        });
+        Ok(read.try_flatten().boxed())
+    }
+
     /// The chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
     ///
     /// # Errors
@@ -459,6 +493,12 @@ impl Store {
         node::children(&self.shared, &key_of(path)?).await
     }
 
+    /// Whether the backend lists names. Plain HTTP does not: [`entries`](Self::entries) and its like are refused there.
+    #[must_use]
+    pub fn can_list(&self) -> bool {
+        self.shared.source.can_list()
+    }
+
     /// The names of the objects directly below the node at `path`, its document among them.
     ///
     /// For those who check the store: what lies here belongs to nobody but the document.
@@ -466,14 +506,25 @@ impl Store {
     /// # Errors
     ///
     /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
-    #[boxed]
     pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.entries(path).await?.files)
+    }
+
+    /// The names of all that lies directly below `path`, objects and folders apart.
+    ///
+    /// # Errors
+    ///
+    /// As [`files`](Self::files).
+    #[boxed]
+    pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
         let key = key_of(path)?;
         if !self.shared.source.can_list() {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
         let children = self.shared.source.children(&key).await?;
-        Ok(children.into_iter().filter(|child| !child.is_dir).map(|child| child.name).collect())
+        let (folders, files): (Vec<_>, Vec<_>) = children.into_iter().partition(|one| one.is_dir);
+        let names = |list: Vec<Child>| list.into_iter().map(|child| child.name).collect();
+        Ok(Entries { files: names(files), folders: names(folders) })
     }
 
     /// What a reader should know and that is no error.
@@ -613,6 +664,8 @@ const DOCUMENT: &str = "zarr.json";
 const OPENINGS: u32 = 5;
 /// Documents that are read at once.
 const DOCUMENT_BATCH: usize = 256;
+/// Objects that are read at once where all are.
+const OBJECT_BATCH: usize = 64;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 const FRAGMENTS: &str = "vertex_fragments";

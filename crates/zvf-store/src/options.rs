@@ -7,6 +7,7 @@ use std::time::Duration;
 use zvf_format::Class;
 
 use crate::key::Key;
+use crate::versions::VersionsHook;
 
 /// Settings of one handle.
 ///
@@ -34,6 +35,8 @@ pub struct OpenOptions {
     pub timeouts: Timeouts,
     /// Who is told when a remote store keeps somebody waiting: see [`Retrying`].
     pub on_retry: Option<RetryHook>,
+    /// Who knows addresses of repositories of versions: see [`Versions`](crate::Versions).
+    pub versions: Option<VersionsHook>,
 }
 
 impl OpenOptions {
@@ -63,6 +66,7 @@ impl Default for OpenOptions {
             storage_options: Vec::new(),
             timeouts: Timeouts::Interactive,
             on_retry: None,
+            versions: None,
         }
     }
 }

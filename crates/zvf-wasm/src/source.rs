@@ -1,7 +1,9 @@
-//! Bytes from JavaScript, as a backend of zvf-store: GET of whole objects and of ranges, nothing else.
+//! Bytes from JavaScript, as a backend of zvf-store: GET of whole objects and of ranges, and names where they are known.
 //!
 //! The page gives an object with `get(key, first, last, suffix, signal) -> Promise<{status, bytes, first, total, etag}>`:
-//! `fetch` over HTTP, slices of files that were dropped, or buffers. Dropping a request here aborts it there.
+//! `fetch` over HTTP, slices of files that were dropped, or buffers. Dropping a request here aborts it there. It may have
+//! `list(prefix, deep) -> Promise<{keys, sizes, folders}>` too: names below the prefix, all of them or those directly
+//! below it. A static host has none, and is read as one that cannot be listed.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,6 +41,10 @@ extern "C" {
         signal: &JsValue,
     ) -> js_sys::Promise;
 
+    /// The names below a prefix.
+    #[wasm_bindgen(method)]
+    fn list(this: &Source, prefix: &str, deep: bool) -> js_sys::Promise;
+
     type AbortController;
 
     #[wasm_bindgen(constructor)]
@@ -60,33 +66,98 @@ struct Reply {
     version: Option<String>,
 }
 
-struct Asked {
-    key: String,
-    range: Option<GetRange>,
-    answer: oneshot::Sender<std::result::Result<Reply, String>>,
+/// The names below a prefix, relative to it.
+struct Names {
+    keys: Vec<(String, u64)>,
+    folders: Vec<String>,
+}
+
+type Sender<T> = oneshot::Sender<std::result::Result<T, String>>;
+
+enum Asked {
+    Bytes { key: String, range: Option<GetRange>, answer: Sender<Reply> },
+    Names { prefix: String, deep: bool, answer: Sender<Names> },
 }
 
 /// The backend. Values of JavaScript stay in tasks of this thread; only bytes go through channels.
 pub(crate) struct PageStore {
     asked: mpsc::UnboundedSender<Asked>,
+    lists: bool,
 }
 
 impl PageStore {
     pub(crate) fn new(source: Source) -> Self {
         let (asked, mut asks) = mpsc::unbounded_channel::<Asked>();
+        let lists = Reflect::get(&source, &"list".into()).is_ok_and(|list| list.is_function());
         let source = std::rc::Rc::new(source);
         spawn_local(async move {
             while let Some(asked) = asks.recv().await {
                 let source = std::rc::Rc::clone(&source);
-                spawn_local(answer(source, asked));
+                match asked {
+                    Asked::Bytes { key, range, answer } => {
+                        spawn_local(send_bytes(source, key, range, answer));
+                    }
+                    Asked::Names { prefix, deep, answer } => {
+                        spawn_local(send_names(source, prefix, deep, answer));
+                    }
+                }
             }
         });
-        Self { asked }
+        Self { asked, lists }
+    }
+
+    /// What `make` asks for, once the source has given it.
+    async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> Asked) -> Result<T> {
+        let fault = |source: String| Error::Generic { store: "page", source: source.into() };
+        let (answer, reply) = oneshot::channel();
+        self.asked.send(make(answer)).map_err(|_closed| fault(CLOSED.to_owned()))?;
+        reply.await.map_err(|_closed| fault(CLOSED.to_owned()))?.map_err(fault)
+    }
+
+    /// The names below `prefix`.
+    async fn names(&self, prefix: Option<&Path>, deep: bool) -> Result<Names> {
+        if !self.lists {
+            return Err(read_only("list"));
+        }
+        let prefix = prefix.map(ToString::to_string).unwrap_or_default();
+        self.ask(|answer| Asked::Names { prefix, deep, answer }).await
     }
 }
 
-async fn answer(source: std::rc::Rc<Source>, asked: Asked) {
-    let Asked { key, range, answer: mut sender } = asked;
+async fn send_names(
+    source: std::rc::Rc<Source>,
+    prefix: String,
+    deep: bool,
+    sender: Sender<Names>,
+) {
+    let names = match JsFuture::from(source.list(&prefix, deep)).await {
+        Ok(names) => parse_names(&names).ok_or_else(|| "the source gave no names".to_owned()),
+        Err(error) => Err(message(&error)),
+    };
+    // An error says that nobody waits any more.
+    let _ = sender.send(names);
+}
+
+fn parse_names(names: &JsValue) -> Option<Names> {
+    let list = |name: &str| {
+        let list = Reflect::get(names, &name.into()).ok()?;
+        list.is_array().then(|| js_sys::Array::from(&list))
+    };
+    let texts = |list: js_sys::Array| list.iter().map(|name| name.as_string()).collect();
+    let keys: Option<Vec<String>> = texts(list("keys")?);
+    // Without sizes they are not asked for: names alone are.
+    let sizes = list("sizes").unwrap_or_default();
+    let size = |at: usize| sizes.get(at as u32).as_f64().map_or(0, |size| size as u64);
+    let keys = keys?.into_iter().enumerate().map(|(at, key)| (key, size(at))).collect();
+    Some(Names { keys, folders: texts(list("folders")?)? })
+}
+
+async fn send_bytes(
+    source: std::rc::Rc<Source>,
+    key: String,
+    range: Option<GetRange>,
+    mut sender: Sender<Reply>,
+) {
     let controller = AbortController::new();
     let (first, last, suffix) = match range {
         None => (-1.0, -1.0, 0.0),
@@ -144,10 +215,10 @@ impl fmt::Debug for PageStore {
     }
 }
 
-// Named as the backend of plain HTTP is, because the same holds for it: it is never listed.
+// Named as the backend of plain HTTP is where the same holds for it: it is never listed.
 impl fmt::Display for PageStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpStore of the page")
+        f.write_str(if self.lists { "PageStore" } else { "HttpStore of the page" })
     }
 }
 
@@ -155,19 +226,15 @@ impl fmt::Display for PageStore {
 impl ObjectStore for PageStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let key = location.to_string();
-        let (answer, reply) = oneshot::channel();
-        let asked = Asked { key: key.clone(), range: options.range.clone(), answer };
-        let fault = |source: String| Error::Generic { store: "page", source: source.into() };
-        self.asked.send(asked).map_err(|_closed| fault("the page is closed".to_owned()))?;
-        let reply = reply.await.map_err(|_closed| fault("the page is closed".to_owned()))?;
-        let reply = reply.map_err(fault)?;
+        let (name, range) = (key.clone(), options.range.clone());
+        let reply = self.ask(|answer| Asked::Bytes { key: name, range, answer }).await?;
         let source = || format!("status {}", reply.status).into();
         match reply.status {
             200 | 206 => {}
             404 | 403 | 410 => return Err(Error::NotFound { path: key, source: source() }),
             401 => return Err(Error::Unauthenticated { path: key, source: source() }),
             412 => return Err(Error::Precondition { path: key, source: source() }),
-            _ => return Err(fault(format!("status {}", reply.status))),
+            _ => return Err(Error::Generic { store: "page", source: source() }),
         }
         let bytes = if reply.status == 200 {
             cut(reply.bytes, options.range.as_ref())
@@ -175,13 +242,7 @@ impl ObjectStore for PageStore {
             (reply.first, reply.bytes)
         };
         let (first, bytes) = bytes;
-        let meta = ObjectMeta {
-            location: location.clone(),
-            last_modified: DateTime::UNIX_EPOCH,
-            size: reply.total,
-            e_tag: reply.version,
-            version: None,
-        };
+        let meta = ObjectMeta { e_tag: reply.version, ..meta_of(location.clone(), reply.total) };
         let range = first..first + bytes.len() as u64;
         let payload = GetResultPayload::Stream(stream::iter([Ok(bytes)]).boxed());
         Ok(GetResult {
@@ -212,17 +273,48 @@ impl ObjectStore for PageStore {
         stream::iter([Err(read_only("delete"))]).boxed()
     }
 
-    fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        stream::iter([Err(read_only("list"))]).boxed()
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let own = Self { asked: self.asked.clone(), lists: self.lists };
+        let prefix = prefix.cloned();
+        let listed = async move {
+            match own.names(prefix.as_ref(), true).await {
+                Ok(names) => {
+                    names.keys.into_iter().map(|key| meta_below(prefix.as_ref(), key)).collect()
+                }
+                Err(error) => vec![Err(error)],
+            }
+        };
+        stream::once(listed).flat_map(stream::iter).boxed()
     }
 
-    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
-        Err(read_only("list"))
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let Names { keys, folders } = self.names(prefix, false).await?;
+        let objects = keys.into_iter().map(|key| meta_below(prefix, key));
+        let common_prefixes = folders.iter().map(|folder| path_below(prefix, folder));
+        Ok(ListResult {
+            objects: objects.collect::<Result<_>>()?,
+            common_prefixes: common_prefixes.collect::<Result<_>>()?,
+            extensions: object_store::Extensions::default(),
+        })
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
         Err(read_only("copy"))
     }
+}
+
+fn meta_of(location: Path, size: u64) -> ObjectMeta {
+    let last_modified = DateTime::UNIX_EPOCH;
+    ObjectMeta { location, last_modified, size, e_tag: None, version: None }
+}
+
+fn meta_below(prefix: Option<&Path>, (name, size): (String, u64)) -> Result<ObjectMeta> {
+    Ok(meta_of(path_below(prefix, &name)?, size))
+}
+
+fn path_below(prefix: Option<&Path>, name: &str) -> Result<Path> {
+    let whole = prefix.map_or_else(|| name.to_owned(), |prefix| format!("{prefix}/{name}"));
+    Ok(Path::parse(whole)?)
 }
 
 /// The part asked for, out of an answer that is the whole object: a server without ranges.
@@ -236,6 +328,8 @@ fn cut(bytes: Bytes, range: Option<&GetRange>) -> (u64, Bytes) {
     };
     (start, bytes.slice(start as usize..end.max(start) as usize))
 }
+
+const CLOSED: &str = "the page is closed";
 
 fn read_only(what: &str) -> Error {
     Error::NotImplemented { operation: what.to_owned(), implementer: "page".to_owned() }

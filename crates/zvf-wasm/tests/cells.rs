@@ -103,3 +103,38 @@ async fn objects_and_faults_are_told() {
     let request = CellRequest::parse(one_axis).unwrap();
     assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "it has more axes");
 }
+
+#[tokio::test]
+async fn a_chunk_that_is_cut_leaves_the_others() {
+    let mut seen = 0;
+    for id in archives::ids() {
+        let mut files = archives::files(&id);
+        let chunks = files.iter_mut().filter(|(path, _)| path.starts_with("0/vertices/c/"));
+        let mut chunks: Vec<_> = chunks.collect();
+        if chunks.len() < 2 {
+            continue;
+        }
+        chunks.sort();
+        let (stored, half) = (chunks.len(), chunks[0].1.len() / 2);
+        chunks[0].1.truncate(half);
+        let unpacked = Unpacked::from_files(&files);
+        let reader = Reader::new(unpacked.open().await);
+        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
+        if info["kinds"][0]["kind"] != "point_cloud" {
+            continue;
+        }
+        let described = zvf_wasm::describe_cells(&reader, LevelId(0), Kind::PointCloud).await;
+        let (axes, cells) = described.unwrap();
+        let mut faults = 0;
+        for cell in cells.chunks(axes) {
+            let text = format!("{{\"kind\": \"point_cloud\", \"level\": 0, \"cell\": {cell:?}}}");
+            let loaded = zvf_wasm::load_cell(&reader, &CellRequest::parse(&text).unwrap()).await;
+            faults += usize::from(loaded.is_err());
+        }
+        let count = cells.len() / axes;
+        // In shards, those of the first one are gone.
+        assert!(faults == 1 || (stored < count && faults < count), "{id}: {faults} of {count}");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen}");
+}

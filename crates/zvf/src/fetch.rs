@@ -91,7 +91,8 @@ impl Source {
         }
         match text("@type").as_deref() {
             Some("neuroglancer_annotations_v1") => self.copy_annotations(below, &info).await,
-            None if below.is_empty() => {
+            // The volume that skeletons and meshes belong to.
+            None | Some("neuroglancer_multiscale_volume") if below.is_empty() => {
                 for key in [text("skeletons"), text("mesh")].into_iter().flatten() {
                     self.copy_folder(&key, &segments).await?;
                 }
@@ -314,5 +315,29 @@ mod tests {
         let said = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
         assert_eq!(ids(&said), ["7", "18446744073709551615"]);
         assert!(check_ids_known(&[]).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_volume_leads_to_its_skeletons() {
+        let documents = [
+            ("info", r#"{"@type": "neuroglancer_multiscale_volume", "skeletons": "s"}"#),
+            ("s/info", r#"{"@type": "neuroglancer_skeletons", "segment_properties": "p"}"#),
+            ("s/p/info", r#"{"inline": {"ids": ["7"]}}"#),
+            ("s/7", "seven"),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(object_store::memory::InMemory::new());
+        let source = Source {
+            store: store.clone(),
+            prefix: ObjectPath::default(),
+            folder: folder.path().to_owned(),
+            can_list: false,
+            left: 1000,
+        };
+        for (key, text) in documents {
+            store.put(&key.into(), text.into()).await.unwrap();
+        }
+        { source }.copy_folder("", &[]).await.unwrap();
+        assert_eq!(std::fs::read(folder.path().join("s/7")).unwrap(), b"seven");
     }
 }

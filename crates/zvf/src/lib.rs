@@ -150,7 +150,10 @@ pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> 
 #[boxed]
 pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
     let opened = Store::open(address, options).await.map_err(Error::from);
+    // A repository of versions says itself what is missing.
+    let is_of_versions = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'));
     opened.map_err(|error| match (error.class(), error.key()) {
+        (format::Class::NotFound, None) if is_of_versions => error,
         (format::Class::NotFound, None | Some("zarr.json")) => error
             .or_hint(|| Some("give the folder of the store, the one with its zarr.json".into())),
         (format::Class::BadTag, Some("zarr.json")) => {

@@ -58,7 +58,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 }
 
 /// Points and an attribute as text.
-fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
+pub(crate) fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("points-{count}.csv"));
     if !path.exists() {
         let mut text = String::from("x,y,z,intensity\n");
@@ -78,7 +78,7 @@ fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
 }
 
 /// A wavy square of `2 (side - 1)²` triangles as text.
-fn sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
+pub(crate) fn sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("sheet-{side}.obj"));
     if !path.exists() {
         let (corners, faces) = crate::write::data::sheet(side);

@@ -7,6 +7,7 @@
 mod ask;
 mod edit;
 mod files;
+mod formats;
 mod grow;
 mod index;
 mod lines;
@@ -53,6 +54,7 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "remote", title: "Over HTTP, 20 ms away", run: remote::run },
     Part { name: "write", title: "Writing", run: write::run },
     Part { name: "files", title: "Stores of files of other formats", run: files::run },
+    Part { name: "formats", title: "Reading files of other formats", run: formats::run },
     Part { name: "pyramid", title: "Building levels", run: pyramid::run },
     Part { name: "validate", title: "Validating", run: validate::run },
     Part { name: "tensor", title: "Dense arrays", run: tensor::run },
@@ -193,7 +195,7 @@ mod tests {
         }
         let text = page.tables();
         // Their stores are made by the reference, or the command is not built for tests.
-        let absent = ["ask", "pyramid", "files"];
+        let absent = ["ask", "pyramid", "files", "formats"];
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }

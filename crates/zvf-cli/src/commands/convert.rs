@@ -18,6 +18,7 @@ use crate::commands::how::How;
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{Job, Source};
 use crate::commands::narrow::Narrow;
+use crate::commands::new_repository::NewRepository;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -158,6 +159,15 @@ impl Convert {
         store: &str,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        if !self.dry_run && self.narrow.first_given().is_none() && self.how.is_default() {
+            let new = NewRepository::begin(&self.output, self.how.scratch(), session).await?;
+            if let Some(new) = new {
+                let copied = session.batch_store(store).await?;
+                new.publish_store(&copied, &format!("copied from {store}"), session).await?;
+                session.print_notices(out, [format!("copied as it is to {}", self.output)])?;
+                return Ok(Outcome::Clean);
+            }
+        }
         let Asked { reader, query, kinds, notes } = self.question(session, store, true).await?;
         let sources = kinds.into_iter().map(|kind| StoreSource {
             name: format!("{kind} of {store}").into(),

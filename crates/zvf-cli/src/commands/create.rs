@@ -14,6 +14,7 @@ use zvf::write::Report;
 
 use crate::commands::how::How;
 use crate::commands::inputs::Inputs;
+use crate::commands::new_repository::NewRepository;
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
@@ -35,7 +36,7 @@ pub(crate) struct Create {
     /// tell it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The store to make: a folder that is not there, or a URL.
+    /// The store to make: a folder that is not there, or a URL; of a repository (icechunk+...), the first version.
     store: String,
     /// Print the layout that would be chosen, and write nothing.
     #[arg(long)]
@@ -87,6 +88,10 @@ impl Create {
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
+        let repository = match self.dry_run {
+            true => None,
+            false => NewRepository::begin(&self.store, self.how.scratch(), session).await?,
+        };
         let layouts = Layouts::scan(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
@@ -94,9 +99,13 @@ impl Create {
             return print(&layouts, None, session, out);
         }
         total.store(layouts.iter().map(|layout| layout.vertices).sum(), Ordering::Relaxed);
-        let made = layouts.create(&self.store, &recipe, progress).await;
+        let folder = repository.as_ref().map(NewRepository::store);
+        let made = layouts.create(folder.as_ref().unwrap_or(&self.store), &recipe, progress).await;
         let report = made.with_context(|| self.context())?;
         drop(bar);
+        if let Some(repository) = repository {
+            repository.publish(session).await?;
+        }
         print(&layouts, Some((&report, &self.store)), session, out)
     }
 

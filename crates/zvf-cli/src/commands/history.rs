@@ -38,8 +38,11 @@ impl Log {
             Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
         for entry in &list {
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            let count =
-                |name: &str| entry["objects"][name].as_array().map_or(0, Vec::len).to_string();
+            // Other programs that commit to a repository do not say.
+            let count = |name: &str| {
+                let list = entry["objects"][name].as_array();
+                list.map_or_else(|| "-".to_owned(), |list| list.len().to_string())
+            };
             rows.row(vec![
                 entry["head"].to_string(),
                 text(&entry["time"]),

@@ -210,6 +210,19 @@ impl How {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
+    /// Whether nothing is said of how files are read and the store is laid out.
+    pub(crate) fn is_default(&self) -> bool {
+        #[derive(clap::Parser)]
+        struct Nothing {
+            #[command(flatten)]
+            how: How,
+        }
+        let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).how;
+        nothing.temp_dir.clone_from(&self.temp_dir);
+        nothing.overwrite = self.overwrite;
+        format!("{nothing:?}") == format!("{self:?}")
+    }
+
     /// Whether what is there is replaced.
     pub(crate) const fn overwrite(&self) -> bool {
         self.overwrite

@@ -1,6 +1,6 @@
 //! A store that a command replaces: as it is, or, when it has a journal, as a commit.
 //!
-//! With a journal the command replaces a copy, and what differs is committed, so that the history goes on and the
+//! With a journal, or in a repository of versions, the command replaces a copy, and what differs is committed, so that the history goes on and the
 //! command can be taken back.
 
 use std::io::Write;
@@ -19,10 +19,12 @@ impl InPlace {
     /// The store at `address`, which the command reads and replaces at [`address`](Self::address).
     #[cfg(feature = "edit")]
     pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
-        let rewrite = match session.place(address)?.folder() {
+        let place = session.place(address)?;
+        let rewrite = match place.folder() {
             Some(folder) if folder.join("zarr.json").is_file() => {
                 zvf::edit::Rewrite::begin(folder)?
             }
+            None if place.is_of_versions() => zvf::edit::Rewrite::begin(place)?,
             _ => None,
         };
         let copy = rewrite.as_ref().map(|rewrite| rewrite.path().to_string_lossy().into_owned());

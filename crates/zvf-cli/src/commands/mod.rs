@@ -36,6 +36,8 @@ pub(crate) mod migrate;
 #[cfg(feature = "write")]
 pub(crate) mod narrow;
 pub(crate) mod nested;
+#[cfg(feature = "write")]
+pub(crate) mod new_repository;
 pub(crate) mod object;
 pub(crate) mod pack;
 #[cfg(feature = "pyramid")]

@@ -137,6 +137,17 @@ pub(crate) struct Pyramid {
 }
 
 impl Pyramid {
+    /// Whether the levels are made in a copy that is committed to a repository of versions.
+    fn is_committed(&self, session: &Session) -> anyhow::Result<bool> {
+        #[cfg(feature = "edit")]
+        return Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions());
+        #[cfg(not(feature = "edit"))]
+        {
+            let _nobody_commits = session;
+            Ok(false)
+        }
+    }
+
     pub(crate) async fn run(
         self,
         session: &Session,
@@ -153,7 +164,10 @@ impl Pyramid {
             let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
             return crate::commands::edit::finish(done, &self.store, session, out);
         }
-        if self.store.contains("://") && !self.store.starts_with("file://") {
+        if self.store.contains("://")
+            && !self.store.starts_with("file://")
+            && !self.is_committed(session)?
+        {
             let usage = Usage::new("levels are built in a folder of this machine");
             return Err(usage.with_hint("copy the store here, and the result back").into());
         }

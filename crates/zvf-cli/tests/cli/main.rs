@@ -5,6 +5,8 @@ mod answers;
 mod create;
 mod faults;
 mod files;
+#[cfg(all(feature = "icechunk", feature = "edit"))]
+mod icechunk;
 #[cfg(feature = "write")]
 mod ingest;
 #[cfg(feature = "pyramid")]

@@ -74,6 +74,16 @@ impl Corners {
         Err(Refusal { class: Class::OutOfBounds, expected, hint: None })
     }
 
+    /// Adds a face of three corners, unless something is wrong with it; whether it did.
+    pub(super) fn add_triangle(&mut self, corners: [i64; 3], vertices: u64) -> bool {
+        let is_vertex = |vertex: &i64| u64::try_from(*vertex).is_ok_and(|at| at < vertices);
+        let is_sound = self.face(3).is_ok() && corners.iter().all(is_vertex);
+        if is_sound {
+            self.row(corners.iter());
+        }
+        is_sound
+    }
+
     /// Ends the element; how many rows it makes.
     pub(super) fn end(&mut self) -> usize {
         let one = std::mem::take(&mut self.one);

@@ -5,7 +5,7 @@
 //! others       vertices in an order of their own, some of them gone: positions and inner faces alone are right
 //! ```
 //!
-//! Which of them a level has is told by its first chunk. Where the order is lost, all rows of a chunk are one
+//! The first chunk that can be read shows which of them a level has. Where the order is lost, all rows of a chunk are one
 //! fragment, attributes of vertices are refused, and links between chunks are left out, of which the family says
 //! that it is not complete.
 
@@ -41,15 +41,20 @@ impl LevelReader {
     ///
     /// # Errors
     ///
-    /// When the first chunk cannot be read.
+    /// When the chunks cannot be enumerated, or none of the first few can be read.
     #[boxed]
     pub async fn keeps_order(&self) -> Result<bool, ModelError> {
         if !self.is_draco() {
             return Ok(true);
         }
-        let Some(first) = self.chunks().await?.get(0) else { return Ok(true) };
-        let chunk = self.draco_chunks(&[first], Caching::Keep).await.pop();
-        Ok(chunk.transpose()?.flatten().is_none_or(|chunk| chunk.keeps_order))
+        let mut fault = None;
+        for key in self.chunks().await?.iter().take(CHUNKS_TRIED) {
+            match self.draco_chunks(&[key], Caching::Keep).await.pop().transpose() {
+                Ok(chunk) => return Ok(chunk.flatten().is_none_or(|chunk| chunk.keeps_order)),
+                Err(error) => fault = fault.or(Some(error)),
+            }
+        }
+        fault.map_or(Ok(true), Err)
     }
 
     /// The cells of vertices as streams.
@@ -120,6 +125,9 @@ impl DracoCells {
         each.collect()
     }
 }
+
+/// Chunks that are tried for one whose stream can be read.
+const CHUNKS_TRIED: usize = 16;
 
 /// A stream as rows of `dtype`.
 ///

@@ -184,11 +184,11 @@ impl LevelReader {
     }
 
     /// Whether rows of vertices lie in logical order as they are stored: the level claims it, and its
-    /// first chunk bears it out.
+    /// first chunk bears it out. A first chunk that cannot be read does not: the others are still answered.
     ///
     /// # Errors
     ///
-    /// When the chunks cannot be enumerated, or the first one cannot be read.
+    /// When the chunks cannot be enumerated.
     #[boxed]
     pub async fn tiles(&self) -> Result<bool, ModelError> {
         if !self.node().meta().fragments_tile {
@@ -196,12 +196,12 @@ impl LevelReader {
         }
         let Some(first) = self.chunks().await?.get(0) else { return Ok(true) };
         let first = [first];
-        let (Some(fragments), Some(rows)) =
+        let (Some(Ok(fragments)), Some(Ok(rows))) =
             (self.fragments(&first).await.pop(), self.row_counts(&first).await.pop())
         else {
             return Ok(false);
         };
-        Ok(fragments?.view()?.tiles(rows?))
+        Ok(fragments.view().is_ok_and(|view| view.tiles(rows)))
     }
 }
 

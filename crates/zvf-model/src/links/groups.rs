@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Where the claim is true, the links of one fragment are a few byte ranges of the cell. It is held
-//! against the first chunk with links before it is relied on.
+//! against the first chunk with links before it is relied on; where that chunk cannot be read, it is not.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
@@ -68,15 +68,14 @@ impl LevelReader {
         };
         let Some(first) = within.cells().await?.source(0) else { return Ok(true) };
         let key = [first];
-        let (Some(fragments), Some(groups), Some(records)) = (
+        let (Some(Ok(fragments)), Some(Ok(Some(groups))), Some(Ok(records))) = (
             self.fragments(&key).await.pop(),
             self.link_fragments(&key).await.pop(),
             within.read(&[0], Caching::Keep).await.pop(),
         ) else {
             return Ok(false);
         };
-        let Some(groups) = groups? else { return Ok(false) };
-        follow(&fragments?, &groups, &records?)
+        Ok(follow(&fragments, &groups, &records).unwrap_or(false)) // a chunk at fault bears nothing out
     }
 }
 

@@ -44,6 +44,28 @@ fn answers_questions_in_each_format() {
 }
 
 #[test]
+fn lists_the_keys_of_a_store() {
+    let served = Served::start(|_| {});
+    let top = served.get("/api/three/keys", &[]).json();
+    assert!(top["keys"].as_array().unwrap().contains(&"zarr.json".into()), "{top}");
+    assert!(top["folders"].as_array().unwrap().contains(&"0".into()), "{top}");
+    let all = served.get("/api/three/keys?prefix=0/vertices&deep=true", &[]).json();
+    let (keys, sizes) = (all["keys"].as_array().unwrap(), all["sizes"].as_array().unwrap());
+    assert!(keys.len() > 1 && keys.len() == sizes.len(), "{all}");
+    for (key, size) in keys.iter().zip(sizes) {
+        let file = served.get(&format!("/data/three/0/vertices/{}", key.as_str().unwrap()), &[]);
+        assert_eq!((file.status, file.body.len() as u64), (200, size.as_u64().unwrap()), "{key}");
+    }
+    for (target, status) in [("prefix=..", 400), ("prefix=0//x", 400), ("other=1", 400)] {
+        assert_eq!(
+            served.get(&format!("/api/three/keys?{target}"), &[]).status,
+            status,
+            "{target}"
+        );
+    }
+}
+
+#[test]
 fn draws_pictures() {
     let served = Served::start(|_| {});
     let picture = served.get("/api/three/render?size=64x64", &[]);

@@ -79,6 +79,7 @@ impl Build {
                 let store = url::build(scheme, &url, &options.store)?;
                 Self::join_object_store(store, path.as_ref(), work, &options).await
             }
+            Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
     }
 

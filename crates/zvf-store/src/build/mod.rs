@@ -195,6 +195,7 @@ impl Build {
                 let store = url::build(scheme, &url, &options.store)?;
                 Self::in_object_store(store, path.as_ref(), options).await
             }
+            Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
     }
 

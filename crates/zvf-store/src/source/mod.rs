@@ -20,6 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
+use zvf_format::Class;
 
 #[cfg(feature = "local")]
 use self::local::Local;
@@ -35,6 +36,7 @@ use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::shared::Caching;
+use crate::versions::{self, Versions};
 
 /// The backend of one handle; cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,7 +77,22 @@ impl Source {
                 let store = url::build(scheme, &url, options)?;
                 Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))
             }
+            // They are opened by who can wait: `find`.
+            Place::Versions(address) => Err(not_a_file(&address)),
         }
+    }
+
+    /// The same, where it may lie in a repository of versions: which one it is has to be asked for.
+    pub(crate) async fn find(
+        address: &str,
+        budget: &Budget,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        let Some(versions) = versions(address, options)? else {
+            return Self::open(address, budget, options);
+        };
+        let Backend { store, prefix } = versions.open(&versions.latest().await?).await?;
+        Ok(Self::from_object_store(store, &prefix, budget, options))
     }
 
     /// Whether reads go through the interface of object stores, which may wait for a network.
@@ -231,7 +248,25 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
         Place::Remote(scheme, url, prefix) => {
             Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
         }
+        Place::Versions(address) => Err(versions::refuse_writing(&address)),
     }
+}
+
+/// The repository of versions that `address` names; none where it names something else.
+pub(crate) fn versions(
+    address: &str,
+    options: &OpenOptions,
+) -> Result<Option<Arc<dyn Versions>>, StoreError> {
+    match Place::parse(address)? {
+        Place::Versions(address) => versions::open(&address, options).map(Some),
+        Place::Directory(_) | Place::Remote(..) => Ok(None),
+    }
+}
+
+/// Refuses what reads or writes single files beside stores.
+pub(crate) fn not_a_file(address: &str) -> StoreError {
+    let text = format!("{address}: expected a file or a folder, found a repository of versions");
+    StoreError::in_words(Class::NotFound, Op::Open, text)
 }
 
 /// The backend that `address` names, for reading from it; none for a directory.
@@ -244,12 +279,13 @@ pub(crate) fn reading_backend(
         Place::Remote(scheme, url, prefix) => {
             Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
         }
+        Place::Versions(address) => Err(not_a_file(&address)),
     }
 }
 
 /// Whether reading from `address` waits for a network, or lies behind the interface that may.
 pub(crate) fn needs_runtime(address: &str) -> Result<bool, StoreError> {
-    Ok(matches!(Place::parse(address)?, Place::Remote(..)))
+    Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
 }
 
 /// One thing to read.

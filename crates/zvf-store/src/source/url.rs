@@ -8,6 +8,7 @@
 //! gs://bucket/prefix                             Google Cloud Storage               feature gcs
 //! az://container/prefix, abfs[s]://…             Azure Blob Storage                 feature azure
 //! http://…, https://…                            plain HTTP, or a cloud by its host feature http
+//! icechunk+…                                     a repository of versions           the hook of the options
 //! ```
 //!
 //! Text is a URL when it has a scheme of two letters or more and `//` after it, or is one of `file:`
@@ -33,6 +34,8 @@ use crate::options::OpenOptions;
 pub(crate) enum Place {
     Directory(PathBuf),
     Remote(Scheme, Url, Path),
+    /// In a repository of versions; the address as it is.
+    Versions(String),
 }
 
 impl Place {
@@ -43,6 +46,9 @@ impl Place {
         }
         if !is_url(text) {
             return Ok(Self::Directory(PathBuf::from(text)));
+        }
+        if is_of_versions(text) {
+            return Ok(Self::Versions(text.to_owned()));
         }
         let Ok(url) = Url::parse(text) else { return Err(refused("a URL", text)) };
         if url.query().is_some() || url.fragment().is_some() {
@@ -67,6 +73,7 @@ impl Place {
         match self {
             Self::Directory(path) => is_pack_file(path),
             Self::Remote(_, _, path) => is_pack(path),
+            Self::Versions(_) => false,
         }
     }
 }
@@ -124,6 +131,11 @@ fn is_url(text: &str) -> bool {
     is_scheme && (rest.starts_with("//") || matches!(scheme, "file" | "memory"))
 }
 
+/// Whether a URL names a repository of versions: its scheme has a `+` in it.
+fn is_of_versions(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'))
+}
+
 fn refused(rule: &'static str, found: &str) -> StoreError {
     StoreError::refused(Class::InvalidArgument, Op::Open, "address", Expected::Rule(rule), found)
 }
@@ -157,11 +169,13 @@ mod tests {
             ("abfss://fs@account.dfs.core.windows.net/a", "MicrosoftAzure a"),
             ("http://host:8080/a/b/", "Http a/b"),
             ("https://host/a", "Http a"),
+            ("icechunk+s3://b/x?tag=v1", "versions icechunk+s3://b/x?tag=v1"),
             ("https://bucket.s3.eu-central-1.amazonaws.com/a", "AmazonS3 a"),
         ] {
             let found = match Place::parse(text).unwrap() {
                 Place::Directory(path) => format!("dir {}", path.display()),
                 Place::Remote(scheme, _, path) => format!("{scheme:?} {path}"),
+                Place::Versions(address) => format!("versions {address}"),
             };
             assert_eq!(found, expected, "{text}");
         }

@@ -208,13 +208,26 @@ impl Batches {
         let rows = self.batch_rows;
         let batches: BatchIter = match self.form {
             Form::Parquet => {
-                let built = self.parquet()?.build(columns, rows);
-                built.map_err(|error| self.bad("the row groups", error))?
+                let builder = self.parquet()?;
+                if !has_sound_counts(builder.metadata()) {
+                    let found = "numbers of rows that are negative or do not add up";
+                    return Err(self.bad("the row groups", found));
+                }
+                isolate::catch(|| builder.build(columns, rows))
+                    .map_err(|panic| self.bad("the row groups", panic))?
+                    .map_err(|error| self.bad("the row groups", error))?
             }
             Form::File | Form::Stream => self.ipc(Some(columns.to_vec()))?.0,
         };
         Ok(Box::new(Caught { batches }))
     }
+}
+
+/// Whether the rows that the row groups claim can be counted.
+fn has_sound_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool {
+    let counts = metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).ok());
+    let total = counts.reduce(|sum, count| sum?.checked_add(count?));
+    total.is_none_or(|total| total.is_some_and(|total| i64::try_from(total).is_ok()))
 }
 
 fn bad(format: &'static str, place: &str, error: impl std::fmt::Display) -> ConvertError {

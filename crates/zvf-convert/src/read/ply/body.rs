@@ -102,6 +102,37 @@ impl Body {
         })
     }
 
+    /// Lists of three numbers of 32 bits, each after a byte of their count, as long as `add` takes them and they lie whole in
+    /// what is at hand; how many. None of other forms: those are read number by number.
+    pub(super) fn triangles(
+        &mut self,
+        list: &Property,
+        mut add: impl FnMut([i64; 3]) -> bool,
+    ) -> Result<u64, ConvertError> {
+        let is_plain = self.encoding == Encoding::LittleEndian
+            && list.list.is_some_and(|count| count.size == 1)
+            && list.dtype.size == 4;
+        if !is_plain {
+            return Ok(0);
+        }
+        let is_signed = list.dtype.kind == DtypeKind::Int;
+        let number = |bytes: [u8; 4]| match is_signed {
+            true => i64::from(i32::from_le_bytes(bytes)),
+            false => i64::from(u32::from_le_bytes(bytes)),
+        };
+        let mut count = 0_usize;
+        for face in self.bytes.peek()?.as_chunks::<TRIANGLE_BYTES>().0 {
+            let [3, corners @ ..] = face else { break };
+            let [a, b, c, ..] = corners.as_chunks::<4>().0 else { break };
+            if !add([*a, *b, *c].map(number)) {
+                break;
+            }
+            count += 1;
+        }
+        self.bytes.take(count.saturating_mul(TRIANGLE_BYTES));
+        Ok(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+
     /// Passes over a value or a list.
     pub(super) fn pass(&mut self, property: &Property) -> Result<(), ConvertError> {
         let values = match property.list {
@@ -198,5 +229,7 @@ fn size(dtype: Dtype) -> usize {
     usize::try_from(dtype.size).unwrap_or(0).min(8)
 }
 
+/// A count of one byte, and three numbers of four.
+const TRIANGLE_BYTES: usize = 13;
 /// Bytes of a value that is text.
 const LONGEST_WORD: usize = 1024;

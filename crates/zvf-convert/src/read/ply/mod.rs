@@ -252,6 +252,18 @@ impl Pieces {
         let mut left = left;
         let mut values: Vec<u8> = Vec::new(); // of the fields of one element
         while left > 0 && self.corners.rows() < self.batch_rows {
+            if let ([list], Ends::List(_)) = (element.properties.as_slice(), joined.corners) {
+                let (corners, vertices) = (&mut self.corners, self.vertex_count);
+                let room =
+                    usize::try_from(left).unwrap_or(usize::MAX).saturating_add(corners.rows());
+                let room = room.min(self.batch_rows);
+                let add = |face| corners.rows() < room && corners.add_triangle(face, vertices);
+                let many = body.triangles(list, add)?;
+                (left, self.done) = (left.saturating_sub(many), self.done.saturating_add(many));
+                if many > 0 {
+                    continue;
+                }
+            }
             let mut ends = [0_i64; 2];
             values.clear();
             for (at, property) in element.properties.iter().enumerate() {

@@ -61,12 +61,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             let properties = segment_properties(&root, &info)?;
             multilod::open(&root, &info, properties.as_ref(), options)
         }
+        None | Some("neuroglancer_multiscale_volume") => open_volume(&root, &info, options),
         Some(other) => {
-            let expected =
-                "annotations_v1, skeletons, legacy_mesh or multilod_draco of neuroglancer";
+            let expected = "annotations_v1, skeletons, legacy_mesh, multilod_draco or \
+                            multiscale_volume of neuroglancer";
             Err(bad(Class::BadTag, "info @type", expected, format!("{other:?}")).into())
         }
-        None => open_volume(&root, &info, options),
     }
 }
 
@@ -88,19 +88,25 @@ fn open_volume(
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let text = |key: &str| volume.get(key).and_then(Json::as_str);
-    let properties = segment_properties(root, volume)?;
-    let properties = properties.as_ref();
+    let of_volume = segment_properties(root, volume)?;
+    let properties_of = |folder: &Folder, info: Option<&Map<String, Json>>| match info {
+        Some(info) => Ok(segment_properties(folder, info)?.or_else(|| of_volume.clone())),
+        None => Ok::<_, ConvertError>(of_volume.clone()),
+    };
     let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
         let folder = root.below(key)?;
         let Some(info) = folder.json("info")? else {
             return Err(bad(Class::NotFound, &format!("{key}/info"), "a file", "none").into());
         };
-        return skeletons::open(&folder, &info, properties, options);
+        let properties = properties_of(&folder, Some(&info))?;
+        return skeletons::open(&folder, &info, properties.as_ref(), options);
     }
     if let Some(key) = text("mesh") {
         let folder = root.below(key)?;
         let info = folder.json("info")?;
+        let properties = properties_of(&folder, info.as_ref())?;
+        let properties = properties.as_ref();
         let kind = info.as_ref().and_then(|info| info.get("@type")).and_then(Json::as_str);
         return match (kind, &info) {
             (None | Some("neuroglancer_legacy_mesh"), _) => {
@@ -217,4 +223,47 @@ fn record(header: &mut Header, info: Option<&Map<String, Json>>) {
 /// Words of 32 bits, little-endian.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::read::{Input, Piece};
+
+    #[test]
+    fn a_volume_of_either_form_leads_to_its_skeletons() {
+        for volume in [
+            r#"{"@type": "neuroglancer_multiscale_volume", "skeletons": "s"}"#,
+            r#"{"type": "segmentation", "skeletons": "s"}"#,
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let put = |name: &str, bytes: &[u8]| {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, bytes).unwrap();
+            };
+            put("info", volume.as_bytes());
+            put("s/info", br#"{"@type": "neuroglancer_skeletons", "segment_properties": "p"}"#);
+            let words = r#"{"ids": ["7"], "properties": [{"id": "n", "type": "number",
+                "data_type": "int32", "values": [3]}]}"#;
+            let properties =
+                format!(r#"{{"@type": "neuroglancer_segment_properties", "inline": {words}}}"#);
+            put("s/p/info", properties.as_bytes());
+            let mut skeleton: Vec<u8> = [2_u32, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
+            skeleton.extend([0_f32, 0.0, 0.0, 1.0, 0.0, 0.0].iter().flat_map(|x| x.to_le_bytes()));
+            skeleton.extend([0_u32, 1].iter().flat_map(|n| n.to_le_bytes()));
+            put("s/7", &skeleton);
+            let options = ReadOptions::default();
+            let reader = crate::read::open(Input::path(folder.path()), None, &options).unwrap();
+            let names: Vec<_> = reader.header().object_fields.iter().map(|f| &*f.name).collect();
+            assert!(names.contains(&"n"), "{names:?}");
+            let vertices = reader.map(|piece| match piece.unwrap() {
+                Piece::Vertices(batch) => batch.len(),
+                _ => 0,
+            });
+            assert_eq!(vertices.sum::<usize>(), 2, "{volume}");
+        }
+    }
 }

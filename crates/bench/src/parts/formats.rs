@@ -1,0 +1,193 @@
+//! Files of other formats read into arrays, beside the stock reader of each; and Parquet out of a store.
+//!
+//! Both sides read the same file, written by `zvf convert`, from its first byte to arrays of all it holds; what is
+//! counted is vertices, of meshes faces. Reading is in this process, theirs in one that has loaded all it needs.
+//! Parquet is written by the command from its start to its end, beside DuckDB's `COPY` out of a table of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::json;
+use zvf_convert::read::{self, Input, Piece, ReadOptions};
+
+use crate::contest::{Contender, Role, Turn, contest};
+use crate::limit;
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::files::{points, sheet};
+use crate::parts::made::{walks, write};
+use crate::peer::Other;
+use crate::pyramid::{timed, zvf};
+
+/// A file that is read.
+struct Work {
+    /// What it holds, with its count.
+    title: String,
+    /// The end of its name, and what the peers call the work.
+    format: &'static str,
+    /// The store that it is written from.
+    from: PathBuf,
+    /// Who else reads it.
+    peer: &'static str,
+}
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone {
+        return Ok(()); // the command writes the files, and is not there in tests
+    }
+    let folder = bench.below("formats")?;
+    let others = Other::new(bench, "the stock reader", "formats", &PACKAGES, &folder);
+    let las = Other::built(bench, LAS, "copc", &folder);
+    for work in works(bench, &folder)? {
+        if !bench.wants(&work.title) {
+            continue;
+        }
+        let file = convert(&work.from, &folder, work.format)?;
+        let request = json!({"work": work.format, "from": file});
+        let mut sides = vec![
+            Contender::new("zvf", Role::Zvf, || read_file(&file)),
+            others.contender_as(work.peer, Role::Peer, request.clone()),
+        ];
+        if matches!(work.format, "las" | "laz") {
+            sides.push(las.contender(json!({"work": "decode", "from": file})));
+        }
+        if file.is_file() {
+            sides.push(Contender::new("reading the bytes", Role::Limit, || {
+                Ok(Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
+            }));
+        }
+        page.row(contest(bench, "formats", work.title, sides)?);
+    }
+    write_parquet(bench, page, &folder, &others)
+}
+
+/// The files, and the stores they come from.
+fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
+    let count = (1e6 * bench.scale) as u64;
+    let lines = ((20_000.0 * bench.scale) as u64).max(10);
+    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
+    let cloud = create(&points(folder, count)?, folder, "points")?;
+    let surface = create(&sheet(folder, side)?, folder, "surface")?;
+    let chains = folder.join(format!("lines-{lines}.zarrvectors"));
+    if !chains.exists() {
+        write(&walks(lines, 100)?, 8, &chains)?;
+    }
+    let shapes = demo(folder)?;
+    let work = |what: &str, format, from: &Path, peer| {
+        Work { title: format!("{what} of {format}"), format, from: from.to_owned(), peer }
+    };
+    let faces = 2 * (side - 1).pow(2);
+    let (points, lines) = (format!("{count} points"), format!("{lines} streamlines"));
+    let faces = format!("{faces} faces");
+    Ok(vec![
+        work(&points, "csv", &cloud, "polars"),
+        work(&points, "las", &cloud, "laspy"),
+        work(&points, "laz", &cloud, "laspy"),
+        work(&lines, "trk", &chains, "nibabel"),
+        work(&lines, "tck", &chains, "nibabel"),
+        work(&lines, "trx", &chains, "trx-python"),
+        work(&faces, "ply", &surface, "trimesh"),
+        work(&faces, "stl", &surface, "trimesh"),
+        work(&faces, "obj", &surface, "trimesh"),
+        work("skeletons", "precomputed", &shapes.join("skeleton.zarrvectors"), "CloudVolume"),
+    ])
+}
+
+/// The stores of `zvf demo`.
+fn demo(folder: &Path) -> anyhow::Result<PathBuf> {
+    let shapes = folder.join("demo");
+    if !shapes.exists() {
+        command("demo")?.arg(&shapes).output()?;
+    }
+    Ok(shapes)
+}
+
+/// A store of a file.
+fn create(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let store = folder.join(format!("{name}-{stem}.zarrvectors"));
+    if !store.exists() {
+        let status = command("create")?.args([file, &store]).status()?;
+        anyhow::ensure!(status.success(), "{} is not made", store.display());
+    }
+    Ok(store)
+}
+
+/// The store as a file of a format, below `folder`.
+fn convert(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
+    let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let file = folder.join(format!("{stem}.{format}"));
+    if !file.exists() {
+        let status = command("convert")?.args([store, &file]).args(["--to", format]).status()?;
+        anyhow::ensure!(status.success(), "{} is not written", file.display());
+    }
+    Ok(file)
+}
+
+fn command(verb: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(zvf()?);
+    command.arg(verb).arg("-q").stdout(Stdio::null());
+    Ok(command)
+}
+
+/// Reads a file to its end. Of meshes faces are counted: formats differ in whether they share vertices.
+fn read_file(file: &Path) -> anyhow::Result<Turn> {
+    let begun = Instant::now();
+    let reader = read::open(Input::path(file), None, &ReadOptions::default())?;
+    let is_mesh = reader.header().kind == zvf_model::Kind::Mesh;
+    let (mut vertices, mut faces) = (0, 0);
+    for piece in reader {
+        match piece? {
+            Piece::Vertices(batch) => vertices += batch.len(),
+            Piece::Elements { rows, .. } => faces += rows.len(),
+            _ => {}
+        }
+    }
+    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
+    Ok(turn.counting(if is_mesh { faces } else { vertices } as u64))
+}
+
+/// A store as Parquet, and a table of DuckDB as Parquet.
+fn write_parquet(
+    bench: &Bench,
+    page: &mut Page,
+    folder: &Path,
+    others: &Other,
+) -> anyhow::Result<()> {
+    let count = (1e6 * bench.scale) as u64;
+    let work = format!("{count} points to Parquet");
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    let csv = points(folder, count)?;
+    let store = create(&csv, folder, "points")?;
+    let (own, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
+    let sides = vec![
+        Contender::new("zvf convert", Role::Zvf, || {
+            let turn = timed(command("convert")?.args([&store, &own]).arg("--overwrite"))?;
+            Ok(turn.counting(count))
+        }),
+        others.contender_as(
+            "DuckDB, COPY",
+            Role::Peer,
+            json!({"work": "copy", "from": csv, "to": theirs}),
+        ),
+    ];
+    page.row(contest(bench, "formats", work, sides)?);
+    Ok(())
+}
+
+const LAS: &str = "the crate las";
+/// What the peers need, all in one environment.
+const PACKAGES: [&str; 9] = [
+    "numpy",
+    "polars",
+    "laspy[lazrs]",
+    "nibabel",
+    "trx-python",
+    "trimesh",
+    "networkx",
+    "cloud-volume",
+    "duckdb",
+];

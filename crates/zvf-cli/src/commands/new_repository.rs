@@ -1,0 +1,72 @@
+//! A store that is to be the first version of a new repository: made in a folder first, or copied as it is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use zvf::format::Class;
+use zvf::store::{CommitNote, Op, Versions};
+use zvf::{Store, StoreError, Timeouts};
+
+use crate::session::Session;
+
+/// A repository that is not there yet.
+#[derive(Debug)]
+pub(crate) struct NewRepository {
+    address: String,
+    versions: Arc<dyn Versions>,
+    folder: tempfile::TempDir,
+}
+
+impl NewRepository {
+    /// The repository that `address` names; none where it names something else. What is there is refused.
+    pub(crate) async fn begin(
+        address: &str,
+        scratch: Option<PathBuf>,
+        session: &Session,
+    ) -> anyhow::Result<Option<Self>> {
+        let versions = Store::versions(address, &session.options(Timeouts::Batch));
+        let Some(versions) = versions.map_err(zvf::Error::from)? else { return Ok(None) };
+        match versions.latest().await {
+            Err(error) if error.class() == Class::NotFound => {}
+            Err(error) => return Err(zvf::Error::from(error).into()),
+            Ok(_) => {
+                let text = format!(
+                    "{address}: expected a new repository, found one; change its store with \"zvf edit\", or give another address; --overwrite replaces no repository"
+                );
+                let error = StoreError::in_words(Class::AlreadyExists, Op::Open, text);
+                return Err(zvf::Error::from(error).into());
+            }
+        }
+        let place = scratch.unwrap_or_else(std::env::temp_dir);
+        let folder = tempfile::Builder::new().prefix(".zvf-new-").tempdir_in(place)?;
+        Ok(Some(Self { address: address.to_owned(), versions, folder }))
+    }
+
+    /// Where the store is made.
+    pub(crate) fn store(&self) -> String {
+        self.folder.path().join("store.zarrvectors").to_string_lossy().into_owned()
+    }
+
+    /// Makes the repository of the store that was made.
+    pub(crate) async fn publish(self, session: &Session) -> anyhow::Result<()> {
+        let store = session.batch_store(&self.store()).await?;
+        self.publish_store(&store, "created with zvf", session).await
+    }
+
+    /// Makes the repository of `store` as it is.
+    pub(crate) async fn publish_store(
+        self,
+        store: &Store,
+        message: &str,
+        session: &Session,
+    ) -> anyhow::Result<()> {
+        let progress = session.progress("committing");
+        let note = CommitNote { message: message.to_owned(), ..CommitNote::default() };
+        let objects = store.stream_objects().await.map_err(zvf::Error::from)?;
+        let made = self.versions.create(objects, note).await;
+        drop(progress);
+        let made = made.map_err(zvf::Error::from);
+        made.with_context(|| format!("cannot create {}", self.address)).map(drop)
+    }
+}

@@ -1,0 +1,270 @@
+//! Stores in repositories of versions: the history is the repository's own, and a commit is one commit of it.
+//!
+//! ```text
+//! begin     the latest version of the branch; everything is read of that one, whatever is committed since
+//! commit    all changed keys at once, if the branch still is there; otherwise Conflict, and nothing was written
+//! head      how many commits led to the version: 0 is the repository as it was made
+//! ```
+//!
+//! There is no journal of ours: what a record says of a commit is kept among the properties of the version, under `zvf`,
+//! as far as it is small. Versions that other programs committed have none, and their objects are not listed.
+//!
+//! Not here: any repository (`zvf_store::Versions`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+use zvf_store::{
+    Backend, CommitNote, CommittedVersion, Objects, OpenOptions, StoreError, Versions,
+};
+
+use crate::error::{EditError, Result};
+use crate::journal::{Changes, Journal, new_txid};
+use crate::medium::{Medium, wait};
+use crate::place::Place;
+use crate::script::writer;
+use crate::transaction::CommitOptions;
+
+/// What keys held; nothing where there was none.
+type Contents = HashMap<String, Option<Bytes>>;
+
+/// A repository, at one of its versions.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    versions: Arc<dyn Versions>,
+    /// The version that is read.
+    id: String,
+    /// The versions that led to it, itself first.
+    history: OnceLock<Vec<CommittedVersion>>,
+    /// Whether something was committed on it.
+    committed: OnceLock<()>,
+}
+
+impl Pinned {
+    /// The version that the address names now.
+    pub(crate) fn latest(versions: &Arc<dyn Versions>) -> Result<Self> {
+        let id = wait(versions.latest()).map_err(fault)?;
+        Ok(Self::of_version(versions, id))
+    }
+
+    fn of_version(versions: &Arc<dyn Versions>, id: String) -> Self {
+        let versions = Arc::clone(versions);
+        Self { versions, id, history: OnceLock::new(), committed: OnceLock::new() }
+    }
+
+    /// The objects of the version, and the journal that it has not.
+    pub(crate) fn media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
+        let Backend { store, prefix } = wait(self.versions.open(&self.id)).map_err(fault)?;
+        let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
+        Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
+    }
+
+    /// The versions that led to this one, itself first.
+    fn history(&self) -> Result<&[CommittedVersion]> {
+        if self.history.get().is_none() {
+            let found = wait(self.versions.history(&self.id)).map_err(fault)?;
+            // Another thread that was faster found the same.
+            let _ = self.history.set(found);
+        }
+        Ok(self.history.get().map(Vec::as_slice).unwrap_or_default())
+    }
+
+    /// How many commits led to it, and to what was committed since.
+    pub(crate) fn head(&self) -> Result<u64> {
+        let own = self.history()?.len().saturating_sub(1) as u64; // the first is the repository as it was made
+        Ok(own + u64::from(self.committed.get().is_some()))
+    }
+
+    /// The versions after the first with their numbers, newest first.
+    fn numbered(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
+        let history = self.history()?;
+        Ok((0..history.len() as u64).rev().zip(history).filter(|(number, _)| *number > 0))
+    }
+
+    /// The version with a number.
+    fn version(&self, number: u64) -> Result<&CommittedVersion> {
+        let history = self.history()?;
+        let last = history.len().saturating_sub(1) as u64;
+        let found =
+            last.checked_sub(number).and_then(|back| history.get(usize::try_from(back).ok()?));
+        found.ok_or_else(|| {
+            let text = format!("there is no commit {number}; the last is {last}");
+            EditError::new(Class::NotFound, text)
+        })
+    }
+
+    /// The repository at an earlier version.
+    pub(crate) fn at(&self, number: u64) -> Result<Self> {
+        Ok(Self::of_version(&self.versions, self.version(number)?.id.clone()))
+    }
+
+    /// The same repository, at what the address names now.
+    pub(crate) fn renewed(&self) -> Result<Self> {
+        Self::latest(&self.versions)
+    }
+
+    /// Refuses to commit where nobody can.
+    pub(crate) fn check_writable(&self, place: &Place) -> Result<()> {
+        match self.versions.read_only() {
+            None => Ok(()),
+            Some(reason) => Err(EditError::unsupported(format!("{place}: {reason}"))),
+        }
+    }
+
+    /// Commits changes; what is reported of them.
+    pub(crate) fn commit(
+        &self,
+        changes: &Changes,
+        mut report: Json,
+        (body, operations): (&Json, &[Json]),
+        options: &CommitOptions,
+    ) -> Result<Json> {
+        let message = options.message.clone();
+        let message = message.unwrap_or_else(|| match &options.undoes {
+            Some(undone) => format!("undo of {undone:?}"),
+            None => "edited with zvf".to_owned(),
+        });
+        let properties = properties(&report, body, operations, options)?;
+        let note = CommitNote { message, properties };
+        let id = wait(self.versions.commit(&self.id, changes.clone(), note)).map_err(fault)?;
+        // A second commit on the same version is a conflict, so that this is the only one.
+        let _ = self.committed.set(());
+        report["head"] = json!(self.head()?);
+        report["txid"] = json!(id);
+        Ok(report)
+    }
+
+    /// What is known of each commit, newest first, as the log has it.
+    pub(crate) fn log(&self, limit: Option<u64>) -> Result<Vec<Json>> {
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let entry = |(number, version): (u64, &CommittedVersion)| {
+            let own = &version.properties.get("zvf").cloned().unwrap_or_default(); // another program's
+            json!({
+                "head": number, "txid": version.id, "time": version.time, "writer": own["writer"],
+                "message": version.message, "operations": own["report"]["operations"],
+                "objects": own["report"]["objects"], "undoes": own["undoes"],
+            })
+        };
+        Ok(self.numbered()?.take(limit).map(entry).collect())
+    }
+
+    /// One commit with all that is known of it.
+    pub(crate) fn show(&self, number: u64, options: &OpenOptions) -> Result<Json> {
+        let version = self.version(number)?;
+        let mut shown = version.properties.get("zvf").cloned().unwrap_or_else(|| json!({}));
+        shown["head"] = json!(number);
+        shown["txid"] = json!(version.id);
+        shown["time"] = json!(version.time);
+        shown["message"] = json!(version.message);
+        if number > 0 {
+            shown["keys"] = self.keys_of(number, options)?;
+        }
+        Ok(shown)
+    }
+
+    /// The keys that a commit changed, with their lengths before and after; nothing where the repository does not list
+    /// them.
+    fn keys_of(&self, number: u64, options: &OpenOptions) -> Result<Json> {
+        let (before, after) = (self.at(number - 1)?, self.at(number)?);
+        let keys = match wait(self.versions.changed_keys(&before.id, &after.id)) {
+            Err(error) if error.class() == Class::Unsupported => return Ok(Json::Null),
+            keys => keys.map_err(fault)?,
+        };
+        let [(before, _), (after, _)] = [before.media(options)?, after.media(options)?];
+        let len = |medium: &Medium, key: &str| -> Result<Option<u64>> {
+            Ok(medium.about(key)?.map(|(len, _)| len))
+        };
+        let list: Result<Vec<Json>> = keys
+            .iter()
+            .map(|key| {
+                Ok(json!({"key": key, "before": len(&before, key)?, "after": len(&after, key)?}))
+            })
+            .collect();
+        Ok(json!(list?))
+    }
+
+    /// What the keys held at an earlier version that changed since, and what the commits since say of themselves.
+    pub(crate) fn kept_since(
+        &self,
+        number: u64,
+        options: &OpenOptions,
+    ) -> Result<(Contents, Vec<Json>)> {
+        let then = self.at(number)?;
+        if then.id == self.id {
+            return Ok((HashMap::new(), Vec::new()));
+        }
+        let (store, _) = then.media(options)?;
+        if !store.exists("zarr.json")? {
+            let text =
+                format!("at commit {number} there was no store yet; take back fewer commits");
+            return Err(EditError::invalid(text));
+        }
+        let keys = wait(self.versions.changed_keys(&then.id, &self.id)).map_err(fault)?;
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let contents =
+            store.get_all(&keys)?.into_iter().map(|found| found.map(|found| found.bytes));
+        let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
+        let said = self.numbered()?.take_while(|(at, _)| *at > number);
+        let said =
+            said.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
+        Ok((contents, said.collect()))
+    }
+}
+
+/// What is kept with a commit: as much of its record as is small.
+fn properties(
+    report: &Json,
+    body: &Json,
+    operations: &[Json],
+    options: &CommitOptions,
+) -> Result<Map<String, Json>> {
+    let mut own = json!({
+        "txid": new_txid(), "writer": writer(), "undoes": options.undoes, "report": report,
+        "ids": body["ids"], "written": body["written"], "operations": operations,
+    });
+    for large in ["/operations", "/ids", "/written", "/report/objects"] {
+        if serde_json::to_vec(&own)?.len() <= PROPERTIES {
+            break;
+        }
+        if let Some(large) = own.pointer_mut(large) {
+            *large = Json::Null;
+        }
+    }
+    Ok([("author".to_owned(), json!(writer())), ("zvf".to_owned(), own)].into_iter().collect())
+}
+
+impl Journal {
+    /// The journal of the store as it was at a head; of a plain store the same one.
+    pub(crate) fn at(&self, number: u64) -> Result<Self> {
+        match &self.pinned {
+            Some(pinned) => Self::of_version(&self.place, pinned.at(number)?),
+            None => Self::open(&self.place),
+        }
+    }
+
+    /// The journal as it is now: a repository of versions is looked at again.
+    pub(crate) fn renewed(self: &Arc<Self>) -> Result<Arc<Self>> {
+        match &self.pinned {
+            Some(pinned) => {
+                let mut own = Self::of_version(&self.place, pinned.renewed()?)?;
+                own.accepts_foreign = self.accepts_foreign;
+                Ok(Arc::new(own))
+            }
+            None => Ok(Arc::clone(self)),
+        }
+    }
+}
+
+/// A fault of a repository, without the class in front, for a message of our own.
+fn fault(error: StoreError) -> EditError {
+    let (class, text) = (error.class(), error.to_string());
+    let own = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
+    EditError::new(class, own)
+}
+
+/// What the properties of a version may weigh: they are read with every list of versions.
+const PROPERTIES: usize = 64 << 10;

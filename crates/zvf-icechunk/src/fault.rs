@@ -1,0 +1,130 @@
+//! icechunk's errors as ours.
+
+use std::error::Error;
+use std::fmt::Display;
+
+use icechunk::repository::RepositoryErrorKind;
+use icechunk::session::SessionErrorKind;
+use icechunk::storage::StorageErrorKind;
+use icechunk::store::StoreErrorKind;
+use zvf_format::Class;
+use zvf_store::{Op, StoreError};
+
+/// An error of a repository, at `address`.
+pub(crate) fn of_repository(
+    address: &str,
+    op: Op,
+    error: &icechunk::repository::RepositoryError,
+) -> StoreError {
+    in_words(address, class_of_repository(&error.kind), op, &error.kind)
+}
+
+/// An error of a session.
+pub(crate) fn of_session(
+    address: &str,
+    op: Op,
+    error: &icechunk::session::SessionError,
+) -> StoreError {
+    in_words(address, class_of_session(&error.kind), op, &error.kind)
+}
+
+/// An error of a session as a store of keys.
+pub(crate) fn of_store(address: &str, op: Op, error: &icechunk::store::StoreError) -> StoreError {
+    let class = class_of_store(&error.kind);
+    in_words(address, class, op, &error.kind)
+}
+
+/// An error of the place where a repository lies.
+pub(crate) fn of_storage(address: &str, error: &icechunk::StorageError) -> StoreError {
+    in_words(address, class_of_storage(&error.kind), Op::Open, &error.kind)
+}
+
+fn in_words(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreError {
+    let said = error.to_string();
+    // What a server answered may hold addresses and secrets.
+    let said = if said.starts_with(SERVER) { "the store refuses" } else { &said };
+    StoreError::in_words(class, op, format!("{address}: icechunk: {said}"))
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]
+fn class_of_store(kind: &StoreErrorKind) -> Class {
+    match kind {
+        StoreErrorKind::SessionError(kind) => class_of_session(kind),
+        StoreErrorKind::RepositoryError(kind) => class_of_repository(kind),
+        StoreErrorKind::InvalidKey { .. }
+        | StoreErrorKind::InvalidIndex { .. }
+        | StoreErrorKind::BadMetadata(_)
+        | StoreErrorKind::BadChunkGridMetadata(_) => Class::InvalidArgument,
+        _ => Class::Io,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]
+fn class_of_session(kind: &SessionErrorKind) -> Class {
+    match kind {
+        SessionErrorKind::RepositoryError(kind) => class_of_repository(kind),
+        SessionErrorKind::StorageError(kind) => class_of_storage(kind),
+        SessionErrorKind::Conflict { .. } | SessionErrorKind::RebaseFailed { .. } => {
+            Class::Conflict
+        }
+        SessionErrorKind::SnapshotNotFound { .. } => Class::NotFound,
+        SessionErrorKind::InvalidIndex { .. }
+        | SessionErrorKind::ZeroLengthChunk { .. }
+        | SessionErrorKind::BadSnapshotChainForDiff => Class::InvalidArgument,
+        _ => Class::Io,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]
+fn class_of_repository(kind: &RepositoryErrorKind) -> Class {
+    match kind {
+        RepositoryErrorKind::StorageError(kind) => class_of_storage(kind),
+        RepositoryErrorKind::SnapshotNotFound { .. }
+        | RepositoryErrorKind::RepositoryDoesntExist => Class::NotFound,
+        RepositoryErrorKind::ParentDirectoryNotClean => Class::AlreadyExists,
+        RepositoryErrorKind::EmptyPrefixCreation => Class::InvalidArgument,
+        RepositoryErrorKind::Conflict { .. } | RepositoryErrorKind::RepoInfoUpdated => {
+            Class::Conflict
+        }
+        RepositoryErrorKind::ReadonlyStorage(_) | RepositoryErrorKind::ReadonlyRepository(_) => {
+            Class::PermissionDenied
+        }
+        _ => Class::Io,
+    }
+}
+
+fn class_of_storage(kind: &StorageErrorKind) -> Class {
+    match kind {
+        StorageErrorKind::Throttled { .. } => Class::Throttled,
+        StorageErrorKind::IOError(error)
+            if error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            Class::PermissionDenied
+        }
+        StorageErrorKind::IOError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            Class::NoSpace
+        }
+        StorageErrorKind::CannotParseUrl { .. } | StorageErrorKind::BadPrefix(_) => {
+            Class::InvalidArgument
+        }
+        StorageErrorKind::ObjectStore(error) => class_of_backend(error.as_ref()),
+        StorageErrorKind::ObjectNotFound
+        | StorageErrorKind::IOError(_)
+        | StorageErrorKind::R2ConfigurationError(_)
+        | StorageErrorKind::BadRedirect(_)
+        | StorageErrorKind::Other(_) => Class::Io,
+    }
+}
+
+/// The class of what the backend below icechunk refuses.
+fn class_of_backend(error: &(dyn Error + Send + Sync + 'static)) -> Class {
+    match error.downcast_ref::<object_store::Error>() {
+        Some(object_store::Error::PermissionDenied { .. }) => Class::PermissionDenied,
+        Some(object_store::Error::Unauthenticated { .. }) => Class::Unauthenticated,
+        Some(object_store::Error::NotSupported { .. }) => Class::Unsupported,
+        Some(_) | None => Class::Io,
+    }
+}
+
+/// What icechunk's words begin with where the rest is what a server answered.
+const SERVER: &str = "object store error";

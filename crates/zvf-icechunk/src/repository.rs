@@ -1,0 +1,487 @@
+//! A repository: which versions it has, and commits to it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use icechunk::format::SnapshotId;
+use icechunk::format::snapshot::SnapshotInfo;
+use icechunk::repository::VersionInfo;
+use icechunk::session::{Session, SessionError, SessionErrorKind};
+use icechunk::storage::{S3Credentials, S3Options, S3StaticCredentials, Storage};
+use icechunk::{Repository, Store};
+use object_store::path::Path;
+use tokio::sync::{OnceCell, RwLock};
+use zvf_format::Class;
+use zvf_store::{
+    Backend, CommitNote, CommittedVersion, ObjectStream, Op, OpenOptions, StoreError, Versions,
+};
+
+use crate::address::{Address, Location, Version};
+use crate::changes::{self, Changes};
+use crate::fault;
+use crate::key::Key;
+use crate::lock::FolderLock;
+use crate::objects::SnapshotObjects;
+
+/// The place that an address names in an icechunk repository; opened when it is asked first.
+#[derive(Debug)]
+pub(crate) struct IcechunkVersions {
+    address: Address,
+    storage_options: Vec<(String, String)>,
+    opened: OnceCell<Arc<Repository>>,
+}
+
+impl IcechunkVersions {
+    pub(crate) fn new(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+        let address = Address::parse(address)?;
+        let storage_options = options.storage_options.clone();
+        Ok(Self { address, storage_options, opened: OnceCell::new() })
+    }
+
+    fn fail(&self, class: Class, text: impl std::fmt::Display) -> StoreError {
+        StoreError::in_words(class, Op::Open, format!("{}: {text}", self.address.text))
+    }
+
+    /// Where the repository lies, as icechunk has it.
+    async fn storage(&self) -> Result<Arc<dyn Storage + Send + Sync>, StoreError> {
+        let storage = match &self.address.location {
+            Location::Folder(path) => icechunk::new_local_filesystem_storage(path).await,
+            Location::Server(url) => {
+                let options = self.storage_options.iter().cloned().collect();
+                icechunk::storage::new_http_storage(url, Some(options), None)
+            }
+            Location::Bucket { name, prefix } => {
+                let (options, credentials) = s3_options(&self.storage_options)?;
+                let prefix = Some(prefix.clone()).filter(|prefix| !prefix.is_empty());
+                let name = name.clone();
+                let none = Vec::new;
+                icechunk::new_s3_object_store_storage(
+                    options,
+                    name,
+                    prefix,
+                    credentials,
+                    none(),
+                    none(),
+                )
+                .await
+            }
+        };
+        storage.map_err(|error| fault::of_storage(&self.address.text, &error))
+    }
+
+    async fn repository(&self) -> Result<&Arc<Repository>, StoreError> {
+        self.opened
+            .get_or_try_init(|| async {
+                let missing = || {
+                    let text = "expected an icechunk repository, found none; make one with \"zvf convert STORE\" and this address";
+                    self.fail(Class::NotFound, text)
+                };
+                if let Location::Folder(path) = &self.address.location
+                    && !path.is_dir()
+                {
+                    return Err(missing());
+                }
+                let opened = Repository::open(self.storage().await?).execute().await;
+                let opened = opened.map_err(|error| {
+                    let error = fault::of_repository(&self.address.text, Op::Open, &error);
+                    if error.class() == Class::NotFound { missing() } else { error }
+                });
+                opened.map(Arc::new)
+            })
+            .await
+    }
+
+    /// That a branch or a tag is not one of `names`; the error of looking it up where it is.
+    fn unnamed(
+        &self,
+        what: &str,
+        name: &str,
+        error: StoreError,
+        names: &BTreeSet<String>,
+    ) -> StoreError {
+        if names.contains(name) {
+            return error;
+        }
+        let list = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let list = if list.is_empty() { "none".to_owned() } else { list };
+        let text = format!("expected a {what} of the repository, found {name:?}; it has {list}");
+        self.fail(Class::NotFound, text)
+    }
+
+    async fn latest_id(&self) -> Result<SnapshotId, StoreError> {
+        let repository = self.repository().await?;
+        let faulted = |error| fault::of_repository(&self.address.text, Op::Open, &error);
+        match &self.address.version {
+            Version::Branch(name) => {
+                match repository.lookup_branch(name).await.map_err(faulted) {
+                    Ok(id) => Ok(id),
+                    Err(error) => {
+                        let names = repository.list_branches().await.map_err(faulted)?;
+                        Err(self.unnamed("branch", name, error, &names))
+                    }
+                }
+            }
+            Version::Tag(name) => match repository.lookup_tag(name).await.map_err(faulted) {
+                Ok(id) => Ok(id),
+                Err(error) => {
+                    let names = repository.list_tags().await.map_err(faulted)?;
+                    Err(self.unnamed("tag", name, error, &names))
+                }
+            },
+            Version::Snapshot(id) => self.snapshot_id(id),
+        }
+    }
+
+    fn snapshot_id(&self, id: &str) -> Result<SnapshotId, StoreError> {
+        SnapshotId::try_from(id).map_err(|_not_one| {
+            let text =
+                format!("expected the id of a snapshot, 20 letters and digits, found {id:?}");
+            self.fail(Class::InvalidArgument, text)
+        })
+    }
+
+    /// A session for reading a snapshot.
+    async fn session(&self, version: &str) -> Result<Session, StoreError> {
+        let id = self.snapshot_id(version)?;
+        let repository = self.repository().await?;
+        let session = repository.readonly_session(&VersionInfo::SnapshotId(id)).await;
+        session.map_err(|error| {
+            let error = fault::of_repository(&self.address.text, Op::Open, &error);
+            if error.class() != Class::NotFound && !error.to_string().contains("not found") {
+                return error;
+            }
+            let text = format!(
+                "expected a snapshot of the repository, found {version}, which is none; \"zvf log\" lists those of a branch"
+            );
+            self.fail(Class::NotFound, text)
+        })
+    }
+
+    /// The keys as the repository has them: below the group of the store.
+    fn placed<T>(&self, objects: BTreeMap<String, T>) -> BTreeMap<String, T> {
+        match self.address.group.as_str() {
+            "" => objects,
+            group => objects.into_iter().map(|(key, at)| (format!("{group}/{key}"), at)).collect(),
+        }
+    }
+
+    fn branch(&self) -> Result<&str, StoreError> {
+        match (self.read_only(), &self.address.version) {
+            (None, Version::Branch(name)) => Ok(name),
+            (reason, _) => Err(self.fail(Class::Unsupported, reason.unwrap_or_default())),
+        }
+    }
+
+    /// Keeps other commits of ours away, where icechunk cannot.
+    async fn lock(&self) -> Result<Option<FolderLock>, StoreError> {
+        match &self.address.location {
+            Location::Folder(path) => FolderLock::acquire(path).await.map(Some),
+            Location::Bucket { .. } | Location::Server(_) => Ok(None),
+        }
+    }
+
+    /// Commits `changes` in a session at the end of the branch.
+    async fn commit_session(
+        &self,
+        session: Session,
+        changes: &Changes,
+        note: CommitNote,
+    ) -> Result<String, StoreError> {
+        let address = self.address.text.as_str();
+        let base = session.snapshot_id().to_string();
+        let session = Arc::new(RwLock::new(session));
+        let store = Store::from_session(Arc::clone(&session)).await;
+        changes::apply(address, &store, changes).await?;
+        let mut session = session.write().await;
+        let properties: BTreeMap<_, _> = note.properties.clone().into_iter().collect();
+        match session.commit(note.message.clone()).properties(properties).execute().await {
+            Ok(id) => Ok(id.to_string()),
+            Err(error) => self.settle_commit(error, &base, &note).await,
+        }
+    }
+
+    /// What became of a commit that failed with `error`: the history says whether it is there.
+    async fn settle_commit(
+        &self,
+        error: SessionError,
+        base: &str,
+        note: &CommitNote,
+    ) -> Result<String, StoreError> {
+        if let SessionErrorKind::Conflict { .. } = &error.kind {
+            return Err(self.moved(base));
+        }
+        let error = fault::of_session(&self.address.text, Op::Publish, &error);
+        let found = async {
+            let latest = self.latest_id().await?.to_string();
+            let history = self.history(&latest).await?;
+            let since = history.into_iter().take_while(|version| version.id != base);
+            let mut own = since.filter(|version| version.properties == note.properties);
+            Ok::<_, StoreError>(own.next().map(|version| version.id))
+        };
+        match found.await {
+            Ok(Some(id)) => Ok(id),
+            Ok(None) if error.class() == Class::Conflict => Err(self.moved(base)),
+            // It may still arrive, or have arrived unseen.
+            Ok(None) | Err(_) => {
+                let text = format!(
+                    "{}: whether the commit on {base} took effect is not known: {error}; ask \"zvf log\"",
+                    self.address.text
+                );
+                Err(StoreError::in_words(Class::CommitUnknown, Op::Publish, text))
+            }
+        }
+    }
+
+    fn moved(&self, base: &str) -> StoreError {
+        let text = format!(
+            "{}: the branch is no longer at {base}: somebody committed meanwhile; do the edit again on what is there now",
+            self.address.text
+        );
+        StoreError::in_words(Class::Conflict, Op::Publish, text)
+    }
+}
+
+#[async_trait]
+impl Versions for IcechunkVersions {
+    fn read_only(&self) -> Option<String> {
+        let what = match (&self.address.version, &self.address.location) {
+            (Version::Tag(name), _) => format!("the tag {name:?} never changes"),
+            (Version::Snapshot(id), _) => format!("the snapshot {id} never changes"),
+            (Version::Branch(_), Location::Server(_)) => "plain HTTP is read only".to_owned(),
+            (Version::Branch(_), _) => return None,
+        };
+        Some(format!(
+            "{what}; edit a branch (\"?branch=NAME\") of a repository in a folder or in S3"
+        ))
+    }
+
+    async fn latest(&self) -> Result<String, StoreError> {
+        Ok(self.latest_id().await?.to_string())
+    }
+
+    async fn open(&self, version: &str) -> Result<Backend, StoreError> {
+        let store = Arc::new(SnapshotObjects::new(self.session(version).await?));
+        let prefix = Path::parse(&self.address.group)
+            .map_err(|error| self.fail(Class::InvalidArgument, format!("path: {error}")))?;
+        Ok(Backend { store, prefix })
+    }
+
+    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError> {
+        let id = self.snapshot_id(version)?;
+        let faulted = |error| fault::of_repository(&self.address.text, Op::Read, &error);
+        let repository = self.repository().await?;
+        let ancestry = repository.ancestry(&VersionInfo::SnapshotId(id)).await.map_err(faulted)?;
+        ancestry.map_ok(committed).try_collect().await.map_err(faulted)
+    }
+
+    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>, StoreError> {
+        let version = |id: &str| self.snapshot_id(id).map(VersionInfo::SnapshotId);
+        let (from, to) = (version(from)?, version(to)?);
+        let diff = self.repository().await?.diff(&from, &to).await;
+        let diff = diff.map_err(|error| fault::of_session(&self.address.text, Op::Read, &error))?;
+        if !diff.moved_nodes.is_empty()
+            || !diff.deleted_groups.is_empty()
+            || !diff.deleted_arrays.is_empty()
+        {
+            let text = "between the two versions arrays or groups were removed or moved, and which chunks they had is not listed; use \"zvf checkout\" instead";
+            return Err(self.fail(Class::Unsupported, text));
+        }
+        let nodes =
+            [&diff.new_groups, &diff.new_arrays, &diff.updated_groups, &diff.updated_arrays];
+        let documents = nodes.into_iter().flatten().map(Key::of_document);
+        let chunks = diff.updated_chunks.iter();
+        let chunks = chunks.flat_map(|(node, at)| at.iter().map(|at| Key::of_chunk(node, at)));
+        let keys = documents.chain(chunks);
+        Ok(match self.address.group.as_str() {
+            "" => keys.collect(),
+            group => keys
+                .filter_map(|key| Some(key.strip_prefix(group)?.strip_prefix('/')?.to_owned()))
+                .collect(),
+        })
+    }
+
+    async fn commit(
+        &self,
+        base: &str,
+        changes: BTreeMap<String, Option<Bytes>>,
+        note: CommitNote,
+    ) -> Result<String, StoreError> {
+        let branch = self.branch()?;
+        let changes = self.placed(changes);
+        for (key, bytes) in &changes {
+            changes::check(&self.address.text, key, bytes.as_ref())?;
+        }
+        let repository = self.repository().await?;
+        let _lock = self.lock().await?;
+        let session = repository.writable_session(branch).await;
+        let session =
+            session.map_err(|error| fault::of_repository(&self.address.text, Op::Write, &error))?;
+        if session.snapshot_id().to_string() != base {
+            return Err(self.moved(base));
+        }
+        self.commit_session(session, &changes, note).await
+    }
+
+    async fn create(
+        &self,
+        objects: ObjectStream<'_>,
+        note: CommitNote,
+    ) -> Result<String, StoreError> {
+        let branch = self.branch()?;
+        if branch != "main" {
+            let text = format!("expected the branch main of a new repository, found {branch:?}");
+            return Err(self.fail(Class::InvalidArgument, text));
+        }
+        let Location::Folder(path) = &self.address.location else {
+            return self.create_in(self.storage().await?, objects, note).await;
+        };
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) || path.is_file() {
+            return Err(self.taken());
+        }
+        // Made beside its place, so that it is there when it is whole.
+        let scratch = Scratch::beside(path)?;
+        let storage = icechunk::new_local_filesystem_storage(&scratch.0).await;
+        let storage = storage.map_err(|error| fault::of_storage(&self.address.text, &error))?;
+        let id = self.create_in(storage, objects, note).await?;
+        fs::rename(&scratch.0, path).map_err(|error| StoreError::io(Op::Publish, error))?;
+        Ok(id)
+    }
+}
+
+impl IcechunkVersions {
+    fn taken(&self) -> StoreError {
+        let text = "expected a new or empty place, found something there; give another address, --overwrite replaces no repository";
+        self.fail(Class::AlreadyExists, text)
+    }
+
+    /// Makes the repository in a place of its own, with one commit.
+    async fn create_in(
+        &self,
+        storage: Arc<dyn Storage + Send + Sync>,
+        objects: ObjectStream<'_>,
+        note: CommitNote,
+    ) -> Result<String, StoreError> {
+        let address = self.address.text.as_str();
+        let faulted = |error| fault::of_repository(address, Op::Write, &error);
+        let made = Repository::create(storage).execute().await.map_err(faulted);
+        let made =
+            made.map_err(
+                |error| {
+                    if error.class() == Class::AlreadyExists { self.taken() } else { error }
+                },
+            )?;
+        let session = made.writable_session("main").await.map_err(faulted)?;
+        let session = Arc::new(RwLock::new(session));
+        let store = Store::from_session(Arc::clone(&session)).await;
+        changes::apply(address, &store, &self.groups_above()).await?;
+        let group = self.address.group.clone();
+        let slash = if group.is_empty() { "" } else { "/" };
+        let placed = objects.map_ok(move |(key, bytes)| (format!("{group}{slash}{key}"), bytes));
+        changes::put_all(address, &store, placed.boxed()).await?;
+        let mut session = session.write().await;
+        let properties: BTreeMap<_, _> = note.properties.into_iter().collect();
+        let committed = session.commit(note.message).properties(properties).execute().await;
+        let id = committed.map_err(|error| fault::of_session(address, Op::Publish, &error))?;
+        Ok(id.to_string())
+    }
+
+    /// The groups that the group of the store lies in.
+    fn groups_above(&self) -> Changes {
+        let parts: Vec<&str> =
+            self.address.group.split('/').filter(|part| !part.is_empty()).collect();
+        let groups = (0..parts.len()).map(|depth| {
+            let above = parts.get(..depth).unwrap_or_default().join("/");
+            let slash = if above.is_empty() { "" } else { "/" };
+            let document = Bytes::from_static(br#"{"zarr_format":3,"node_type":"group"}"#);
+            (format!("{above}{slash}{}", crate::key::DOCUMENT), Some(document))
+        });
+        groups.collect()
+    }
+}
+
+/// A folder beside another one, removed when it is dropped.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn beside(path: &std::path::Path) -> Result<Self, StoreError> {
+        let faulted = |error| StoreError::io(Op::Write, error);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let own = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above).map_err(faulted)?;
+        }
+        fs::create_dir(&own).map_err(faulted)?;
+        Ok(Self(own))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Renamed, it is no longer there.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn committed(info: SnapshotInfo) -> CommittedVersion {
+    CommittedVersion {
+        id: info.id.to_string(),
+        time: info.flushed_at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+        message: info.message,
+        properties: info.metadata.into_iter().collect(),
+    }
+}
+
+/// What icechunk wants to know of S3: from the options, which go before the environment.
+fn s3_options(
+    given: &[(String, String)],
+) -> Result<(S3Options, Option<S3Credentials>), StoreError> {
+    let mut words: HashMap<String, String> =
+        given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
+    let mut take = |names: &[&str]| {
+        let own = names.iter().find_map(|name| words.remove(*name));
+        let environment = || {
+            let named = names.iter().filter(|name| name.starts_with("aws_"));
+            named.filter_map(|name| std::env::var(name.to_ascii_uppercase()).ok()).next()
+        };
+        own.or_else(environment)
+    };
+    let is_yes = |word: Option<String>| word.is_some_and(|word| word == "true" || word == "1");
+    let endpoint_url = take(&["aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"]);
+    let is_plain = endpoint_url.as_ref().is_some_and(|url| url.starts_with("http://"));
+    let mut options = S3Options::default();
+    options.region = take(&["aws_region", "aws_default_region", "region"]);
+    options.anonymous = is_yes(take(&["aws_skip_signature", "skip_signature"]));
+    options.allow_http = is_yes(take(&["aws_allow_http", "allow_http"])) || is_plain;
+    options.endpoint_url = endpoint_url;
+    let key = take(&["aws_access_key_id", "access_key_id"]);
+    let secret = take(&["aws_secret_access_key", "secret_access_key"]);
+    let session_token = take(&["aws_session_token", "aws_token", "session_token", "token"]);
+    let credentials = match (options.anonymous, key, secret) {
+        (true, _, _) => Some(S3Credentials::Anonymous),
+        (false, Some(access_key_id), Some(secret_access_key)) => {
+            let expires_after = None;
+            Some(S3Credentials::Static(S3StaticCredentials {
+                access_key_id,
+                secret_access_key,
+                session_token,
+                expires_after,
+            }))
+        }
+        (false, _, _) => None,
+    };
+    match words.into_keys().min() {
+        None => Ok((options, credentials)),
+        Some(name) => {
+            let text = format!(
+                "storage option: expected one for icechunk in S3 (aws_region, aws_endpoint, aws_access_key_id, aws_secret_access_key, aws_session_token, aws_skip_signature, aws_allow_http), found {name:?}"
+            );
+            Err(StoreError::in_words(Class::InvalidArgument, Op::Open, text))
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Reading by branch, tag and snapshot.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use zvf_format::Class;
+use zvf_query::{Query, Reader};
+use zvf_store::Store;
+
+use crate::{Repository, note, objects, options, streamed};
+
+/// A document as the archives have it, with another attribute.
+fn marked(document: &Bytes, word: &str) -> Bytes {
+    let mut document: serde_json::Value = serde_json::from_slice(document).unwrap();
+    document["attributes"]["mark"] = word.into();
+    serde_json::to_vec(&document).unwrap().into()
+}
+
+async fn mark(address: &str) -> String {
+    let store = Store::open(address, options()).await.unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&store.root_json()).unwrap();
+    document["attributes"]["mark"].as_str().unwrap_or("none").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_archived_store_is_read_as_from_its_folder() {
+    let mut read = 0;
+    for id in archives::ids() {
+        let all = objects(&id);
+        let repository = Repository::empty();
+        if let Err(error) = repository.versions("").create(streamed(&all), note("first")).await {
+            // Stores as other programs left them, with what is no part of them.
+            assert_eq!(error.class(), Class::Unsupported, "{id}: {error}");
+            assert!(error.to_string().contains("icechunk cannot hold"), "{id}: {error}");
+            continue;
+        }
+        let store = Store::open(&repository.address(""), options()).await.unwrap();
+        let listed: BTreeMap<String, u64> = store
+            .objects("")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(key, size)| (key.to_string(), size))
+            .collect();
+        let expected: BTreeMap<String, u64> =
+            all.iter().map(|(key, bytes)| (key.clone(), bytes.len() as u64)).collect();
+        assert_eq!(listed, expected, "{id}");
+        let folder = archives::Unpacked::new(&id);
+        let (one, other) = (Reader::new(folder.open().await), Reader::new(store));
+        let (one, other) = (one.run(&Query::all()).await, other.run(&Query::all()).await);
+        let text = |answer: &Result<_, _>| format!("{answer:?}");
+        match (&one, &other) {
+            (Ok(one), Ok(other)) => {
+                assert_eq!(format!("{:?}", one.batch), format!("{:?}", other.batch), "{id}");
+                read += 1;
+            }
+            (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string(), "{id}"),
+            _ => panic!("{id}: {} is not {}", text(&one), text(&other)),
+        }
+    }
+    assert!(read > 30, "{read} stores");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn branches_tags_and_snapshots_are_read_and_a_handle_stays() {
+    let repository = Repository::with_store("ln3_basic").await;
+    let first = repository.versions("").latest().await.unwrap();
+    let own = repository.as_icechunk().await;
+    let id = icechunk::format::SnapshotId::try_from(first.as_str()).unwrap();
+    own.create_tag("v1", &id).await.unwrap();
+    own.create_branch("fix/one", &id).await.unwrap();
+    let document = &objects("ln3_basic")["zarr.json"];
+    let open = Store::open(&repository.address(""), options()).await.unwrap();
+    for (branch, word) in [("main", "a"), ("fix/one", "b")] {
+        let changes = [("zarr.json".to_owned(), Some(marked(document, word)))].into();
+        let versions = repository.versions(&format!("branch={branch}"));
+        versions.commit(&first, changes, note(word)).await.unwrap();
+    }
+    for (query, expected) in [
+        ("", "a"),
+        ("branch=main", "a"),
+        ("branch=fix/one", "b"),
+        ("branch=fix%2Fone", "b"),
+        ("tag=v1", "none"),
+        (&*format!("snapshot={first}"), "none"),
+    ] {
+        assert_eq!(mark(&repository.address(query)).await, expected, "{query}");
+    }
+    assert!(open.revalidate().await.unwrap().is_none(), "the handle keeps its snapshot");
+    let answer = Reader::new(open).run(&Query::all()).await.unwrap();
+    assert!(!answer.batch.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_may_be_a_group_of_a_repository() {
+    let repository = Repository::empty();
+    let versions = repository.versions("path=all/brain");
+    versions.create(streamed(&objects("ln3_basic")), note("first")).await.unwrap();
+    let store = Store::open(&repository.address("path=all/brain"), options()).await.unwrap();
+    assert_eq!(store.level_numbers(), [0]);
+    assert!(store.objects("").await.unwrap().iter().any(|(key, _)| key.as_str() == "zarr.json"));
+    let error = Store::open(&repository.address("path=all/heart"), options()).await.unwrap_err();
+    assert_eq!((error.class(), error.key()), (Class::NotFound, Some("zarr.json")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_named_with_what_is() {
+    let repository = Repository::with_store("ln3_basic").await;
+    let first = repository.versions("").latest().await.unwrap();
+    let other = if first.starts_with('A') { "B" } else { "A" };
+    let unknown = format!("snapshot={other}{}", &first[1..]);
+    for (query, class, said) in [
+        (
+            "branch=x",
+            Class::NotFound,
+            "expected a branch of the repository, found \"x\"; it has main",
+        ),
+        ("tag=x", Class::NotFound, "expected a tag of the repository, found \"x\"; it has none"),
+        ("snapshot=x", Class::InvalidArgument, "expected the id of a snapshot"),
+        (&*unknown, Class::NotFound, "expected a snapshot of the repository, found"),
+    ] {
+        let error = Store::open(&repository.address(query), options()).await.unwrap_err();
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    let none = Repository::empty();
+    let error = Store::open(&none.address(""), options()).await.unwrap_err();
+    assert_eq!(error.class(), Class::NotFound);
+    assert!(error.to_string().contains("expected an icechunk repository, found none"), "{error}");
+    assert!(archives::tree(none.folder.path()).is_empty(), "looking makes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_objects_are_never_written() {
+    let repository = Repository::with_store("ln3_basic").await;
+    let address = repository.address("");
+    let error = Store::backend(&address, &options()).unwrap_err();
+    assert_eq!(error.class(), Class::Unsupported);
+    assert!(error.to_string().contains("changed by whole commits"), "{error}");
+    let build = zvf_store::BuildOptions { store: options(), ..Default::default() };
+    let error = zvf_store::Build::begin(&address, build).await.unwrap_err();
+    assert_eq!(error.class(), Class::Unsupported);
+    let plain = zvf_store::OpenOptions::default();
+    let error = Store::open(&address, plain).await.unwrap_err();
+    assert!(error.to_string().contains("built with the feature \"icechunk\""), "{error}");
+    let error = zvf_store::RangedFile::open(&address, &options()).await.unwrap_err();
+    assert_eq!(error.class(), Class::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_array_of_a_repository_is_read_as_such() {
+    let repository = Repository::with_store("ln3_basic").await;
+    let folder = archives::Unpacked::new("ln3_basic");
+    let name = "0/object_attributes/len";
+    let plain = folder.path().join(name).to_string_lossy().into_owned();
+    let own = repository.address(&format!("path={name}"));
+    let one = zvf_store::LoneArray::open(&plain, &options()).await.unwrap();
+    let other = zvf_store::LoneArray::open(&own, &options()).await.unwrap();
+    let first = [vec![0]];
+    let chunk = one.chunks(&first).await.unwrap();
+    assert!(chunk[0].is_some());
+    assert_eq!(chunk, other.chunks(&first).await.unwrap());
+}

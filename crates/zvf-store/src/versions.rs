@@ -1,0 +1,173 @@
+//! Stores in repositories of versions: read at one of them, changed by commits.
+//!
+//! This crate knows no such repository. Who does gives [`OpenOptions`] a [`VersionsHook`], which is asked for every address
+//! whose scheme has a `+` in it, such as `icechunk+file:///data/brain`. What is read is the version that the address names
+//! when the store is opened; the handle keeps it. Nothing is written through a handle: changes are one
+//! [`commit`](Versions::commit), and whatever writes objects one by one is refused.
+//!
+//! Not here: any repository; what the keys mean.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value as Json};
+use zvf_format::Class;
+
+use crate::error::{Op, StoreError};
+use crate::options::OpenOptions;
+use crate::source::Backend;
+
+/// The place that an address names in a repository of versions. Nothing is looked at before it is asked.
+#[async_trait]
+pub trait Versions: fmt::Debug + Send + Sync {
+    /// Why nothing can be committed here, in words; none where something can.
+    fn read_only(&self) -> Option<String>;
+
+    /// The id of the version that the address names now.
+    ///
+    /// # Errors
+    ///
+    /// When there is no repository, or it has no such version; the error says which there are.
+    async fn latest(&self) -> Result<String, StoreError>;
+
+    /// The objects of a version.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such version.
+    async fn open(&self, version: &str) -> Result<Backend, StoreError>;
+
+    /// A version and those it came from, newest first.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such version.
+    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError>;
+
+    /// The keys of the store that may differ between a version and one that came from it.
+    ///
+    /// # Errors
+    ///
+    /// When the later one did not come from the earlier.
+    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>, StoreError>;
+
+    /// Commits changes of the version `base`, all or nothing; the id of the new version.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` when the latest version is another one than `base`; `CommitUnknown` when nobody can tell whether the
+    /// commit took effect; otherwise nothing was committed.
+    async fn commit(
+        &self,
+        base: &str,
+        changes: BTreeMap<String, Option<Bytes>>,
+        note: CommitNote,
+    ) -> Result<String, StoreError>;
+
+    /// Makes a new repository that holds these objects as one version; its id. The document of an array comes before its
+    /// chunks.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when there is something; the first fault of the stream, and then nothing is made.
+    async fn create(
+        &self,
+        objects: ObjectStream<'_>,
+        note: CommitNote,
+    ) -> Result<String, StoreError>;
+}
+
+/// Objects by key, one after the other.
+pub type ObjectStream<'a> = BoxStream<'a, Result<(String, Bytes), StoreError>>;
+
+/// What a commit says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct CommitNote {
+    /// Why, for the log.
+    pub message: String,
+    /// What else is kept with it, by name.
+    pub properties: Map<String, Json>,
+}
+
+/// One version of a repository.
+#[derive(Clone, Debug)]
+pub struct CommittedVersion {
+    /// Its id.
+    pub id: String,
+    /// When it was committed, in UTC: `2026-01-31T12:00:00.000Z`.
+    pub time: String,
+    /// Why.
+    pub message: String,
+    /// What was kept with it.
+    pub properties: Map<String, Json>,
+}
+
+/// Who knows repositories of versions.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_store::{Op, OpenOptions, Store, StoreError, VersionsHook};
+///
+/// let hook = VersionsHook::new(|address, _options| {
+///     Err(StoreError::in_words(Class::NotFound, Op::Open, format!("{address}: no repository")))
+/// });
+/// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
+/// let error = Store::versions("other+file:///data", &options).unwrap_err();
+/// assert_eq!(error.class(), Class::NotFound);
+/// ```
+#[derive(Clone)]
+pub struct VersionsHook(Arc<OpenVersions>);
+
+type OpenVersions =
+    dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
+
+impl VersionsHook {
+    /// A hook that asks `open` for what an address names.
+    #[must_use]
+    pub fn new(
+        open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Arc::new(open))
+    }
+}
+
+impl fmt::Debug for VersionsHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VersionsHook")
+    }
+}
+
+/// What `address` names, as the hook of `options` says.
+pub(crate) fn open(address: &str, options: &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> {
+    match &options.versions {
+        Some(hook) => hook.0(address, options),
+        None => Err(unknown(address)),
+    }
+}
+
+/// Refuses to write single objects, naming what does it.
+pub(crate) fn refuse_writing(address: &str) -> StoreError {
+    let text = format!(
+        "{address}: a repository of versions is changed by whole commits, which this does not make; change it with \"zvf edit\", or write to a folder and copy that with \"zvf convert\""
+    );
+    StoreError::in_words(Class::Unsupported, Op::Open, text)
+}
+
+fn unknown(address: &str) -> StoreError {
+    let scheme = address.split(':').next().unwrap_or_default();
+    let feature = scheme.split('+').next().unwrap_or_default();
+    let text = match feature {
+        "icechunk" => format!(
+            "scheme {scheme:?}: this build cannot read it; take one that was built with the feature \"icechunk\""
+        ),
+        _ => format!("scheme {scheme:?}: expected one that zvf knows"),
+    };
+    StoreError::in_words(Class::Unsupported, Op::Open, text)
+}
