@@ -11,7 +11,7 @@ use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle, CodecPipeline};
 use crate::outcome::Usage;
 
 /// How cells are encoded.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Codec")]
 pub(crate) struct Coding {
     /// How cells are encoded: none, zstd, gzip or blosc; zstd:9 sets the level.
@@ -38,7 +38,7 @@ pub(crate) struct Coding {
     checksum: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Codec {
     None,
     Zstd(i32),

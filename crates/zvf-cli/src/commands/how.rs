@@ -18,7 +18,7 @@ use crate::outcome::Usage;
 use crate::session::Session;
 
 /// How to make a store.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, PartialEq)]
 pub(crate) struct How {
     /// The format of the file [default: from its first bytes and its extension].
     #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
@@ -130,7 +130,7 @@ pub(crate) struct How {
 }
 
 /// Words of zarr-vectors-tools that mean what is done anyway, or what is not done here.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, PartialEq, Eq)]
 struct ToolsWords {
     #[arg(long, hide = true, conflicts_with = "space")]
     apply_affine: bool,
@@ -220,7 +220,7 @@ impl How {
         let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).how;
         nothing.temp_dir.clone_from(&self.temp_dir);
         nothing.overwrite = self.overwrite;
-        format!("{nothing:?}") == format!("{self:?}")
+        nothing == *self
     }
 
     /// Whether what is there is replaced.
