@@ -1,7 +1,5 @@
 """Files of many formats, each read into arrays by the library that people read it with."""
 
-import json
-import os
 import sys
 
 import numpy as np
@@ -48,20 +46,11 @@ def mesh(ask):
     return len(trimesh.load(ask["from"], process=False).faces)
 
 
-def precomputed(ask):
-    from cloudvolume import Skeleton
+def soup(ask):
+    """Corners of equal places become one vertex, as we do and as it does unless it is asked not to."""
+    import trimesh
 
-    # A folder of skeletons alone: each file through the decoder of CloudVolume.
-    root = ask["from"]
-    with open(os.path.join(root, "info")) as file:
-        info = json.load(file)
-    count = 0
-    for name in os.listdir(root):
-        if name.isdigit():
-            with open(os.path.join(root, name), "rb") as file:
-                one = Skeleton.from_precomputed(file.read(), vertex_attributes=info["vertex_attributes"])
-            count += len(one.vertices)
-    return count
+    return len(trimesh.load(ask["from"]).faces)
 
 
 tables = {}
@@ -80,5 +69,5 @@ def copy(ask):
 
 serve({
     "csv": csv, "las": las, "laz": las, "trk": streamlines, "tck": streamlines, "trx": trx,
-    "ply": mesh, "stl": mesh, "obj": mesh, "precomputed": precomputed, "copy": copy,
+    "ply": mesh, "stl": soup, "obj": mesh, "copy": copy,
 })

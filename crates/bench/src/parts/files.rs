@@ -61,7 +61,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 pub(crate) fn points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("points-{count}.csv"));
     if !path.exists() {
-        let mut text = String::from("x,y,z,intensity\n");
+        let mut text = String::from("x,y,z,weight\n");
         for batch in (Points { count, chunks: 8, shard: None }).batches() {
             let batch = batch?;
             let places = batch.positions().as_slice::<f32>().unwrap_or_default();

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use zvf_convert::read::{self, Input, Piece, ReadOptions};
+use zvf_model::Kind;
 
 use crate::contest::{Contender, Role, Turn, contest};
 use crate::limit;
@@ -73,7 +74,6 @@ fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     if !chains.exists() {
         write(&walks(lines, 100)?, 8, &chains)?;
     }
-    let shapes = demo(folder)?;
     let work = |what: &str, format, from: &Path, peer| {
         Work { title: format!("{what} of {format}"), format, from: from.to_owned(), peer }
     };
@@ -90,17 +90,7 @@ fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
         work(&faces, "ply", &surface, "trimesh"),
         work(&faces, "stl", &surface, "trimesh"),
         work(&faces, "obj", &surface, "trimesh"),
-        work("skeletons", "precomputed", &shapes.join("skeleton.zarrvectors"), "CloudVolume"),
     ])
-}
-
-/// The stores of `zvf demo`.
-fn demo(folder: &Path) -> anyhow::Result<PathBuf> {
-    let shapes = folder.join("demo");
-    if !shapes.exists() {
-        command("demo")?.arg(&shapes).output()?;
-    }
-    Ok(shapes)
 }
 
 /// A store of a file.
@@ -134,18 +124,24 @@ fn command(verb: &str) -> anyhow::Result<Command> {
 /// Reads a file to its end. Of meshes faces are counted: formats differ in whether they share vertices.
 fn read_file(file: &Path) -> anyhow::Result<Turn> {
     let begun = Instant::now();
-    let reader = read::open(Input::path(file), None, &ReadOptions::default())?;
-    let is_mesh = reader.header().kind == zvf_model::Kind::Mesh;
-    let (mut vertices, mut faces) = (0, 0);
+    let (kind, vertices, elements) = read_all(file, &ReadOptions::default())?;
+    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
+    Ok(turn.counting(if kind == Kind::Mesh { elements } else { vertices } as u64))
+}
+
+/// What a file holds: its kind, vertices, and edges or faces.
+pub(super) fn read_all(path: &Path, options: &ReadOptions) -> anyhow::Result<(Kind, usize, usize)> {
+    let reader = read::open(Input::path(path), None, options)?;
+    let kind = reader.header().kind;
+    let (mut vertices, mut elements) = (0, 0);
     for piece in reader {
         match piece? {
             Piece::Vertices(batch) => vertices += batch.len(),
-            Piece::Elements { rows, .. } => faces += rows.len(),
+            Piece::Elements { rows, .. } => elements += rows.len(),
             _ => {}
         }
     }
-    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
-    Ok(turn.counting(if is_mesh { faces } else { vertices } as u64))
+    Ok((kind, vertices, elements))
 }
 
 /// A store as Parquet, and a table of DuckDB as Parquet.
@@ -180,7 +176,7 @@ fn write_parquet(
 
 const LAS: &str = "the crate las";
 /// What the peers need, all in one environment.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 8] = [
     "numpy",
     "polars",
     "laspy[lazrs]",
@@ -188,6 +184,5 @@ const PACKAGES: [&str; 9] = [
     "trx-python",
     "trimesh",
     "networkx",
-    "cloud-volume",
     "duckdb",
 ];

@@ -7,10 +7,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
+use zvf_convert::read::ReadOptions;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
@@ -20,6 +22,7 @@ use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::Bench;
+use crate::parts::formats::read_all;
 use crate::parts::made::{SIDE, open, walks, write};
 use crate::peer::Other;
 
@@ -51,6 +54,19 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             ];
             page.row(contest(bench, "shapes", work, sides)?);
         }
+        let work = format!("all files of {count} {kind}");
+        let layout = folder.join("precomputed");
+        if bench.wants(&work) && layout.exists() {
+            let files: Vec<PathBuf> =
+                (0..count).map(|id| layout.join(format!("{kind}/{}", file(kind, id)))).collect();
+            let ids: Vec<u64> = (0..count).collect();
+            let sides = vec![
+                Contender::new("zvf, reading precomputed", Role::Zvf, || read_layout(&layout, kind)),
+                other.contender(json!({"work": kind, "ids": ids})),
+                Contender::new("reading its files", Role::Limit, || read(&files)),
+            ];
+            page.row(contest(bench, "shapes", work, sides)?);
+        }
     }
     Ok(())
 }
@@ -71,6 +87,16 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
         cost: Cost { requests, bytes, memory: None },
         ..Turn::from_seconds(limit::read(files)?)
     })
+}
+
+/// All shapes of one kind, out of the files of that layout.
+fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
+    let kind = if kind == "meshes" { Kind::Mesh } else { Kind::Skeleton };
+    let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
+    let begun = Instant::now();
+    let (_, vertices, elements) = read_all(layout, &options)?;
+    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
+    Ok(turn.counting((vertices + elements) as u64))
 }
 
 /// One question; what is counted is vertices and what joins them.

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{ArrowError, SchemaRef};
-use parquet::arrow::ArrowWriter as Rows;
-use parquet::basic::{Compression, ZstdLevel};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter as Rows};
+use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnDescPtr;
 use zvf_model::Batch;
 
 use super::{named_record_batch, refused};
@@ -192,9 +193,7 @@ impl<W: Write> ParquetWriter<W> {
         let writer = match self.rows.take() {
             Some(writer) => self.rows.insert(writer),
             None => {
-                let level = ZstdLevel::default();
-                let settings =
-                    WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+                let settings = properties(&rows.schema()).map_err(not_written)?;
                 let writer = Rows::try_new(self.held.clone(), rows.schema(), Some(settings));
                 self.rows.insert(writer.map_err(not_written)?)
             }
@@ -219,6 +218,21 @@ impl<W: Write> ParquetWriter<W> {
         self.out.flush()?;
         Ok(self.out)
     }
+}
+
+/// How columns are written: compressed, floats without a dictionary, since few of them are equal.
+pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
+    let columns = ArrowSchemaConverter::new().convert(schema)?;
+    let builder =
+        WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+    let is_float = |column: &&ColumnDescPtr| {
+        matches!(column.physical_type(), PhysicalType::FLOAT | PhysicalType::DOUBLE)
+    };
+    let floats = columns.columns().iter().filter(is_float);
+    let builder = floats.fold(builder, |builder, column| {
+        builder.set_column_dictionary_enabled(column.path().clone(), false)
+    });
+    Ok(builder.build())
 }
 
 /// Remembers the columns of the first batch, and refuses batches with others.

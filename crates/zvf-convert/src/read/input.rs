@@ -216,6 +216,11 @@ impl Bytes {
         Ok(self.stream.buffer())
     }
 
+    /// What was shown last and is not taken.
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        self.stream.buffer()
+    }
+
     /// Takes `n` of the bytes that were shown.
     pub(crate) fn take(&mut self, n: usize) {
         self.stream.consume(n);

@@ -8,28 +8,55 @@ use crate::error::{BadInput, Place};
 
 /// Lines, from 1. A line ends with a line feed, a carriage return before it is not part of it. Where the first
 /// line ends with a lone carriage return, as old programs write it, all lines do.
+///
+/// A line that lies whole in what is at hand is not copied: it is taken when the next one is asked for.
 pub(super) struct Lines {
     bytes: Bytes,
     lenient: bool, // other bytes than UTF-8 are in comments
-    text: String,
-    line: Vec<u8>,
+    text: String,  // a line that is not as it stands in the file
+    line: Vec<u8>, // a line that does not lie whole in what is at hand
+    in_place: usize, // bytes at hand of the line and its end, where it is not in `line`
     number: u64,
     end: Option<u8>, // what lines end with, once that is known
 }
 
 impl Lines {
     pub(super) const fn new(bytes: Bytes) -> Self {
-        Self { bytes, lenient: false, text: String::new(), line: Vec::new(), number: 0, end: None }
+        let (text, line) = (String::new(), Vec::new());
+        Self { bytes, lenient: false, text, line, in_place: 0, number: 0, end: None }
     }
 
     /// The same of a format in which only comments are for people: what is not UTF-8 is replaced.
     pub(super) const fn lenient(bytes: Bytes) -> Self {
-        Self { bytes, lenient: true, text: String::new(), line: Vec::new(), number: 0, end: None }
+        let mut lines = Self::new(bytes);
+        lines.lenient = true;
+        lines
     }
 
     /// The next line, or nothing at the end.
     pub(super) fn next(&mut self) -> Result<Option<&str>, ConvertError> {
+        if self.advance()? { self.decode().map(Some) } else { Ok(None) }
+    }
+
+    /// Goes to the next line; whether there is one.
+    fn advance(&mut self) -> Result<bool, ConvertError> {
+        self.bytes.take(std::mem::take(&mut self.in_place));
         self.line.clear();
+        if let Some(mark) = self.end {
+            let end = memchr::memchr(mark, self.bytes.peek()?);
+            if let Some(end) = end.filter(|end| *end <= LONGEST) {
+                self.in_place = end + 1;
+                self.number += 1;
+                return Ok(true);
+            }
+        }
+        let is_one = self.copy_line()?;
+        self.number += u64::from(is_one);
+        Ok(is_one)
+    }
+
+    /// Takes a line piece by piece; whether there is one.
+    fn copy_line(&mut self) -> Result<bool, ConvertError> {
         let mut ended = false;
         let mut any = false;
         while !ended {
@@ -59,40 +86,43 @@ impl Lines {
                     mark
                 }
             };
-            let end = shown.iter().position(|byte| *byte == mark);
+            let end = memchr::memchr(mark, shown);
             let piece = shown.get(..end.unwrap_or(shown.len())).unwrap_or(shown);
             self.line.extend_from_slice(piece);
             let taken = piece.len().saturating_add(usize::from(end.is_some()));
             self.bytes.take(taken);
             ended = end.is_some();
             if self.line.len() > LONGEST {
-                let number = self.number.saturating_add(1);
                 let expected = format!("a line of at most {LONGEST} bytes");
-                let place = Place::Line(number);
+                let place = Place::Line(self.number + 1);
                 return Err(self
                     .bytes
                     .bad(Class::LimitExceeded, place, expected, "a longer one")
                     .into());
             }
         }
-        if !any {
-            return Ok(None);
-        }
-        self.number += 1;
-        if self.line.ends_with(b"\r") {
-            self.line.pop();
-        }
-        let mark: &[u8] = if self.number == 1 { "\u{feff}".as_bytes() } else { b"" };
-        let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
+        Ok(any)
+    }
+
+    /// The bytes of the line that came last.
+    fn raw(&self) -> &[u8] {
+        raw(&self.bytes, &self.line, self.in_place, self.number)
+    }
+
+    /// The line that came last as text.
+    fn decode(&mut self) -> Result<&str, ConvertError> {
+        let Self { bytes, lenient, text, line, in_place, number, end: _ } = self;
+        let line = raw(bytes, line, *in_place, *number);
         match std::str::from_utf8(line) {
-            Ok(text) => Ok(Some(text)),
-            Err(_) if self.lenient => {
-                self.text = String::from_utf8_lossy(line).into_owned();
-                Ok(Some(&self.text))
+            Ok(line) => Ok(line),
+            Err(_) if *lenient => {
+                *text = String::from_utf8_lossy(line).into_owned();
+                Ok(text)
             }
             Err(error) => {
                 let found = format!("other bytes after {} of them", error.valid_up_to());
-                Err(self.bad(Class::Encoding, "text in UTF-8", found).into())
+                let place = Place::Line(*number);
+                Err(bytes.bad(Class::Encoding, place, "text in UTF-8", found).into())
             }
         }
     }
@@ -100,13 +130,14 @@ impl Lines {
     /// The next line with those that it goes on in: a line that ends with `\` goes on in the next one, unless it is a
     /// comment.
     pub(super) fn next_continued(&mut self) -> Result<Option<&str>, ConvertError> {
-        let goes_on = |line: &str| line.ends_with('\\') && !line.trim_start().starts_with('#');
-        match self.next()? {
-            None => return Ok(None),
-            Some(line) if !goes_on(line) => return Ok(Some(self.current())),
-            Some(_) => {}
+        if !self.advance()? {
+            return Ok(None);
         }
-        let mut whole = self.current().trim_end_matches('\\').to_owned();
+        let is_comment = |line: &[u8]| line.trim_ascii_start().starts_with(b"#");
+        if !self.raw().ends_with(b"\\") || is_comment(self.raw()) {
+            return self.decode().map(Some);
+        }
+        let mut whole = self.decode()?.trim_end_matches('\\').to_owned();
         while let Some(line) = self.next()? {
             whole.push(' ');
             whole.push_str(line.trim_end_matches('\\'));
@@ -124,20 +155,14 @@ impl Lines {
         Ok(Some(&self.text))
     }
 
-    /// The line that came last.
-    fn current(&self) -> &str {
-        let mark: &[u8] = if self.number == 1 { "\u{feff}".as_bytes() } else { b"" };
-        let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
-        std::str::from_utf8(line).unwrap_or(&self.text)
-    }
-
     /// The number of the line that came last.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
     /// The bytes after it.
-    pub(super) fn into_bytes(self) -> Bytes {
+    pub(super) fn into_bytes(mut self) -> Bytes {
+        self.bytes.take(self.in_place);
         self.bytes
     }
 
@@ -154,6 +179,17 @@ impl Lines {
     ) -> BadInput {
         self.bytes.bad(class, Place::Line(self.number), expected, found)
     }
+}
+
+/// A line without its end and the mark of a text in UTF-8: `in_place` bytes at hand, or what was copied.
+fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> &'a [u8] {
+    let line = match in_place.checked_sub(1) {
+        Some(length) => bytes.at_hand().get(..length).unwrap_or_default(),
+        None => copied,
+    };
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mark: &[u8] = if number == 1 { "\u{feff}".as_bytes() } else { b"" };
+    line.strip_prefix(mark).unwrap_or(line)
 }
 
 /// The longest line that is read.

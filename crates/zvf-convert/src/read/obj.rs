@@ -238,7 +238,8 @@ impl Body {
     }
 
     fn vertex(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
-        let count = words.clone().take(MAX_WORDS).count();
+        let mut values = [""; MAX_WORDS];
+        let count = values.iter_mut().zip(words).map(|(value, word)| *value = word).count();
         let expected = match (self.coloured, count) {
             (true, 6) | (false, 3 | 4 | 6..=7) => None,
             (true, _) => Some("x, y, z and a colour as the first vertex has"),
@@ -248,7 +249,7 @@ impl Body {
             let found = format!("{count} values");
             return Err(Fault::Bad(Class::CountMismatch, expected.to_owned(), found));
         }
-        for (at, word) in words.take(count).enumerate() {
+        for (at, word) in values.into_iter().take(count).enumerate() {
             let pushed = match (at, self.coloured, self.vertices.fields.first_mut()) {
                 (0..=2, ..) => self.vertices.positions.push_text(word),
                 (_, true, Some(colour)) => colour.values.push_text(word),

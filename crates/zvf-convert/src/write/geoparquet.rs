@@ -10,9 +10,7 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field as Named, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter as Rows;
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use serde_json::{Map, Value as Json, json};
 use zvf_model::{ColumnBuilder, Field};
 
@@ -20,7 +18,7 @@ use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::arrow::column::attribute;
-use crate::arrow::files::{Held, not_written};
+use crate::arrow::files::{Held, not_written, properties};
 use crate::arrow::refused;
 use crate::read::Header;
 use crate::read::crs::is_wgs84;
@@ -163,8 +161,7 @@ impl Sink<'_> {
         }
         self.state = if self.parquet {
             let held = Held::default();
-            let level = Compression::ZSTD(ZstdLevel::default());
-            let settings = WriterProperties::builder().set_compression(level).build();
+            let settings = properties(schema).map_err(not_written)?;
             let rows = Rows::try_new(held.clone(), schema.clone(), Some(settings));
             State::Parquet(Box::new(rows.map_err(not_written)?), held)
         } else {

@@ -94,7 +94,14 @@ impl Facets {
 
 fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
     let start = bytes.at();
-    let record: [u8; 50] = bytes.array("a triangle")?;
+    let record: [u8; 50] = match bytes.peek()?.first_chunk() {
+        Some(record) => {
+            let record = *record;
+            bytes.take(record.len());
+            record
+        }
+        None => bytes.array("a triangle")?,
+    };
     let (floats, rest) = record.as_chunks::<4>();
     let mut floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes));
     let mut triple = || std::array::from_fn(|_| floats.next().unwrap_or(f32::NAN));

@@ -13,10 +13,10 @@
 
 mod facets;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
@@ -64,7 +64,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         vertices,
         corners: Corners::new(Polygons::Same),
         fields,
-        welded: options.weld.then(HashMap::new),
+        welded: options.weld.then(FxHashMap::default),
+        recent: [NO_VERTEX; 3],
         max_welded: usize::try_from(options.memory / WELDED_VERTEX_BYTES).unwrap_or(usize::MAX),
         count: 0,
         solid: 0,
@@ -150,7 +151,8 @@ struct Pieces {
     vertices: Vertices,
     corners: Corners,
     fields: Vec<NamedValues>,
-    welded: Option<HashMap<[u32; 3], i64>>, // the vertices of this solid by their bits
+    welded: Option<FxHashMap<[u32; 3], i64>>, // the vertices of this solid by their bits
+    recent: [([u32; 3], i64); 3], // those of the facet before, which often has an edge in common
     max_welded: usize,
     count: i64, // vertices so far
     solid: usize,
@@ -184,12 +186,22 @@ impl Pieces {
     fn push_facet(&mut self, facet: &Facet) -> Result<(), ConvertError> {
         if facet.solid != self.solid {
             self.solid = facet.solid;
+            self.recent = [NO_VERTEX; 3];
             if let Some(welded) = &mut self.welded {
                 welded.clear();
             }
         }
-        for corner in &facet.corners {
-            let vertex = self.find_vertex(*corner)?;
+        let recent = self.recent;
+        for (corner, last) in facet.corners.iter().zip(0..) {
+            let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
+            let known = recent.iter().find(|(other, _)| self.welded.is_some() && *other == bits);
+            let vertex = match known {
+                Some((_, vertex)) => *vertex,
+                None => self.find_vertex(*corner, bits)?,
+            };
+            if let Some(slot) = self.recent.get_mut::<usize>(last) {
+                *slot = (bits, vertex);
+            }
             if self.kind == Kind::Mesh {
                 let count = u64::try_from(self.count).unwrap_or(0);
                 let place = Place::Byte(0);
@@ -210,8 +222,7 @@ impl Pieces {
     }
 
     /// The vertex at `corner`, a new one where there is none yet.
-    fn find_vertex(&mut self, corner: [f32; 3]) -> Result<i64, ConvertError> {
-        let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
+    fn find_vertex(&mut self, corner: [f32; 3], bits: [u32; 3]) -> Result<i64, ConvertError> {
         if let Some(welded) = &mut self.welded {
             if let Some(vertex) = welded.get(&bits) {
                 return Ok(*vertex);
@@ -237,6 +248,8 @@ impl Pieces {
     }
 }
 
+/// Bits that no corner has: coordinates are finite.
+const NO_VERTEX: ([u32; 3], i64) = ([u32::MAX; 3], 0);
 /// Memory of a vertex in the table.
 const WELDED_VERTEX_BYTES: u64 = 48;
 
