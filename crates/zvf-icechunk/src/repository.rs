@@ -117,15 +117,13 @@ impl IcechunkVersions {
         let repository = self.repository().await?;
         let faulted = |error| fault::of_repository(&self.address.text, Op::Open, &error);
         match &self.address.version {
-            Version::Branch(name) => {
-                match repository.lookup_branch(name).await.map_err(faulted) {
-                    Ok(id) => Ok(id),
-                    Err(error) => {
-                        let names = repository.list_branches().await.map_err(faulted)?;
-                        Err(self.unnamed("branch", name, error, &names))
-                    }
+            Version::Branch(name) => match repository.lookup_branch(name).await.map_err(faulted) {
+                Ok(id) => Ok(id),
+                Err(error) => {
+                    let names = repository.list_branches().await.map_err(faulted)?;
+                    Err(self.unnamed("branch", name, error, &names))
                 }
-            }
+            },
             Version::Tag(name) => match repository.lookup_tag(name).await.map_err(faulted) {
                 Ok(id) => Ok(id),
                 Err(error) => {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use zvf::store::{Backend, Versions};
 use zvf::{OpenOptions, Reader, Store};
 use zvf_precomputed::Precomputed;
 
@@ -31,16 +32,9 @@ impl ServedStore {
         options: &OpenOptions,
         limits: &Limits,
     ) -> Result<Self, zvf::Error> {
-        let reader = zvf::open(address, options.clone()).await?;
-        let bytes = match Store::reading_backend(address, options)? {
-            Some(backend) => Bytestore::Remote { objects: backend.store, prefix: backend.prefix },
-            None => {
-                let path = address.strip_prefix("file://").unwrap_or(address);
-                let opened = LocalRoot::new(Path::new(path));
-                Bytestore::Local(
-                    opened.map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?,
-                )
-            }
+        let (reader, bytes) = match Store::versions(address, options)? {
+            Some(versions) => open_latest(&*versions, options).await?,
+            None => (zvf::open(address, options.clone()).await?, open_bytes(address, options)?),
         };
         Ok(Self {
             name,
@@ -87,6 +81,28 @@ impl ServedStore {
     pub(crate) fn is_file(&self) -> bool {
         matches!(&*self.bytes, Bytestore::Local(root) if root.is_file())
     }
+}
+
+/// The version that a repository has now. It is served from then on, whatever is committed: its documents and its cells
+/// belong together.
+async fn open_latest(
+    versions: &dyn Versions,
+    options: &OpenOptions,
+) -> Result<(Reader, Bytestore), zvf::Error> {
+    let Backend { store, prefix, .. } = versions.open(&versions.latest().await?).await?;
+    let opened = Store::from_object_store(Arc::clone(&store), &prefix, options.clone()).await?;
+    Ok((Reader::new(opened), Bytestore::Remote { objects: store, prefix }))
+}
+
+/// The files of a store.
+fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, zvf::Error> {
+    if let Some(backend) = Store::reading_backend(address, options)? {
+        return Ok(Bytestore::Remote { objects: backend.store, prefix: backend.prefix });
+    }
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    let opened = LocalRoot::new(Path::new(path));
+    let opened = opened.map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
+    Ok(Bytestore::Local(opened))
 }
 
 /// Names for stores at `addresses`: the last part of each without its extension, made safe for a URL and different.

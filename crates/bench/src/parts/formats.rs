@@ -74,8 +74,11 @@ fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     if !chains.exists() {
         write(&walks(lines, 100)?, 8, &chains)?;
     }
-    let work = |what: &str, format, from: &Path, peer| {
-        Work { title: format!("{what} of {format}"), format, from: from.to_owned(), peer }
+    let work = |what: &str, format, from: &Path, peer| Work {
+        title: format!("{what} of {format}"),
+        format,
+        from: from.to_owned(),
+        peer,
     };
     let faces = 2 * (side - 1).pow(2);
     let (points, lines) = (format!("{count} points"), format!("{lines} streamlines"));
@@ -176,13 +179,5 @@ fn write_parquet(
 
 const LAS: &str = "the crate las";
 /// What the peers need, all in one environment.
-const PACKAGES: [&str; 8] = [
-    "numpy",
-    "polars",
-    "laspy[lazrs]",
-    "nibabel",
-    "trx-python",
-    "trimesh",
-    "networkx",
-    "duckdb",
-];
+const PACKAGES: [&str; 8] =
+    ["numpy", "polars", "laspy[lazrs]", "nibabel", "trx-python", "trimesh", "networkx", "duckdb"];

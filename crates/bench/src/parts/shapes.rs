@@ -61,7 +61,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 (0..count).map(|id| layout.join(format!("{kind}/{}", file(kind, id)))).collect();
             let ids: Vec<u64> = (0..count).collect();
             let sides = vec![
-                Contender::new("zvf, reading precomputed", Role::Zvf, || read_layout(&layout, kind)),
+                Contender::new("zvf, reading precomputed", Role::Zvf, || {
+                    read_layout(&layout, kind)
+                }),
                 other.contender(json!({"work": kind, "ids": ids})),
                 Contender::new("reading its files", Role::Limit, || read(&files)),
             ];

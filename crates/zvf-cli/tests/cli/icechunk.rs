@@ -1,6 +1,9 @@
 //! A store in an icechunk repository, by the commands that people use.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::stores::{store, zvf};
 
@@ -70,4 +73,44 @@ fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
         archives::tree(folder.path()).keys().filter(|key| !key.starts_with("brain/")).count(),
         2
     );
+}
+
+/// The body that a server of this machine answers with; empty where it answers with an error.
+fn get(server: &str, path: &str) -> String {
+    let host = server.trim().trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    if head.starts_with("HTTP/1.1 200") { body.to_owned() } else { String::new() }
+}
+
+#[test]
+fn a_server_stays_at_the_version_it_opened() {
+    let store = store("gr3_pyramid");
+    let folder = archives::scratch();
+    let address = format!("icechunk+file://{}/brain", folder.path().display());
+    done(&["convert", store.arg(), &address]);
+    let mut server = Command::new(env!("CARGO_BIN_EXE_zvf"))
+        .args(["serve", &address, "--bind", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    let answers = || {
+        let document = get(&first, "/data/brain/0/vertices/zarr.json");
+        (get(&first, "/api/brain/info"), document, get(&first, "/api/brain/keys?deep=1"))
+    };
+    let before = answers();
+    done(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
+    let after = answers();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(before.0.contains("\"graph\""), "{}", before.0);
+    assert!(before.1.contains("node_type") && before.2.contains("keys"), "{before:?}");
+    assert_eq!(before, after);
 }

@@ -12,25 +12,23 @@ use crate::error::{BadInput, Place};
 /// A line that lies whole in what is at hand is not copied: it is taken when the next one is asked for.
 pub(super) struct Lines {
     bytes: Bytes,
-    lenient: bool, // other bytes than UTF-8 are in comments
-    text: String,  // a line that is not as it stands in the file
-    line: Vec<u8>, // a line that does not lie whole in what is at hand
+    lenient: bool,   // other bytes than UTF-8 are in comments
+    text: String,    // a line that is not as it stands in the file
+    line: Vec<u8>,   // a line that does not lie whole in what is at hand
     in_place: usize, // bytes at hand of the line and its end, where it is not in `line`
     number: u64,
     end: Option<u8>, // what lines end with, once that is known
 }
 
 impl Lines {
-    pub(super) const fn new(bytes: Bytes) -> Self {
+    pub(super) fn new(bytes: Bytes) -> Self {
         let (text, line) = (String::new(), Vec::new());
         Self { bytes, lenient: false, text, line, in_place: 0, number: 0, end: None }
     }
 
     /// The same of a format in which only comments are for people: what is not UTF-8 is replaced.
-    pub(super) const fn lenient(bytes: Bytes) -> Self {
-        let mut lines = Self::new(bytes);
-        lines.lenient = true;
-        lines
+    pub(super) fn lenient(bytes: Bytes) -> Self {
+        Self { lenient: true, ..Self::new(bytes) }
     }
 
     /// The next line, or nothing at the end.

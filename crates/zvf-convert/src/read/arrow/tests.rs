@@ -79,3 +79,29 @@ fn tables_without_positions_are_told() {
     let error = open(input, None, &ReadOptions::default()).unwrap_err().to_string();
     assert!(error.contains("found \"length\"; say which columns are positions"), "{error}");
 }
+
+#[test]
+fn numbers_of_rows_that_do_not_add_up_are_refused() {
+    use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
+
+    let mut writer = ParquetWriter::new(Vec::new(), "position");
+    writer.write(&table()).unwrap();
+    let sound = writer.finish().unwrap();
+    let metadata =
+        ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(sound.clone())).unwrap();
+    for (rows, is_sound) in [(3, true), (-1, false), (i64::MAX, false)] {
+        let group =
+            metadata.row_group(0).clone().into_builder().set_num_rows(rows).build().unwrap();
+        let other =
+            metadata.clone().into_builder().set_row_groups(vec![group.clone(), group]).build();
+        let mut file = sound.clone(); // the footer that counts is the last one
+        ParquetMetaDataWriter::new(&mut file, &other).finish().unwrap();
+        let input = Input::reader(std::io::Cursor::new(file));
+        let pieces = open(input, Some(Format::Parquet), &ReadOptions::default())
+            .and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
+        match pieces {
+            Ok(_) => assert!(is_sound, "{rows}"),
+            Err(error) => assert!(error.to_string().contains("do not add up"), "{rows}: {error}"),
+        }
+    }
+}
