@@ -262,7 +262,7 @@ pub(crate) fn not_written(error: ParquetError) -> ConvertError {
 }
 
 /// Bytes of a row group, about: what a Parquet file in the making holds in memory.
-const ROW_GROUP_BYTES: usize = 64 << 20;
+pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Lines of text with their numbers.
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use super::input::Bytes;
 use crate::ConvertError;
@@ -156,6 +157,11 @@ impl Lines {
     /// The number of the line that came last.
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Bytes up to the end of the line that came last.
+    pub(super) fn position(&self) -> u64 {
+        self.bytes.at() + to_u64(self.in_place)
     }
 
     /// The bytes after it.

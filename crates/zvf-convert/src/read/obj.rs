@@ -300,7 +300,8 @@ impl Body {
 
     /// The vertex that a word such as `7/1/2` or `-1` names, from 0.
     fn named(&self, word: &str) -> Result<i64, Fault> {
-        let number = word.split('/').next().and_then(|number| number.parse::<i64>().ok());
+        let end = word.bytes().position(|byte| byte == b'/').unwrap_or(word.len());
+        let number = word.get(..end).and_then(|number| number.parse::<i64>().ok());
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match number {
             Some(0) | None => Err(Fault::number("a number of a vertex, from 1", word)),

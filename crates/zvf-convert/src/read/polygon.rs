@@ -79,9 +79,16 @@ impl Corners {
         let is_vertex = |vertex: &i64| u64::try_from(*vertex).is_ok_and(|at| at < vertices);
         let is_sound = self.face(3).is_ok() && corners.iter().all(is_vertex);
         if is_sound {
-            self.row(corners.iter());
+            self.push_triangle(corners);
         }
         is_sound
+    }
+
+    /// Adds a face of three corners whose vertices are there; all faces have three.
+    pub(super) fn push_triangle(&mut self, corners: [i64; 3]) {
+        corners.iter().for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
+        self.width = Some(3);
+        self.count += 1;
     }
 
     /// Ends the element; how many rows it makes.

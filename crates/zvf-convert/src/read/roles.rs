@@ -275,7 +275,11 @@ pub(super) fn owner(
     kind: Kind,
     format: &'static str,
 ) -> Result<Option<ObjectId>, BadInput> {
-    match column.value(row, 0) {
+    let id = match column.as_slice::<i64>().filter(|_| column.width() == 1) {
+        Some(ids) => ids.get(row).map_or(Value::Null, |id| Value::Int(*id)),
+        None => column.value(row, 0),
+    };
+    match id {
         Value::Int(-1) if !kind.is_chain() => Ok(None),
         Value::Int(id) => Ok(Some(ObjectId(id))),
         Value::UInt(id) => match i64::try_from(id) {

@@ -18,7 +18,7 @@ use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::arrow::column::attribute;
-use crate::arrow::files::{Held, not_written, properties};
+use crate::arrow::files::{Held, ROW_GROUP_BYTES, not_written, properties};
 use crate::arrow::refused;
 use crate::read::Header;
 use crate::read::crs::is_wgs84;
@@ -256,8 +256,6 @@ impl FeatureSink for Sink<'_> {
 
 /// Features of a batch.
 const BATCH_ROWS: usize = 1 << 16;
-/// Bytes of a row group before it is written.
-const ROW_GROUP_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use super::input::Bytes;
 use super::lines::Lines;
 use super::polygon::Corners;
 use super::record::block;
-use super::roles::{RecordField, RecordTable};
+use super::roles::{MAX_CORNERS, RecordField, RecordTable};
 use super::values::{NamedValues, empty_all};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
@@ -72,7 +72,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
     let (mut table, axes) = RecordTable::new(&fields, kind, options, "PLY")?;
     let (width, fields) = match &joined {
-        Some(joined) => (joined.width(options, path.as_deref())?, empty_all(&joined.fields)?),
+        Some(joined) => {
+            let first = joined.first_face(&elements, encoding, lines.position());
+            (joined.width(options, path.as_deref(), first)?, empty_all(&joined.fields)?)
+        }
         None => (None, Vec::new()),
     };
     let header = Header {
@@ -174,18 +177,66 @@ impl Joined {
         &self,
         options: &ReadOptions,
         path: Option<&std::path::Path>,
+        first: Option<FirstFace>,
     ) -> Result<Option<u32>, ConvertError> {
         match (self.corners, options.polygons, path) {
             (Ends::Pair(_), ..) => Ok(Some(2)),
             (Ends::List(_), Polygons::Triangles, _) => Ok(Some(3)),
             (Ends::List(_), Polygons::Same | Polygons::Rings, None) => Ok(None),
             (Ends::List(_), Polygons::Same | Polygons::Rings, Some(path)) => {
+                if let Some(corners) = first.and_then(|first| first.read_corners(path)) {
+                    return Ok(Some(corners));
+                }
                 let mut stream = Bytes::open(path)?;
                 stream.is(super::Format::Ply);
                 // A stream has no path, so this does not come here again.
                 first_width(open(stream.without_path(), options)?)
             }
         }
+    }
+}
+
+/// Where the number of corners of the first face is, in a body of bytes.
+struct FirstFace {
+    at: u64, // bytes from the start of the file
+    encoding: Encoding,
+    count: Property,
+}
+
+impl Joined {
+    /// Where the first face is, when all that stands before it has a fixed size; the body begins at byte `start`.
+    fn first_face(
+        &self,
+        elements: &[PlyElement],
+        encoding: Encoding,
+        start: u64,
+    ) -> Option<FirstFace> {
+        let (Ends::List(list), false) = (self.corners, encoding == Encoding::Text) else {
+            return None;
+        };
+        let fixed = |properties: &[Property]| {
+            let sizes = properties.iter().map(|one| one.list.is_none().then_some(one.dtype.size));
+            sizes.sum::<Option<u64>>()
+        };
+        let mut at = start;
+        for element in elements.get(..self.at)? {
+            at = at.checked_add(fixed(&element.properties)?.checked_mul(element.count)?)?;
+        }
+        let face = elements.get(self.at)?;
+        at = at.checked_add(fixed(face.properties.get(..list)?)?)?;
+        let property = face.properties.get(list)?;
+        let count = Property { dtype: property.list?, list: None, ..property.clone() };
+        Some(FirstFace { at, encoding, count })
+    }
+}
+
+impl FirstFace {
+    /// Corners of the face; none where they cannot be read, or no face has so many: reading the file finds out why.
+    fn read_corners(&self, path: &std::path::Path) -> Option<u32> {
+        let mut bytes = Bytes::from(path, self.at).ok()?;
+        bytes.is(super::Format::Ply);
+        let corners = Body::new(bytes, self.encoding, 0).read_integer(self.count.dtype, "").ok()?;
+        u32::try_from(corners).ok().filter(|corners| (3..=MAX_CORNERS).contains(corners))
     }
 }
 

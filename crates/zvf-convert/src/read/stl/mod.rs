@@ -152,7 +152,7 @@ struct Pieces {
     corners: Corners,
     fields: Vec<NamedValues>,
     welded: Option<FxHashMap<[u32; 3], i64>>, // the vertices of this solid by their bits
-    recent: [([u32; 3], i64); 3], // those of the facet before, which often has an edge in common
+    recent: [KeyedVertex; 3], // those of the facet before, which often has an edge in common
     max_welded: usize,
     count: i64, // vertices so far
     solid: usize,
@@ -191,29 +191,10 @@ impl Pieces {
                 welded.clear();
             }
         }
-        let recent = self.recent;
-        for (corner, last) in facet.corners.iter().zip(0..) {
-            let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
-            let known = recent.iter().find(|(other, _)| self.welded.is_some() && *other == bits);
-            let vertex = match known {
-                Some((_, vertex)) => *vertex,
-                None => self.find_vertex(*corner, bits)?,
-            };
-            if let Some(slot) = self.recent.get_mut::<usize>(last) {
-                *slot = (bits, vertex);
-            }
-            if self.kind == Kind::Mesh {
-                let count = u64::try_from(self.count).unwrap_or(0);
-                let place = Place::Byte(0);
-                self.corners.push(vertex, count).map_err(|refusal| {
-                    refusal.at(|class, expected| {
-                        BadInput::new(class, "STL", place, expected, vertex.to_string())
-                    })
-                })?;
-            }
-        }
+        let [a, b, c] = facet.corners;
+        self.recent = [self.find_vertex(a)?, self.find_vertex(b)?, self.find_vertex(c)?];
         if self.kind == Kind::Mesh {
-            self.corners.end();
+            self.corners.push_triangle(self.recent.map(|(_, vertex)| vertex));
             for field in &mut self.fields {
                 field.values.push_bytes(&facet.attribute.to_le_bytes());
             }
@@ -222,10 +203,14 @@ impl Pieces {
     }
 
     /// The vertex at `corner`, a new one where there is none yet.
-    fn find_vertex(&mut self, corner: [f32; 3], bits: [u32; 3]) -> Result<i64, ConvertError> {
+    fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex, ConvertError> {
+        let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
         if let Some(welded) = &mut self.welded {
+            if let Some(known) = self.recent.iter().find(|(other, _)| *other == bits) {
+                return Ok(*known);
+            }
             if let Some(vertex) = welded.get(&bits) {
-                return Ok(*vertex);
+                return Ok((bits, *vertex));
             }
             if welded.len() >= self.max_welded {
                 let expected = format!("at most {} vertices in a solid", self.max_welded);
@@ -244,12 +229,15 @@ impl Pieces {
         self.vertices.end_row(Some(ObjectId(solid)), 0);
         let vertex = self.count;
         self.count += 1;
-        Ok(vertex)
+        Ok((bits, vertex))
     }
 }
 
+/// The bits of a place, and the vertex there.
+type KeyedVertex = ([u32; 3], i64);
+
 /// Bits that no corner has: coordinates are finite.
-const NO_VERTEX: ([u32; 3], i64) = ([u32::MAX; 3], 0);
+const NO_VERTEX: KeyedVertex = ([u32::MAX; 3], 0);
 /// Memory of a vertex in the table.
 const WELDED_VERTEX_BYTES: u64 = 48;
 
