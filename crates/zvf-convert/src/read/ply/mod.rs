@@ -13,7 +13,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use self::body::Body;
-use self::header::{PlyElement, PlyHeader, Property};
+use self::header::{Encoding, PlyElement, PlyHeader, Property};
 use super::input::Bytes;
 use super::lines::Lines;
 use super::polygon::Corners;
