@@ -149,6 +149,7 @@ async fn all(
             error,
             folder: None,
             explicit,
+            previous: None,
         };
         let own = Own {
             making,
