@@ -15,7 +15,7 @@ use zvf_model::Kind;
 /// use zvf_pyramid::Stale;
 ///
 /// let stale = Stale { boxes: vec![[vec![0.0, 0.0], vec![10.0, 10.0]]], objects: vec![3] };
-/// assert_eq!(Stale::default().objects, []);
+/// assert!(Stale::default().objects.is_empty());
 /// # assert_eq!(stale.boxes.len(), 1);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -150,6 +150,7 @@ async fn all(
             folder: None,
             explicit,
             previous: None,
+            retains: false,
         };
         let own = Own {
             making,

@@ -12,12 +12,17 @@
 //!                       levels, other objects are kept, or the place of the largest error was made again
 //! ```
 //!
+//! Cells of points that belong to no objects stay as they are stored, where each is a file: they get second names.
+//! Otherwise what stays is read and written again, since an index, a shard or a manifest names it together with the rest.
+//!
 //! The level that comes out says what of it differs, in its own chunks, for the level above.
 
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt as _;
 use serde_json::Value as Json;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
@@ -55,6 +60,14 @@ pub(crate) struct Again {
     pub(crate) built: u64,
     /// What of the level differs.
     pub(crate) part: Part,
+    /// Chunks that stay as they are stored, and were not taken in.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// Chunks of a level whose cells stay as they are stored.
+pub(crate) struct Stored {
+    pub(crate) chunks: u64,
+    pub(crate) rows: u64,
 }
 
 /// Why all of a level has to be made anew.
@@ -157,7 +170,10 @@ impl Making<'_> {
                 dirty.insert(coarse);
             }
         }
-        self.points_that_stay((below, objects), (earlier, &part), taking).await?;
+        let stored = self.stored((earlier, &part), objects, &dirty).await?;
+        if stored.is_none() {
+            self.points_that_stay((below, objects), (earlier, &part), taking).await?;
+        }
         let mut found = Farthest::default();
         let query = self.asking(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
@@ -182,9 +198,41 @@ impl Making<'_> {
         };
         let built = to_u64(dirty.len());
         Ok(match earlier.largest(stays, found) {
-            Ok(farthest) => Ok(Again { farthest, unit: Unit::Chunks, built, part }),
+            Ok(farthest) => Ok(Again { farthest, unit: Unit::Chunks, built, part, stored }),
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
+    }
+
+    /// The chunks whose cells can stay as they are stored, of points without objects in a store of one kind: nothing
+    /// else names rows or fragments of theirs.
+    async fn stored(
+        &self,
+        (earlier, part): (&Earlier<'_>, &Part),
+        objects: Option<&Objects>,
+        dirty: &BTreeSet<Vec<i64>>,
+    ) -> Result<Option<Stored>, PyramidError> {
+        let [low, high] = &self.source.root().zarr_vectors.bounds;
+        let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
+        let alone = objects.is_none() && self.step.kind.is_none();
+        // Without a chunk that is made there is nothing to say what columns there are.
+        if !self.retains || !alone || !is_bounded || dirty.is_empty() {
+            return Ok(None);
+        }
+        let grid = Grid::covering(low, high, &ChunkShape::new(&self.step.chunk)?)?;
+        let keys: Vec<ChunkKey> = earlier.level.chunks().await?.iter().collect();
+        let (gone, stay): (Vec<ChunkKey>, Vec<ChunkKey>) =
+            keys.into_iter().partition(|key| part.has_chunk(key.components()));
+        if stay.iter().any(|key| !grid.contains(key)) {
+            return Ok(None);
+        }
+        let Ok(mut rows) = u64::try_from(earlier.level.node().meta().vertex_count) else {
+            return Ok(None);
+        };
+        for count in earlier.level.row_counts(&gone).await {
+            let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
+            rows = rest;
+        }
+        Ok(Some(Stored { chunks: to_u64(stay.len()), rows }))
     }
 
     /// Takes the points of chunks that stay.
@@ -265,7 +313,7 @@ impl Making<'_> {
             Some(Spot::Vertex(_)) | None => false,
         };
         Ok(match earlier.largest(stays, found) {
-            Ok(farthest) => Ok(Again { farthest, unit: Unit::Objects, built, part }),
+            Ok(farthest) => Ok(Again { farthest, unit: Unit::Objects, built, part, stored: None }),
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
     }
@@ -286,7 +334,8 @@ impl Earlier<'_> {
         let old = &self.farthest;
         if stays || old.error <= 0.0 {
             Ok(found.max(old.error, old.at.clone()))
-        } else if found.error > old.error {
+        } else if found.error > old.error || found.is_as_far_at_or_before(old) {
+            // Of the places that were as far, the one on record was the lowest.
             Ok(found)
         } else {
             Err("the place of the largest error changed")

@@ -13,7 +13,7 @@ mod points;
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::Delta;
+use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
@@ -21,7 +21,7 @@ use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store};
 use zvf_write::{LevelWriter, Outside, Pairs, Report, Schema, SpillFolder, WriteOptions};
 
-use self::again::{Again, Previous, Refusal, Tried};
+use self::again::{Again, Previous, Refusal, Stored, Tried};
 
 use crate::build::Names;
 use crate::carry::Objects;
@@ -49,6 +49,8 @@ pub(crate) struct Making<'a> {
     pub(crate) explicit: bool,
     /// The store as it stands, where some of the level may be taken from it.
     pub(crate) previous: Option<Previous<'a>>,
+    /// Whether cells of that may stay as they are stored.
+    pub(crate) retains: bool,
 }
 
 /// A level that was made.
@@ -79,21 +81,28 @@ struct Figures {
 
 /// Makes a level, of all its kinds.
 pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError> {
-    let mut anew = Vec::new();
+    let mut refused = Refused { anew: Vec::new(), retains: true };
     loop {
         // What shows only in the end that it cannot be made in part is made as a whole.
-        match attempt(all, &anew).await? {
+        match attempt(all, &refused).await? {
             Ok(made) => return Ok(made),
-            Err(one) => anew.push(one),
+            Err(Some(one)) => refused.anew.push(one),
+            Err(None) => refused.retains = false,
         }
     }
 }
 
-/// The same, with what is not to be made in part; gives another one of these instead.
+/// What cannot be made in part, as it turned out.
+struct Refused {
+    anew: Vec<(Kind, Refusal)>,
+    retains: bool, // whether cells can stay as they are stored
+}
+
+/// The same, but for what was refused; gives what else is instead: a kind, or that cells stay as they are stored.
 async fn attempt(
     all: &[Making<'_>],
-    anew: &[(Kind, Refusal)],
-) -> Result<Result<MadeLevel, (Kind, Refusal)>, PyramidError> {
+    Refused { anew, retains }: &Refused,
+) -> Result<Result<MadeLevel, Option<(Kind, Refusal)>>, PyramidError> {
     let Some(first) = all.first() else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
@@ -119,9 +128,10 @@ async fn attempt(
         let kind = making.ladder.kind;
         taking.turn_to(kind, lot.objects.as_ref());
         let refused = anew.iter().find(|(other, _)| *other == kind).map(|(_, refusal)| refusal);
+        let making = Making { retains: *retains, rules: making.rules.clone(), ..**making };
         match making.make(&reader, lot, refused, &mut taking).await? {
             Ok(own) => figures.push(own),
-            Err(refusal) => return Ok(Err((kind, refusal))),
+            Err(refusal) => return Ok(Err(Some((kind, refusal)))),
         }
     }
     let mut documents = Vec::new();
@@ -130,10 +140,15 @@ async fn attempt(
         if let Some(((making, lot), own)) = own {
             let recipe = making.recipe(own.error, Some(&own.farthest));
             making.describe(level, lot.objects.as_ref(), recipe);
+            let rows = own.stored().map_or(0, |stored| stored.rows);
+            level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
         documents.push(level.clone());
     };
     let (report, parents) = taking.finish(describe).await?;
+    if !retain(first.build, first.step.level, &figures).await? {
+        return Ok(Err(None));
+    }
     let rebuilt = each.iter().zip(&figures);
     let rebuilt = rebuilt.map(|((making, lot), own)| making.rebuilt(lot, own, &report)).collect();
     let reports = each.iter().zip(&figures).map(|((making, lot), figures)| {
@@ -141,7 +156,8 @@ async fn attempt(
         let own = report.kinds.iter().find(|(other, _)| *other == kind);
         let own = LevelReport {
             level: making.step.level,
-            vertices: own.map_or(report.vertices, |(_, own)| own.vertices),
+            vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
+                + figures.stored().map_or(0, |stored| stored.rows),
             objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept())),
             elements: figures.elements,
             error: figures.error,
@@ -151,6 +167,27 @@ async fn attempt(
     });
     let report = LevelReport::of_kinds(first.step.level, reports.collect());
     Ok(Ok(MadeLevel { report, documents, parents, rebuilt }))
+}
+
+impl Figures {
+    /// The chunks that stay as they are stored.
+    fn stored(&self) -> Option<&Stored> {
+        self.again.as_ref().ok().and_then(|again| again.stored.as_ref())
+    }
+}
+
+/// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
+async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, PyramidError> {
+    let again = figures.iter().filter(|own| own.stored().is_some());
+    for again in again.filter_map(|own| own.again.as_ref().ok()) {
+        let part = again.part.clone();
+        let stays = move |key: &ChunkKey| !part.has_chunk(key.components());
+        if !build.retain_cells(&level.to_string(), stays).await? {
+            build.remove(&level.to_string()).await?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The schema of level 0, with the chunks of this one.
@@ -254,7 +291,8 @@ impl Making<'_> {
     fn rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
-        let chunks = written.map_or(report.chunks, |(_, own)| own.chunks);
+        let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
+            + own.stored().map_or(0, |stored| stored.chunks);
         let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,

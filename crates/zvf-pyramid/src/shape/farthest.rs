@@ -57,6 +57,12 @@ impl Farthest {
         }
     }
 
+    /// Whether it is as large as another one, at the same place or a lower one.
+    pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
+        let (Some(own), Some(at)) = (&self.at, &other.at) else { return false };
+        self.error.to_bits() == other.error.to_bits() && own.order(at) != Ordering::Greater
+    }
+
     /// As the document of a level has it.
     pub(crate) fn to_json(&self) -> Json {
         match &self.at {
@@ -95,10 +101,13 @@ mod tests {
                 let (error, id) = all[(first + n) % all.len()];
                 found.max(error, Some(Spot::Object(id)))
             });
-            assert!(
-                matches!(found, Farthest { error: 3.0, at: Some(Spot::Object(2)) }),
-                "{found:?}"
-            );
+            assert_eq!(found.to_json(), json!({"error": 3.0, "object": 2}));
+            for (error, id, is_so) in
+                [(3.0, 2, true), (3.0, 1, false), (3.0, 5, true), (2.0, 5, false)]
+            {
+                let other = Farthest { error, at: Some(Spot::Object(id)) };
+                assert_eq!(found.is_as_far_at_or_before(&other), is_so, "{error} {id}");
+            }
         }
         let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
         let found = points
