@@ -151,8 +151,8 @@ impl Making<'_> {
         earlier: &Earlier<'_>,
         taking: &mut Taking,
     ) -> Result<Tried<Again>, PyramidError> {
-        let sizes = below.chunk_shape().sizes();
-        let lattice = Lattice::new(sizes, self.step.size.unwrap_or(0.0))?;
+        let shape = below.chunk_shape();
+        let lattice = Lattice::new(shape.sizes(), self.step.size.unwrap_or(0.0))?;
         if !lattice.is_within_chunks() {
             return refuse("cells cover several chunks");
         }
@@ -163,13 +163,7 @@ impl Making<'_> {
         }
         let scale = i64::from(self.ladder.options().chunk_scale);
         let part = earlier.part.coarser(scale);
-        let mut dirty = BTreeSet::new();
-        for key in below.chunks().await?.iter() {
-            let coarse: Vec<i64> = key.components().iter().map(|at| at.div_euclid(scale)).collect();
-            if part.has_chunk(&coarse) {
-                dirty.insert(coarse);
-            }
-        }
+        let dirty = chunks_of(below, &part, scale).await?;
         let stored = self.stored((earlier, &part), objects, &dirty).await?;
         if stored.is_none() {
             self.points_that_stay((below, objects), (earlier, &part), taking).await?;
@@ -179,7 +173,7 @@ impl Making<'_> {
         for chunk in &dirty {
             let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
             let high = low.iter().map(|at| at + scale - 1).collect();
-            let region = blocks::chunks_between(&[low, high], sizes)?;
+            let region = blocks::chunks_between(&[low, high], shape.sizes())?;
             let query = query.clone().in_region(region).mode(Mode::Cells);
             let mut batches = reader.stream(query);
             while let Some(batch) = batches.next().await {
@@ -188,12 +182,7 @@ impl Making<'_> {
             }
         }
         let stays = match &earlier.farthest.at {
-            Some(Spot::Vertex(at)) => {
-                let chunk = below.chunk_shape().chunk_of(at)?;
-                let coarse: Vec<i64> =
-                    chunk.components().iter().map(|at| at.div_euclid(scale)).collect();
-                !part.has_chunk(&coarse)
-            }
+            Some(Spot::Vertex(at)) => !part.has_chunk(&coarser(&shape.chunk_of(at)?, scale)),
             Some(Spot::Object(_)) | None => false,
         };
         let built = to_u64(dirty.len());
@@ -325,6 +314,22 @@ impl Making<'_> {
         names.push(self.rules.weight.clone());
         Ok(names)
     }
+}
+
+/// The chunks of a level, so many times as large as those of the one below, that are of a part and have vertices there.
+async fn chunks_of(
+    below: &LevelReader,
+    part: &Part,
+    scale: i64,
+) -> Result<BTreeSet<Vec<i64>>, PyramidError> {
+    let keys = below.chunks().await?;
+    let coarse = keys.iter().map(|key| coarser(&key, scale));
+    Ok(coarse.filter(|chunk| part.has_chunk(chunk)).collect())
+}
+
+/// The chunk, so many times as large, that holds a chunk.
+fn coarser(key: &ChunkKey, scale: i64) -> Vec<i64> {
+    key.components().iter().map(|at| at.div_euclid(scale)).collect()
 }
 
 impl Earlier<'_> {

@@ -75,11 +75,7 @@ impl Build {
     ) -> Result<bool, StoreError> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let (folder, top) = (Arc::clone(folder), Key::root().below(path)?);
-        let nodes = locked(&self.0.nodes);
-        let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
-        let own = |key: &&Key| **key == top || is_below(key, &top);
-        let arrays: Vec<Key> = arrays.map(|(key, _)| key).filter(own).cloned().collect();
-        drop(nodes);
+        let arrays = self.arrays_at(&top);
         let retain = move || {
             let each = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
             let Some(each) = each.collect::<Result<Option<Vec<Joined>>, _>>()? else {
@@ -93,6 +89,16 @@ impl Build {
             Ok(true)
         };
         crate::source::hop(Op::Write, retain).await?
+    }
+}
+
+impl Build {
+    /// The arrays that were written at a key and below.
+    fn arrays_at(&self, top: &Key) -> Vec<Key> {
+        let nodes = locked(&self.0.nodes);
+        let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
+        let own = |key: &&Key| *key == top || is_below(key, top);
+        arrays.map(|(key, _)| key).filter(own).cloned().collect()
     }
 }
 
