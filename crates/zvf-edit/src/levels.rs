@@ -4,6 +4,7 @@
 //! index          of levels that keep ids: grows with level 0, and objects that go are emptied there too (`owners`)
 //! links          between the levels: rows of level 0 that moved are named anew, those that went are dropped
 //! stale          zvf.stale of the level: since which head, in which boxes, which objects
+//! columns        zvf.columns_changed of the level: vertices or links of level 0 got or lost columns
 //! ```
 
 use serde_json::{Value as Json, json};
@@ -66,8 +67,24 @@ impl Transaction {
                 }
                 stale.push(level);
             }
+            let columns = |item: &String| {
+                item.starts_with("column:vertex:") || item.starts_with("column:link:")
+            };
+            if self.written.iter().any(columns) {
+                let mut doc = self.level_doc(&level.to_string(), changes)?;
+                doc["attributes"]["zvf"][COLUMNS_CHANGED] = json!(true);
+                changes.insert(doc_key(&level.to_string()), Some(doc_bytes(&doc)?));
+            }
         }
         Ok(stale)
+    }
+
+    /// The document of a level as it is going to be.
+    pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Json> {
+        match changes.get(&doc_key(path)) {
+            Some(Some(bytes)) => Ok(serde_json::from_slice(bytes)?),
+            _ => Ok(read_doc(&self.snap, path)?.unwrap_or_default()),
+        }
     }
 
     fn mark_stale(
@@ -78,13 +95,10 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<()> {
         let key = doc_key(path);
-        let mut doc = match changes.get(&key) {
-            Some(Some(bytes)) => serde_json::from_slice(bytes)?,
-            _ => match read_doc(&self.snap, path)? {
-                Some(doc) => doc,
-                None => return Ok(()),
-            },
-        };
+        let mut doc = self.level_doc(path, changes)?;
+        if doc.is_null() {
+            return Ok(());
+        }
         let old = doc["attributes"]["zvf"]["stale"].clone();
         let since = old["since"].as_u64().unwrap_or(self.snap.head + 1);
         let mut boxes: Vec<[Vec<f64>; 2]> =
@@ -267,7 +281,8 @@ impl Geometry {
     }
 }
 
-fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
+/// A box of what is stale.
+pub(crate) fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
     let corner =
         |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
     Some([corner(&value[0])?, corner(&value[1])?])
@@ -285,5 +300,7 @@ fn extent(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
     (low, high)
 }
 
+/// The mark of levels that were built before columns came or went.
+pub(crate) const COLUMNS_CHANGED: &str = "columns_changed";
 /// Boxes that a level lists before they become one.
 const MAX_BOXES: usize = 64;

@@ -526,7 +526,8 @@ impl Geometry {
             }
             for (row, v) in rows.iter().enumerate() {
                 if differs[row] {
-                    match self.object(self.owner[*v as usize]).map(|object| object.id) {
+                    let owner = self.owner_of(*v)?;
+                    match self.object(owner).map(|object| object.id) {
                         Some(id) if !tally.added.contains(&id) && !tally.removed.contains(&id) => {
                             tally.changed.insert(id);
                         }

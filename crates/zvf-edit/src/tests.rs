@@ -1,6 +1,7 @@
 //! Scripts on stores of every kind, and what is left of them.
 
 mod levels;
+mod partial;
 
 use std::collections::BTreeMap;
 use std::path::Path;

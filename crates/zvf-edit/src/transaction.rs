@@ -15,6 +15,7 @@ use crate::geometry::{Geometry, NONE, Vid};
 use crate::groups::Groups;
 use crate::journal::{Changes, Journal};
 use crate::rebuild::Tally;
+use crate::refresh::Refreshed;
 use crate::snapshot::Snapshot;
 
 /// What to do about coarser levels.
@@ -364,7 +365,7 @@ impl Transaction {
         let mut before = HashMap::new();
         self.drop_same(&mut changes, &mut before)?;
         let mut stale = Vec::new();
-        let mut refreshed: Vec<u32> = Vec::new();
+        let mut refreshed = Refreshed::default();
         if !changes.is_empty() {
             // An object that came and went leaves a row, unless nothing else changes: then no id was given either.
             for kind in &mut self.kinds {
@@ -374,11 +375,11 @@ impl Transaction {
         }
         if options.refresh != Refresh::None {
             refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
-            stale.retain(|level| !refreshed.contains(level));
+            stale.retain(|level| !refreshed.levels.contains(level));
             before.clear();
             self.drop_same(&mut changes, &mut before)?;
             if changes.is_empty() {
-                refreshed.clear();
+                refreshed = Refreshed::default();
             }
         }
         if !changes.is_empty() {
@@ -436,8 +437,11 @@ impl Transaction {
             "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
             "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
             "groups": group_list, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
-            "levels_stale": stale, "levels_refreshed": refreshed, "bounds": bounds,
+            "levels_stale": stale, "levels_refreshed": refreshed.levels, "bounds": bounds,
         });
+        if !refreshed.rebuilt.is_empty() {
+            report["levels_rebuilt"] = json!(refreshed.rebuilt);
+        }
         if self.is_irreversible {
             report["irreversible"] = json!(true);
         }

@@ -190,6 +190,23 @@ impl StagingDir {
         link_tree(self.disk(), self.lock.target(), &self.store, marker, &leave)
     }
 
+    /// Takes over these files of the folder that is replaced, under their paths, where nothing may have been written.
+    ///
+    /// # Errors
+    ///
+    /// When a file can be neither linked nor copied.
+    pub fn carry_over_files(&self, paths: &[String]) -> Result<(), PublishError> {
+        for path in paths {
+            let to = self.store.join(path);
+            if let Some(folder) = to.parent().filter(|folder| !folder.is_dir()) {
+                self.disk().make_dirs(folder).map_err(PublishError::at(path))?;
+            }
+            let from = self.lock.target().join(path);
+            self.disk().link(&from, &to).map_err(PublishError::at(path))?;
+        }
+        Ok(())
+    }
+
     /// Removes the folder `path` and all that is in it.
     ///
     /// # Errors

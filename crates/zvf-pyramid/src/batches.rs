@@ -2,7 +2,7 @@
 //! from.
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
-use zvf_model::{Batch, Elements, Field, Value};
+use zvf_model::{Batch, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
@@ -84,6 +84,72 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
         made = made.with_vertex_objects(owners.collect())?;
     }
     Ok(made)
+}
+
+/// The batch with its fields in the order of these names; others come last.
+pub(crate) fn in_order(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
+    let mut fields: Vec<&Field> = batch.fields().iter().collect();
+    let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
+    fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
+    let mut made = Batch::new(batch.kind(), batch.positions().clone());
+    for field in fields {
+        made = made.with_field(field.clone())?;
+    }
+    if let Some(owners) = batch.vertex_objects() {
+        made = made.with_vertex_objects(owners.to_vec())?;
+    }
+    if !batch.parts().is_empty() {
+        made = made.with_parts(batch.parts().clone())?;
+    }
+    Ok(made)
+}
+
+/// Chains of several batches as one, by the ids of their objects; none where they have other columns.
+pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError> {
+    let [first, others @ ..] = batches else { return Ok(None) };
+    if others.is_empty() {
+        return Ok(Some(first.clone()));
+    }
+    if !others.iter().all(|other| has_same_columns(first, other)) {
+        return Ok(None);
+    }
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for batch in batches {
+        let own = batch.parts().iter();
+        parts.extend(own.map(|part| (part.object, start + part.rows.start..start + part.rows.end)));
+        start += batch.len();
+    }
+    parts.sort_by_key(|(object, _)| *object);
+    let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
+    let rows: Vec<u32> = rows.map(saturating_u32_from_usize).collect();
+    let column = |of: &dyn Fn(&Batch) -> Option<zvf_model::Column>| {
+        let columns: Vec<_> = batches.iter().filter_map(of).collect();
+        joined(&columns.iter().collect::<Vec<_>>()).map(|all| gathered(&all, &rows))
+    };
+    let positions = column(&|batch| Some(batch.positions().clone()));
+    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
+    for field in first.fields() {
+        let own = column(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
+        made = made.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+    }
+    let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
+    for (object, rows) in parts {
+        offsets.push(offsets.last().copied().unwrap_or(0) + rows.len());
+        objects.push(object);
+    }
+    Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))
+}
+
+/// Whether two batches have the same attributes, which mean the same.
+fn has_same_columns(a: &Batch, b: &Batch) -> bool {
+    let same = |a: &Field, b: &Field| {
+        a.column.dtype() == b.column.dtype()
+            && a.column.width() == b.column.width()
+            && (&a.categories, &a.unit, &a.description) == (&b.categories, &b.unit, &b.description)
+    };
+    a.positions().dtype() == b.positions().dtype()
+        && a.fields().len() == b.fields().len()
+        && a.fields().iter().all(|field| b.field(&field.name).is_some_and(|own| same(field, own)))
 }
 
 /// The batch without the field of places, and what that says; nothing where it was not asked for.

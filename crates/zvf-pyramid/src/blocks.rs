@@ -103,14 +103,8 @@ impl Blocks {
     }
 
     fn widened(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
-        let [low, high] = self.boxes.get(number).cloned().unwrap_or_default();
-        let end = |at: &i64, size: &f64, more: f64| (signed(*at) + more) * size;
-        let low: Vec<f64> = low.iter().zip(&self.sizes).map(|(at, s)| end(at, s, -by)).collect();
-        let high: Vec<f64> =
-            high.iter().zip(&self.sizes).map(|(at, s)| end(at, s, 1.0 + by)).collect();
-        let bounds = Bounds::new(&low, &high);
-        let bounds = bounds.map_err(|why| PyramidError::unsupported("chunks", "finite", why))?;
-        Ok(bounds.into())
+        let corners = self.boxes.get(number).cloned().unwrap_or_default();
+        region(&corners, &self.sizes, by)
     }
 
     /// The block of each place.
@@ -118,6 +112,24 @@ impl Blocks {
         let own = |at: &u64| self.of.get(saturating_usize(at >> 32)).copied().unwrap_or(NONE);
         places.iter().map(own).collect()
     }
+}
+
+/// A region that meets the chunks of these sizes from the first to the last corner and no others.
+pub(crate) fn chunks_between(
+    corners: &[Vec<i64>; 2],
+    sizes: &[f64],
+) -> Result<Region, PyramidError> {
+    region(corners, sizes, -STRAY)
+}
+
+/// The box of chunks, so much wider on each side, in chunks.
+fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region, PyramidError> {
+    let end = |at: &i64, size: &f64, more: f64| (signed(*at) + more) * size;
+    let low: Vec<f64> = low.iter().zip(sizes).map(|(at, s)| end(at, s, -by)).collect();
+    let high: Vec<f64> = high.iter().zip(sizes).map(|(at, s)| end(at, s, 1.0 + by)).collect();
+    let bounds = Bounds::new(&low, &high);
+    let bounds = bounds.map_err(|why| PyramidError::unsupported("chunks", "finite", why))?;
+    Ok(bounds.into())
 }
 
 fn corners(keys: &[ChunkKey], own: &[usize]) -> Option<[Vec<i64>; 2]> {
@@ -212,6 +224,7 @@ impl Sewing {
             batch: select_rows(&made.batch, &rows)?,
             vertex_map: made.vertex_map.iter().map(of).collect(),
             error: made.error,
+            at: None,
         };
         self.taken += to_u64(own.vertex_map.iter().filter(|of| **of != NONE).count());
         let first = taking.take(&own, places)?;

@@ -8,16 +8,19 @@ use std::collections::BTreeSet;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{self, PyramidPlan, Size};
+use crate::making::again::Previous;
 use crate::making::{self, Making};
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
 use crate::shape::Rules;
+use crate::stale::{Changed, Stale};
 use crate::{Options, PyramidError, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `told` hears of each as it is
@@ -64,16 +67,39 @@ pub async fn build_with_notices(
     let how = &BuildOptions { lock, ..how.clone() };
     let store = Store::open(address, options.opening()).await?;
     let aside = Aside::open(address, &store, options).await?;
-    let made = replace((address, &store), options, (how, aside.as_ref()), &mut on_event).await;
+    let made =
+        replace((address, &store), options, None, (how, aside.as_ref()), &mut on_event).await;
     if let Some(aside) = aside {
         aside.remove();
     }
     made
 }
 
+/// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
+/// stand. What comes out has the same bytes; the root document may differ where the old levels were others.
+///
+/// `on_event` hears of each level how much of it was made again ([`PyramidEvent::Rebuilt`]).
+///
+/// # Errors
+///
+/// As [`build`].
+pub async fn refresh(
+    address: &str,
+    options: &Options,
+    stale: &Stale,
+    how: &BuildOptions,
+    mut on_event: impl FnMut(PyramidEvent<'_>),
+) -> Result<Vec<LevelReport>, PyramidError> {
+    let lock = Build::lock_target(address, &how.disk)?;
+    let how = &BuildOptions { lock, ..how.clone() };
+    let store = Store::open(address, options.opening()).await?;
+    replace((address, &store), options, Some(stale), (how, None), &mut on_event).await
+}
+
 async fn replace(
     (address, store): (&str, &Store),
     options: &Options,
+    stale: Option<&Stale>,
     (how, aside): (&BuildOptions, Option<&Aside>),
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
@@ -93,7 +119,7 @@ async fn replace(
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
-    let made = all(&store, (&build, aside), &ladder, on_event).await;
+    let made = all(&store, (&build, aside), &ladder, stale, on_event).await;
     levels::end(build, made).await
 }
 
@@ -137,7 +163,7 @@ async fn rebuild(
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
-    let (coarser, root) = all(&store, (build, aside), &ladder, on_event).await?;
+    let (coarser, root) = all(&store, (build, aside), &ladder, None, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
@@ -146,11 +172,12 @@ async fn all(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
     ladder: &PyramidPlan,
+    stale: Option<&Stale>,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
     let wanted = links::Wanted { storage: options.links, depth: options.depth };
-    let (kinds, mut known) = (ladder.kinds(), Vec::new());
+    let (kinds, mut known, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
     let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
     let folder = wanted.any().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
@@ -158,7 +185,10 @@ async fn all(
     for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
         let explicit = level.links_convention().known() == Some(LinksConvention::Explicit);
         known.push((Names::pick_unused(&level).await?, explicit));
+        let own = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
+        changed.extend(own);
     }
+    let before = stale.map(|_| Reader::new(store.clone()));
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
@@ -166,8 +196,8 @@ async fn all(
         ladder.level(saturating_u32_from_usize(reports.len()).saturating_add(1), &below)
     {
         let level = steps.first().map_or(0, |step| step.level);
-        let each = kinds.iter().zip(&steps).zip(known.iter().zip(&errors));
-        let each = each.map(|((ladder, step), ((names, explicit), error))| Making {
+        let each = (0..).zip(&steps).zip(kinds.iter().zip(known.iter().zip(&errors)));
+        let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| Making {
             source: &source,
             build,
             ladder,
@@ -177,6 +207,11 @@ async fn all(
             error: *error,
             folder: folder.as_ref(),
             explicit: *explicit,
+            previous: before
+                .as_ref()
+                .zip(changed.get(at))
+                .map(|(reader, changed)| Previous { reader, changed }),
+            retains: true,
         });
         let making: Vec<Making<'_>> = each.collect();
         let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();
@@ -212,6 +247,10 @@ async fn all(
         source = build.preview(&root.clone().finish()).await?;
         let report = measured(&source, made.report).await?;
         on_event(PyramidEvent::Level(&report));
+        if stale.is_some() {
+            made.rebuilt.iter().for_each(|(rebuilt, _)| on_event(PyramidEvent::Rebuilt(rebuilt)));
+            changed = made.rebuilt.into_iter().map(|(_, changed)| changed).collect();
+        }
         let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
         below = report.of_each().map(LevelReport::size).collect();
         errors = report.of_each().map(|own| own.error).collect();

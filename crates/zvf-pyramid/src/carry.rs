@@ -5,7 +5,7 @@
 //!
 //! Not here: groups (`groups`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use futures_util::StreamExt as _;
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -283,6 +283,25 @@ async fn rows(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let ids = index.ids(0..index.slots()).await?;
     Ok(ids.into_iter().map(|id| id.0).collect())
+}
+
+/// The ids of objects whose chains are read as they were written: where one run follows another in the same
+/// chunk, reading makes them one.
+pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
+    let Some(index) = level.objects().await? else { return Ok(BTreeSet::new()) };
+    let mut whole = Vec::new();
+    let note = |manifest: &zvf_model::ObjectManifest| {
+        let (mut last, mut is_whole) = (None, !manifest.is_empty());
+        for (chunk, _) in manifest.references()? {
+            is_whole &= last != Some(chunk);
+            last = Some(chunk);
+        }
+        whole.push(is_whole);
+        Ok(())
+    };
+    index.scan(note).await?;
+    let ids = rows(level).await?.into_iter().zip(whole);
+    Ok(ids.filter(|(_, is_whole)| *is_whole).map(|(id, _)| id).collect())
 }
 
 /// Measures candidates by an attribute of objects.

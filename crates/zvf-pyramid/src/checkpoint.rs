@@ -107,7 +107,7 @@ impl Aside {
             }
         }
         build.hard_link_from(&folder, &level.to_string()).await?;
-        Ok(Taken::Level(MadeLevel { report, documents, parents }))
+        Ok(Taken::Level(MadeLevel { report, documents, parents, rebuilt: Vec::new() }))
     }
 
     /// Puts a level aside that is written.

@@ -14,6 +14,7 @@ use zvf_model::{Column, Field, Value};
 use crate::PyramidError;
 use crate::columns::{counts, floats, gathered, put};
 use crate::rule::Aggregation;
+use crate::shape::farthest::{Farthest, Spot, compare_points};
 
 /// Vertices, cluster by cluster.
 #[derive(Clone, Debug)]
@@ -91,22 +92,24 @@ impl Clusters {
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
                 weight += own;
             }
-            sums.iter_mut().for_each(|sum| *sum /= weight);
+            let means = sums.iter_mut().enumerate();
+            means.for_each(|(axis, sum)| *sum = among(*sum / weight, at, rows, (axis, axes)));
         });
         centers
     }
 
-    /// How far the farthest vertex lies from the one that stands for it.
-    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> f64 {
+    /// How far the farthest vertex lies from the one that stands for it, and which one that is.
+    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> Farthest {
         let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
-            let far = rows.iter().map(|row| {
+            rows.iter().fold((0.0, [].as_slice()), |most, row| {
                 let start = usize_from_u32(*row).saturating_mul(axes);
                 let at = from.get(start..start + axes).unwrap_or(&[]);
-                at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
-            });
-            far.fold(0.0, f64::max)
+                let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+                farther(most, (off.sqrt(), at))
+            })
         });
-        own.reduce(|| 0.0, f64::max).sqrt()
+        let (error, at) = own.reduce(|| (0.0, [].as_slice()), farther);
+        Farthest { error, at: (error > 0.0).then(|| Spot::Vertex(at.to_vec())) }
     }
 
     /// An attribute of the vertices as one of the clusters; `None` when it is dropped.
@@ -233,6 +236,28 @@ impl Clusters {
         let bytes: Vec<Vec<u8>> = self.par_members().map(one).collect::<Result<_, _>>()?;
         Ok(Column::new(target, column.width(), bytes.concat().into())?)
     }
+}
+
+/// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
+/// mean of what it holds.
+fn among(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
+    let own =
+        rows.iter().filter_map(|row| at.get(usize_from_u32(*row).saturating_mul(axes) + axis));
+    let (low, high) =
+        own.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+    if mean < low {
+        low
+    } else if mean > high {
+        high
+    } else {
+        mean
+    }
+}
+
+/// The larger of two errors; of the same, the one at the lower position.
+fn farther<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
+    let lower = || b.1.is_empty() || !a.1.is_empty() && compare_points(a.1, b.1).is_le();
+    if a.0 > b.0 || a.0 == b.0 && lower() { a } else { b }
 }
 
 /// The first of the rows whose value is there most often.
@@ -378,7 +403,8 @@ mod tests {
         assert_eq!(aggregate(&floats, Aggregation::Sum, Some(&weights)), [5.0, 9.0]);
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(clusters.centers(&[0.0, 0.0, 4.0, 8.0], 2, Some(&[3, 1])), [1.0, 2.0]);
-        assert_eq!(clusters.farthest(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2), 5.0);
+        let farthest = clusters.farthest(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2);
+        assert_eq!(farthest.to_json(), serde_json::json!({"error": 5.0, "vertex": [3.0, 4.0]}));
     }
 
     #[test]

@@ -26,8 +26,9 @@ mod report;
 mod root;
 mod rule;
 mod shape;
+mod stale;
 
-pub use build::{build, build_with_notices};
+pub use build::{build, build_with_notices, refresh};
 pub use error::PyramidError;
 pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
@@ -35,3 +36,4 @@ pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 pub use reference::{Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
 pub use rule::Aggregation;
+pub use stale::{Rebuilt, Stale, Unit};

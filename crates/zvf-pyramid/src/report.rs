@@ -5,6 +5,7 @@ use std::fmt;
 use zvf_model::Kind;
 
 use crate::ladder::Size;
+use crate::stale::Rebuilt;
 
 /// What a build has to say while it goes on.
 ///
@@ -19,6 +20,8 @@ use crate::ladder::Size;
 pub enum PyramidEvent<'a> {
     /// A level is made.
     Level(&'a LevelReport),
+    /// How much of a kind of it was made again, where levels follow edits.
+    Rebuilt(&'a Rebuilt),
     /// Something that the levels alone do not show.
     Notice(PyramidNotice),
 }
@@ -27,6 +30,7 @@ impl fmt::Display for PyramidEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Level(report) => report.fmt(f),
+            Self::Rebuilt(rebuilt) => rebuilt.fmt(f),
             Self::Notice(notice) => notice.fmt(f),
         }
     }

@@ -149,6 +149,8 @@ async fn all(
             error,
             folder: None,
             explicit,
+            previous: None,
+            retains: false,
         };
         let own = Own {
             making,

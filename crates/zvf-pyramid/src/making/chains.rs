@@ -8,7 +8,9 @@ use crate::batches::without_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
+use crate::shape::Coarsened;
 use crate::shape::chain::{self, Thin};
+use crate::shape::farthest::Farthest;
 use crate::{Method, PyramidError};
 
 impl Making<'_> {
@@ -18,7 +20,28 @@ impl Making<'_> {
         reader: &Reader,
         objects: Option<&Objects>,
         taking: &mut Taking,
-    ) -> Result<f64, PyramidError> {
+    ) -> Result<Farthest, PyramidError> {
+        let Some(objects) = objects else {
+            // Without an index there is no chain, or the question is refused.
+            let all = self.asking(Query::all(), None).order(Order::Objects);
+            return Ok(reader.run(&all).await.map(|_| Farthest::default())?);
+        };
+        let kept = objects.kept_ids();
+        let mut found = Farthest::default();
+        for ids in kept.chunks(self.chains_at_once(kept.len())) {
+            let (made, places) = self.thinned_chains(reader, ids).await?;
+            taking.take(&made, &places)?;
+            found = found.max(made.error, made.at);
+        }
+        Ok(found)
+    }
+
+    /// The chains of these objects, thinned; and the places of the vertices they are made of.
+    pub(super) async fn thinned_chains(
+        &self,
+        reader: &Reader,
+        ids: &[i64],
+    ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
         let thin = match self.step.method {
             Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
             Method::Decimate => {
@@ -26,23 +49,15 @@ impl Making<'_> {
             }
             Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
         };
-        let Some(objects) = objects else {
-            // Without an index there is no chain, or the question is refused.
-            let all = self.asking(Query::all(), None).order(Order::Objects);
-            return Ok(reader.run(&all).await.map(|_| 0.0)?);
-        };
-        let kept = objects.kept_ids();
-        let each = self.objects_at_once(kept.len()).div_ceil(CHAINS);
-        let mut error = 0.0_f64;
-        for ids in kept.chunks(each) {
-            let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
-            let (batch, places) = without_places(batch)?;
-            let made = chain::thinned(&batch, thin, &self.rules)?;
-            error = error.max(made.error);
-            taking.take(&made, &places)?;
-        }
-        Ok(error)
+        let ids = ids.iter().copied().map(zvf_model::ObjectId);
+        let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
+        let (batch, places) = without_places(batch)?;
+        Ok((chain::thinned(&batch, thin, &self.rules)?, places))
+    }
+
+    /// How many chains are made together, of so many.
+    pub(super) fn chains_at_once(&self, objects: usize) -> usize {
+        self.objects_at_once(objects).div_ceil(CHAINS)
     }
 
     /// Skeletons, some objects at a time: a tree lies in one object.

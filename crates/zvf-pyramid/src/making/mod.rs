@@ -6,19 +6,22 @@
 //! pieces      graphs and meshes, by blocks of chunks                  pieces
 //! ```
 
+pub(crate) mod again;
 mod chains;
 mod pieces;
 mod points;
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::Delta;
+use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store};
-use zvf_write::{LevelWriter, Outside, Pairs, Schema, SpillFolder, WriteOptions};
+use zvf_write::{LevelWriter, Outside, Pairs, Report, Schema, SpillFolder, WriteOptions};
+
+use self::again::{Again, Previous, Refusal, Stored, Tried};
 
 use crate::build::Names;
 use crate::carry::Objects;
@@ -27,7 +30,9 @@ use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
 use crate::offload::offload;
 use crate::report::LevelReport;
+use crate::shape::farthest::Farthest;
 use crate::shape::{Coarsened, Rules, collapse, contract, tree};
+use crate::stale::{Changed, Rebuilt, Unit};
 use crate::{Method, PyramidError};
 
 /// One kind of a level, being made.
@@ -42,6 +47,10 @@ pub(crate) struct Making<'a> {
     pub(crate) folder: Option<&'a SpillFolder>, // where there will be links
     /// Whether every edge is stored, those included that follow from the order of vertices.
     pub(crate) explicit: bool,
+    /// The store as it stands, where some of the level may be taken from it.
+    pub(crate) previous: Option<Previous<'a>>,
+    /// Whether cells of that may stay as they are stored.
+    pub(crate) retains: bool,
 }
 
 /// A level that was made.
@@ -52,6 +61,8 @@ pub(crate) struct MadeLevel {
     pub(crate) documents: Vec<Document>,
     /// What stands for the vertices of the level below, kind by kind, where that was asked for.
     pub(crate) parents: Vec<(Kind, Pairs)>,
+    /// How much was made of the level below, kind by kind, and what differs; of a level that was taken over none.
+    pub(crate) rebuilt: Vec<(Rebuilt, Changed)>,
 }
 
 /// What a kind of a level is made of.
@@ -60,8 +71,38 @@ struct Lot {
     objects: Option<Objects>,
 }
 
+/// What was made of a kind.
+struct Figures {
+    farthest: Farthest,
+    error: Option<f64>, // how far it may lie from level 0
+    elements: u64,
+    again: Tried<Again>,
+}
+
 /// Makes a level, of all its kinds.
 pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError> {
+    let mut refused = Refused { anew: Vec::new(), retains: true };
+    loop {
+        // What shows only in the end that it cannot be made in part is made as a whole.
+        match attempt(all, &refused).await? {
+            Ok(made) => return Ok(made),
+            Err(Some(one)) => refused.anew.push(one),
+            Err(None) => refused.retains = false,
+        }
+    }
+}
+
+/// What cannot be made in part, as it turned out.
+struct Refused {
+    anew: Vec<(Kind, Refusal)>,
+    retains: bool, // whether cells can stay as they are stored
+}
+
+/// The same, but for what was refused; gives what else is instead: a kind, or that cells stay as they are stored.
+async fn attempt(
+    all: &[Making<'_>],
+    Refused { anew, retains }: &Refused,
+) -> Result<Result<MadeLevel, Option<(Kind, Refusal)>>, PyramidError> {
     let Some(first) = all.first() else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
@@ -84,33 +125,69 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
     }
     let mut figures = Vec::new();
     for (making, lot) in &each {
-        taking.turn_to(making.ladder.kind, lot.objects.as_ref());
-        figures.push(making.make(&reader, lot, &mut taking).await?);
+        let kind = making.ladder.kind;
+        taking.turn_to(kind, lot.objects.as_ref());
+        let refused = anew.iter().find(|(other, _)| *other == kind).map(|(_, refusal)| refusal);
+        let making = Making { retains: *retains, rules: making.rules.clone(), ..**making };
+        match making.make(&reader, lot, refused, &mut taking).await? {
+            Ok(own) => figures.push(own),
+            Err(refusal) => return Ok(Err(Some((kind, refusal)))),
+        }
     }
     let mut documents = Vec::new();
     let describe = |kind, level: &mut Document| {
         let own = each.iter().zip(&figures).find(|((making, _), _)| making.ladder.kind == kind);
-        if let Some(((making, lot), (error, _))) = own {
-            making.describe(level, lot.objects.as_ref(), making.recipe(*error));
+        if let Some(((making, lot), own)) = own {
+            let recipe = making.recipe(own.error, Some(&own.farthest));
+            making.describe(level, lot.objects.as_ref(), recipe);
+            let rows = own.stored().map_or(0, |stored| stored.rows);
+            level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
         documents.push(level.clone());
     };
     let (report, parents) = taking.finish(describe).await?;
-    let reports = each.iter().zip(&figures).map(|((making, lot), (error, elements))| {
+    if !retain(first.build, first.step.level, &figures).await? {
+        return Ok(Err(None));
+    }
+    let rebuilt = each.iter().zip(&figures);
+    let rebuilt = rebuilt.map(|((making, lot), own)| making.rebuilt(lot, own, &report)).collect();
+    let reports = each.iter().zip(&figures).map(|((making, lot), figures)| {
         let kind = making.ladder.kind;
         let own = report.kinds.iter().find(|(other, _)| *other == kind);
         let own = LevelReport {
             level: making.step.level,
-            vertices: own.map_or(report.vertices, |(_, own)| own.vertices),
+            vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
+                + figures.stored().map_or(0, |stored| stored.rows),
             objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept())),
-            elements: *elements,
-            error: *error,
+            elements: figures.elements,
+            error: figures.error,
             ..LevelReport::default()
         };
         (kind, own)
     });
     let report = LevelReport::of_kinds(first.step.level, reports.collect());
-    Ok(MadeLevel { report, documents, parents })
+    Ok(Ok(MadeLevel { report, documents, parents, rebuilt }))
+}
+
+impl Figures {
+    /// The chunks that stay as they are stored.
+    fn stored(&self) -> Option<&Stored> {
+        self.again.as_ref().ok().and_then(|again| again.stored.as_ref())
+    }
+}
+
+/// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
+async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, PyramidError> {
+    let again = figures.iter().filter(|own| own.stored().is_some());
+    for again in again.filter_map(|own| own.again.as_ref().ok()) {
+        let part = again.part.clone();
+        let stays = move |key: &ChunkKey| !part.has_chunk(key.components());
+        if !build.retain_cells(&level.to_string(), stays).await? {
+            build.remove(&level.to_string()).await?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The schema of level 0, with the chunks of this one.
@@ -143,30 +220,98 @@ impl Making<'_> {
         Ok(Lot { below, objects })
     }
 
-    /// Makes it; gives how far it may lie from level 0, and how many edges or faces it has.
+    /// Makes it, as a whole where that is said why; gives why it must be made as a whole instead.
     async fn make(
         &self,
         reader: &Reader,
         Lot { below, objects }: &Lot,
+        anew: Option<&Refusal>,
         taking: &mut Taking,
-    ) -> Result<(Option<f64>, u64), PyramidError> {
+    ) -> Result<Tried<Figures>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
+        let earlier = match anew {
+            None => self.earlier().await?,
+            Some(refusal) => Err(refusal.clone()),
+        };
         if let Some(objects) = objects {
             objects
                 .carry(std::slice::from_ref(below), &self.names.source_id, taking.own_writer()?)
                 .await?;
         }
-        let (off, elements) = if kind == Kind::PointCloud {
-            (self.points(reader, below, objects, taking).await?, 0)
+        let (farthest, elements, again) = match (&earlier, objects) {
+            (Ok(earlier), _) if kind == Kind::PointCloud => {
+                let tried = self.points_again((reader, below), objects, earlier, taking).await?;
+                let again = match tried {
+                    Ok(again) => again,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
+                (again.farthest.clone(), 0, Ok(again))
+            }
+            (Ok(earlier), Some(objects)) if kind.is_chain() => {
+                let tried = self.chains_again((reader, below), objects, earlier, taking).await?;
+                let again = match tried {
+                    Ok(again) => again,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
+                (again.farthest.clone(), 0, Ok(again))
+            }
+            _ => {
+                let refusal = earlier.err().unwrap_or(Refusal::from("the level has no objects"));
+                let (farthest, elements) = self.anew(reader, below, objects, taking).await?;
+                (farthest, elements, Err(refusal))
+            }
+        };
+        let error = self.error.map(|before| before + farthest.error);
+        let error = error.filter(|error| error.is_finite());
+        Ok(Ok(Figures { farthest, error, elements, again }))
+    }
+
+    /// Makes all of it of the level below; gives the largest error, and how many edges or faces it has.
+    async fn anew(
+        &self,
+        reader: &Reader,
+        below: &LevelReader,
+        objects: Option<&Objects>,
+        taking: &mut Taking,
+    ) -> Result<(Farthest, u64), PyramidError> {
+        let kind = self.ladder.kind;
+        let (error, elements) = if kind == Kind::PointCloud {
+            return Ok((self.points(reader, below, objects, taking).await?, 0));
         } else if kind.is_chain() {
-            (self.chains(reader, objects, taking).await?, 0)
+            return Ok((self.chains(reader, objects, taking).await?, 0));
         } else if kind == Kind::Skeleton && objects.is_some() {
             self.trees(reader, objects, taking).await?
         } else {
             self.pieces(reader, below, objects, taking).await?
         };
-        let error = self.error.map(|before| before + off).filter(|error| error.is_finite());
-        Ok((error, elements))
+        Ok((Farthest { error, at: None }, elements))
+    }
+
+    /// How much of it was made of the level below, and what of it differs from the level as it was.
+    fn rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
+        let (level, kind) = (self.step.level, self.ladder.kind);
+        let written = report.kinds.iter().find(|(other, _)| *other == kind);
+        let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
+            + own.stored().map_or(0, |stored| stored.chunks);
+        let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept()));
+        let count = |unit| match unit {
+            Unit::Chunks => chunks,
+            Unit::Objects => objects.unwrap_or(chunks),
+        };
+        match &own.again {
+            Ok(Again { unit, built, part, .. }) => {
+                let (unit, built, all) = (*unit, *built, count(*unit));
+                let rebuilt = Rebuilt { level, kind, unit, built, all, reason: None };
+                (rebuilt, Changed::Part(part.clone()))
+            }
+            Err(Refusal { why, part }) => {
+                let by_objects = objects.is_some() && kind.is_chain();
+                let unit = if by_objects { Unit::Objects } else { Unit::Chunks };
+                let (built, all) = (count(unit), count(unit));
+                let rebuilt = Rebuilt { level, kind, unit, built, all, reason: Some(*why) };
+                (rebuilt, part.clone().map_or(Changed::All(BELOW), Changed::Part))
+            }
+        }
     }
 
     fn finer_level(&self) -> LevelId {
@@ -297,7 +442,7 @@ impl Making<'_> {
     }
 
     /// How the level was made, so that it can be made again.
-    pub(crate) fn recipe(&self, error: Option<f64>) -> Json {
+    pub(crate) fn recipe(&self, error: Option<f64>, farthest: Option<&Farthest>) -> Json {
         let options = self.ladder.options();
         let rules =
             options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));
@@ -315,9 +460,14 @@ impl Making<'_> {
             "prune": options.prune,
             "source_id": options.renumber.then_some(&self.names.source_id),
             "geometric_error": error,
+            FARTHEST: farthest.map(Farthest::to_json),
         })
     }
 }
 
 /// Where the recipe of a level stands in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
+/// Where the recipe has the largest error over the level below, and its place.
+const FARTHEST: &str = "farthest";
+/// Why a level is made as a whole above one that is.
+const BELOW: &str = "all of the level below was built again";

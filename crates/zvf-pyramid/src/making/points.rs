@@ -16,6 +16,7 @@ use crate::batches::{concatenate, kept_of, without_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
+use crate::shape::farthest::Farthest;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};
@@ -27,25 +28,26 @@ impl Making<'_> {
         below: &LevelReader,
         objects: Option<&Objects>,
         taking: &mut Taking,
-    ) -> Result<f64, PyramidError> {
+    ) -> Result<Farthest, PyramidError> {
         if self.step.method == Method::Subset {
-            return self.subset(reader, objects, taking).await;
+            let error = self.subset(reader, objects, taking).await?;
+            return Ok(Farthest { error, at: None });
         }
         let size = self.step.size.filter(|_| self.step.method == Method::Cluster);
         let lattice =
             size.map(|size| Lattice::new(below.chunk_shape().sizes(), size)).transpose()?;
         let query = self.asking(Query::all(), objects).order(Order::Storage);
         let Some(wide) = lattice.as_ref().filter(|lattice| !lattice.is_within_chunks()) else {
-            let (mut batches, mut error) = (reader.stream(query), 0.0_f64);
+            let (mut batches, mut found) = (reader.stream(query), Farthest::default());
             while let Some(batch) = batches.next().await {
                 let batch = kept_of(&batch?, objects)?;
-                error = error.max(self.clustered(batch, lattice.as_ref(), taking)?);
+                found = self.clustered(batch, lattice.as_ref(), found, taking)?;
             }
-            return Ok(error);
+            return Ok(found);
         };
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let blocks = Blocks::of_units(below, room, &wide.chunks()).await?;
-        let mut error = 0.0_f64;
+        let mut found = Farthest::default();
         for number in 0..blocks.len() {
             let query = query.clone().in_region(blocks.chunks(number)?).mode(Mode::Cells);
             let (mut batches, mut held) = (reader.stream(query), Vec::new());
@@ -53,26 +55,28 @@ impl Making<'_> {
                 held.push(kept_of(&batch?, objects)?);
             }
             if !held.is_empty() {
-                error = error.max(self.clustered(concatenate(&held)?, lattice.as_ref(), taking)?);
+                found = self.clustered(concatenate(&held)?, lattice.as_ref(), found, taking)?;
             }
         }
-        Ok(error)
+        Ok(found)
     }
 
-    /// Takes one point for each cell of a batch, or the batch where there are no cells; gives the error.
-    fn clustered(
+    /// Takes one point for each cell of a batch, or the batch where there are no cells; gives the largest error
+    /// so far.
+    pub(super) fn clustered(
         &self,
         batch: Batch,
         lattice: Option<&Lattice>,
+        found: Farthest,
         taking: &mut Taking,
-    ) -> Result<f64, PyramidError> {
+    ) -> Result<Farthest, PyramidError> {
         let (batch, places) = without_places(batch)?;
         let made = match lattice {
             Some(lattice) => points::clustered(&batch, lattice, &self.rules)?,
             None => Coarsened::from_batch(batch),
         };
         taking.take(&made, &places)?;
-        Ok(made.error)
+        Ok(found.max(made.error, made.at))
     }
 
     /// Takes a part of the points; gives the error.

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
+use super::farthest::{Farthest, Spot};
 use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, NONE};
@@ -40,9 +41,9 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
         })
         .collect();
     let (mut of, mut heads) = (vec![NONE; batch.len()], Vec::new());
-    let (mut offsets, mut objects, mut error) = (vec![0], Vec::new(), 0.0_f64);
+    let (mut offsets, mut objects, mut farthest) = (vec![0], Vec::new(), Farthest::default());
     for (part, (stay, off)) in parts.iter().zip(&thinned) {
-        error = error.max(*off);
+        farthest = farthest.max(*off, Some(Spot::Object(part.object.0)));
         let mut stay = stay.iter().copied().peekable();
         for row in part.rows.clone() {
             if let Some(head) = stay.next_if(|head| usize_from_u32(*head) == row) {
@@ -58,7 +59,8 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
     let positions = gathered(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).headed(heads);
     let made = merged(&without_owners(batch)?, &clusters, positions, rules, false)?;
-    Ok(Coarsened { batch: made.with_parts(Parts::new(offsets, objects)?)?, vertex_map: of, error })
+    let batch = made.with_parts(Parts::new(offsets, objects)?)?;
+    Ok(Coarsened { batch, vertex_map: of, error: farthest.error, at: farthest.at })
 }
 
 /// Parts say whose vertices they are.

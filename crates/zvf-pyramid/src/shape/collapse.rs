@@ -71,7 +71,7 @@ pub(crate) fn collapsed(
     if let Some(elements) = batch.elements() {
         made = made.with_elements(mesh.elements(elements, &number, rules)?)?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error })
+    Ok(Coarsened { batch: made, vertex_map: of, error, at: None })
 }
 
 /// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.

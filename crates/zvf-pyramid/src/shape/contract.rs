@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
+use super::farthest::Farthest;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
@@ -42,14 +43,14 @@ pub(crate) fn contracted(
     let clusters = Clusters::new(&of, numbers.len());
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let error = clusters.farthest(&at, &centers, axes);
+    let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     let mut made = merged(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = elements {
         let ordered = directed || batch.kind() == Kind::Skeleton;
         made = made.with_elements(mapped(elements, &of, ordered, rules)?)?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error })
+    Ok(Coarsened { batch: made, vertex_map: of, error, at: spot })
 }
 
 /// The pairs of vertices that an element joins: its sides.

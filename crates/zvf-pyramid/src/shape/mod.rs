@@ -13,6 +13,7 @@
 pub(crate) mod chain;
 pub(crate) mod collapse;
 pub(crate) mod contract;
+pub(crate) mod farthest;
 mod hausdorff;
 pub(crate) mod lattice;
 mod plate;
@@ -29,6 +30,7 @@ use crate::PyramidError;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
 use crate::rule::Aggregation;
+use crate::shape::farthest::Spot;
 
 /// A coarser batch.
 #[derive(Debug)]
@@ -39,13 +41,15 @@ pub(crate) struct Coarsened {
     pub(crate) vertex_map: Vec<u32>,
     /// How far the finer geometry may lie from it.
     pub(crate) error: f64,
+    /// Where that was found, of methods that look at one place at a time.
+    pub(crate) at: Option<Spot>,
 }
 
 impl Coarsened {
     /// The batch as it is.
     pub(crate) fn from_batch(batch: Batch) -> Self {
         let vertex_map = (0..zvf_format::num::saturating_u32_from_usize(batch.len())).collect();
-        Self { batch, vertex_map, error: 0.0 }
+        Self { batch, vertex_map, error: 0.0, at: None }
     }
 
     /// How many edges or faces there are.

@@ -13,6 +13,7 @@ use zvf_format::num::{
 };
 use zvf_model::{Batch, ObjectId};
 
+use super::farthest::Farthest;
 use super::lattice::{Lattice, Unit};
 use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
@@ -31,12 +32,13 @@ pub(crate) fn clustered(
     let clusters = Clusters::new(&of, count);
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let error = clusters.farthest(&at, &centers, axes);
+    let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     Ok(Coarsened {
         batch: merged(batch, &clusters, positions, rules, true)?,
         vertex_map: of,
         error,
+        at: spot,
     })
 }
 
@@ -163,7 +165,7 @@ pub(crate) fn subset(
     if let Some(objects) = batch.vertex_objects() {
         made = made.with_vertex_objects(objects_of(objects, &rows))?;
     }
-    Ok(Coarsened { batch: made, vertex_map: of, error: f64::INFINITY })
+    Ok(Coarsened { batch: made, vertex_map: of, error: f64::INFINITY, at: None })
 }
 
 /// Whether the point with this running number stays at a level that keeps this share.

@@ -77,6 +77,7 @@ pub(crate) fn thinned(
         batch: made.with_elements(Elements::new(2, rows)?)?,
         vertex_map: of,
         error: error + off,
+        at: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Levels of stores that were written for it: what they must still be.
 
 mod additive;
+mod again;
 mod anew;
 mod blocks;
 mod cells;

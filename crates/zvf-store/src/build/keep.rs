@@ -226,7 +226,7 @@ impl Build {
     }
 }
 
-fn unsupported_backend() -> StoreError {
+pub(super) fn unsupported_backend() -> StoreError {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
     StoreError::refused(class, Op::Open, "store to build on", expected, "an object store")

@@ -31,6 +31,8 @@ mod left;
 mod local;
 mod process;
 mod rearrange;
+#[cfg(feature = "local")]
+mod retain;
 mod room;
 mod rows;
 mod shards;

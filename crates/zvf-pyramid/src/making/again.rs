@@ -1,0 +1,349 @@
+//! A level made again after an edit: what can have changed is made of the level below, the rest is taken
+//! from the level as it stands. What comes out has the bytes of a level that is made anew.
+//!
+//! ```text
+//! what is asked first   everything that a method looks at is in the recipe, and the recipe is the same
+//! points by cells       a cell lies in one chunk, and so does the mean of its points; a chunk of the level holds
+//!                       whole chunks of the one below. So a chunk is made again where one of those changed
+//! chains                an object is simplified as a whole, from its own vertices: objects that changed are made
+//!                       again, and those that the level did not have
+//! the largest error     is that of what stays, where its place is not made again, or a larger one that was found
+//! everything            where a method counts rows, cells cover several chunks, vertices are linked between
+//!                       levels, other objects are kept, or the place of the largest error was made again
+//! ```
+//!
+//! Cells of points that belong to no objects stay as they are stored, where each is a file: they get second names.
+//! Otherwise what stays is read and written again, since an index, a shard or a manifest names it together with the rest.
+//!
+//! The level that comes out says what of it differs, in its own chunks, for the level above.
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt as _;
+use serde_json::Value as Json;
+use zvf_format::grid::{ChunkShape, Grid};
+use zvf_format::key::ChunkKey;
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
+use zvf_query::{Mode, Order, Query, Reader};
+
+use super::{FARTHEST, Making, RECIPE};
+use crate::batches::{by_object, in_order, kept_of, select_rows};
+use crate::carry::{Objects, unbroken_ids};
+use crate::columns::Points;
+use crate::links::Taking;
+use crate::shape::Coarsened;
+use crate::shape::farthest::{Farthest, Spot};
+use crate::shape::lattice::Lattice;
+use crate::stale::{Changed, Part, Unit};
+use crate::{Method, PyramidError, blocks};
+
+/// The store as it stands, and what differs of the level below.
+#[derive(Clone, Copy)]
+pub(crate) struct Previous<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) changed: &'a Changed,
+}
+
+/// A kind of a level as it stands, some of which stays.
+pub(crate) struct Earlier<'a> {
+    reader: &'a Reader,
+    level: LevelReader,
+    part: &'a Part, // of the level below
+    farthest: Farthest,
+}
+
+/// What was made of a level again.
+pub(crate) struct Again {
+    pub(crate) farthest: Farthest,
+    pub(crate) unit: Unit,
+    pub(crate) built: u64,
+    /// What of the level differs.
+    pub(crate) part: Part,
+    /// Chunks that stay as they are stored, and were not taken in.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// Chunks of a level whose cells stay as they are stored.
+pub(crate) struct Stored {
+    pub(crate) chunks: u64,
+    pub(crate) rows: u64,
+}
+
+/// Why all of a level has to be made anew.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) why: &'static str,
+    /// What of the level differs all the same, where that is known.
+    pub(crate) part: Option<Part>,
+}
+
+impl From<&'static str> for Refusal {
+    fn from(why: &'static str) -> Self {
+        Self { why, part: None }
+    }
+}
+
+/// Made again, or why not.
+pub(crate) type Tried<T> = Result<T, Refusal>;
+
+fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
+    Ok(Err(why.into()))
+}
+
+impl Making<'_> {
+    /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
+    /// asked.
+    pub(super) async fn earlier(&self) -> Result<Tried<Earlier<'_>>, PyramidError> {
+        let Some(previous) = self.previous else { return refuse("the level is new") };
+        let part = match previous.changed {
+            Changed::All(why) => return refuse(why),
+            Changed::Part(part) => part,
+        };
+        if self.folder.is_some() {
+            return refuse("vertices are linked between levels");
+        }
+        if self.ladder.options().renumber {
+            return refuse("objects are numbered anew");
+        }
+        let kind = self.ladder.kind;
+        let by_cells = kind == Kind::PointCloud && self.step.method == Method::Cluster;
+        if !by_cells && !kind.is_chain() {
+            return refuse("the method looks at more than chunks or objects");
+        }
+        let level = LevelReader::open(previous.reader.store(), LevelId(self.step.level)).await?;
+        let Some(level) = level.of_kind(kind).await? else {
+            return refuse("the level lacks the kind");
+        };
+        let said = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
+        if !self.is_same_recipe(&said) || level.chunk_shape().sizes() != self.step.chunk {
+            return refuse("the level was made in another way");
+        }
+        let Some(farthest) = said.get(FARTHEST).and_then(Farthest::from_json) else {
+            return refuse("the place of the largest error is not on record");
+        };
+        Ok(Ok(Earlier { reader: previous.reader, level, part, farthest }))
+    }
+
+    /// Whether a level with this recipe is made as this one will be.
+    fn is_same_recipe(&self, said: &Json) -> bool {
+        let plain = |recipe: &Json| {
+            let mut recipe = recipe.as_object().cloned().unwrap_or_default();
+            for found in ["geometric_error", FARTHEST] {
+                recipe.remove(found);
+            }
+            recipe
+        };
+        plain(said) == plain(&self.recipe(None, None))
+    }
+
+    /// A question to the level as it stands.
+    fn asking_again(&self, query: Query, objects: Option<&Objects>) -> Query {
+        let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
+        if objects.is_some() { query.with_owners() } else { query }
+    }
+
+    /// Points again, by the chunks of the level that hold any that changed.
+    pub(super) async fn points_again(
+        &self,
+        (reader, below): (&Reader, &LevelReader),
+        objects: Option<&Objects>,
+        earlier: &Earlier<'_>,
+        taking: &mut Taking,
+    ) -> Result<Tried<Again>, PyramidError> {
+        let shape = below.chunk_shape();
+        let lattice = Lattice::new(shape.sizes(), self.step.size.unwrap_or(0.0))?;
+        if !lattice.is_within_chunks() {
+            return refuse("cells cover several chunks");
+        }
+        if let Some(objects) = objects
+            && !self.keeps_the_same(objects, earlier).await?
+        {
+            return refuse("other objects are kept");
+        }
+        let scale = i64::from(self.ladder.options().chunk_scale);
+        let part = earlier.part.coarser(scale);
+        let dirty = chunks_of(below, &part, scale).await?;
+        let stored = self.stored((earlier, &part), objects, &dirty).await?;
+        if stored.is_none() {
+            self.points_that_stay((below, objects), (earlier, &part), taking).await?;
+        }
+        let mut found = Farthest::default();
+        let query = self.asking(Query::all(), objects).order(Order::Storage);
+        for chunk in &dirty {
+            let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
+            let high = low.iter().map(|at| at + scale - 1).collect();
+            let region = blocks::chunks_between(&[low, high], shape.sizes())?;
+            let query = query.clone().in_region(region).mode(Mode::Cells);
+            let mut batches = reader.stream(query);
+            while let Some(batch) = batches.next().await {
+                let batch = kept_of(&batch?, objects)?;
+                found = self.clustered(batch, Some(&lattice), found, taking)?;
+            }
+        }
+        let stays = match &earlier.farthest.at {
+            Some(Spot::Vertex(at)) => !part.has_chunk(&coarser(&shape.chunk_of(at)?, scale)),
+            Some(Spot::Object(_)) | None => false,
+        };
+        let built = to_u64(dirty.len());
+        Ok(match earlier.largest(stays, found) {
+            Ok(farthest) => Ok(Again { farthest, unit: Unit::Chunks, built, part, stored }),
+            Err(why) => Err(Refusal { why, part: Some(part) }),
+        })
+    }
+
+    /// The chunks whose cells can stay as they are stored, of points without objects in a store of one kind: nothing
+    /// else names rows or fragments of theirs.
+    async fn stored(
+        &self,
+        (earlier, part): (&Earlier<'_>, &Part),
+        objects: Option<&Objects>,
+        dirty: &BTreeSet<Vec<i64>>,
+    ) -> Result<Option<Stored>, PyramidError> {
+        let [low, high] = &self.source.root().zarr_vectors.bounds;
+        let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
+        let alone = objects.is_none() && self.step.kind.is_none();
+        // Without a chunk that is made there is nothing to say what columns there are.
+        if !self.retains || !alone || !is_bounded || dirty.is_empty() {
+            return Ok(None);
+        }
+        let grid = Grid::covering(low, high, &ChunkShape::new(&self.step.chunk)?)?;
+        let keys: Vec<ChunkKey> = earlier.level.chunks().await?.iter().collect();
+        let (gone, stay): (Vec<ChunkKey>, Vec<ChunkKey>) =
+            keys.into_iter().partition(|key| part.has_chunk(key.components()));
+        if stay.iter().any(|key| !grid.contains(key)) {
+            return Ok(None);
+        }
+        let Ok(mut rows) = u64::try_from(earlier.level.node().meta().vertex_count) else {
+            return Ok(None);
+        };
+        for count in earlier.level.row_counts(&gone).await {
+            let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
+            rows = rest;
+        }
+        Ok(Some(Stored { chunks: to_u64(stay.len()), rows }))
+    }
+
+    /// Takes the points of chunks that stay.
+    async fn points_that_stay(
+        &self,
+        (below, objects): (&LevelReader, Option<&Objects>),
+        (earlier, part): (&Earlier<'_>, &Part),
+        taking: &mut Taking,
+    ) -> Result<(), PyramidError> {
+        let names = self.names_in_order(below).await?;
+        let query = self.asking_again(Query::all(), objects).order(Order::Storage);
+        let mut batches = earlier.reader.stream(query);
+        let shape = earlier.level.chunk_shape();
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            let points = Points::from_column(batch.positions());
+            let mut rows = Vec::new();
+            for row in 0..batch.len() {
+                if !part.has_chunk(shape.chunk_of(points.point(row))?.components()) {
+                    rows.push(saturating_u32_from_usize(row));
+                }
+            }
+            let batch = in_order(&select_rows(&batch, &rows)?, &names)?;
+            taking.take(&Coarsened::from_batch(batch), &[])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the level keeps the same objects as before, but for those that changed, where all are kept.
+    async fn keeps_the_same(
+        &self,
+        objects: &Objects,
+        earlier: &Earlier<'_>,
+    ) -> Result<bool, PyramidError> {
+        let old = Objects::load(std::slice::from_ref(&earlier.level)).await?;
+        let old: BTreeSet<i64> = old.iter().flat_map(Objects::kept_ids).copied().collect();
+        let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
+        let may_differ = |id: &i64| self.step.sparsity <= 1.0 && earlier.part.objects.contains(id);
+        Ok(old.symmetric_difference(&new).all(may_differ))
+    }
+
+    /// Chains again, by the objects that changed.
+    pub(super) async fn chains_again(
+        &self,
+        (reader, below): (&Reader, &LevelReader),
+        objects: &Objects,
+        earlier: &Earlier<'_>,
+        taking: &mut Taking,
+    ) -> Result<Tried<Again>, PyramidError> {
+        let names = self.names_in_order(below).await?;
+        let mut stay = unbroken_ids(&earlier.level).await?;
+        stay.retain(|id| objects.keeps(*id) && !earlier.part.objects.contains(id));
+        let kept = objects.kept_ids();
+        let mut part = earlier.part.clone();
+        part.objects.extend(kept.iter().filter(|id| !stay.contains(id)));
+        let (mut found, mut built) = (Farthest::default(), 0);
+        for ids in kept.chunks(self.chains_at_once(kept.len())) {
+            let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
+            built += to_u64(other.len());
+            let mut own = Vec::new();
+            if !other.is_empty() {
+                let made = self.thinned_chains(reader, &other).await?.0;
+                found = found.max(made.error, made.at);
+                own.push(made.batch);
+            }
+            if !same.is_empty() {
+                let query = Query::objects(same.iter().copied().map(ObjectId));
+                let batch = earlier.reader.run(&self.asking_again(query, None)).await?.batch;
+                own.push(in_order(&batch, &names)?);
+            }
+            let Some(batch) = by_object(&own)? else {
+                return refuse("attributes of vertices are not those of the level");
+            };
+            taking.take(&Coarsened::from_batch(batch), &[])?;
+        }
+        let stays = match &earlier.farthest.at {
+            Some(Spot::Object(id)) => stay.contains(id),
+            Some(Spot::Vertex(_)) | None => false,
+        };
+        Ok(match earlier.largest(stays, found) {
+            Ok(farthest) => Ok(Again { farthest, unit: Unit::Objects, built, part, stored: None }),
+            Err(why) => Err(Refusal { why, part: Some(part) }),
+        })
+    }
+
+    /// The attributes of vertices in the order in which levels get them.
+    async fn names_in_order(&self, below: &LevelReader) -> Result<Vec<String>, PyramidError> {
+        let mut names = below.attribute_names().await?.names;
+        names.retain(|name| *name != self.rules.weight);
+        names.push(self.rules.weight.clone());
+        Ok(names)
+    }
+}
+
+/// The chunks of a level, so many times as large as those of the one below, that are of a part and have vertices there.
+async fn chunks_of(
+    below: &LevelReader,
+    part: &Part,
+    scale: i64,
+) -> Result<BTreeSet<Vec<i64>>, PyramidError> {
+    let keys = below.chunks().await?;
+    let coarse = keys.iter().map(|key| coarser(&key, scale));
+    Ok(coarse.filter(|chunk| part.has_chunk(chunk)).collect())
+}
+
+/// The chunk, so many times as large, that holds a chunk.
+fn coarser(key: &ChunkKey, scale: i64) -> Vec<i64> {
+    key.components().iter().map(|at| at.div_euclid(scale)).collect()
+}
+
+impl Earlier<'_> {
+    /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
+    /// the place that had it is not of that.
+    fn largest(&self, stays: bool, found: Farthest) -> Result<Farthest, &'static str> {
+        let old = &self.farthest;
+        if stays || old.error <= 0.0 {
+            Ok(found.max(old.error, old.at.clone()))
+        } else if found.error > old.error || found.is_as_far_at_or_before(old) {
+            // Of the places that were as far, the one on record was the lowest.
+            Ok(found)
+        } else {
+            Err("the place of the largest error changed")
+        }
+    }
+}

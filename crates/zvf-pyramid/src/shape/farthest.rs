@@ -1,0 +1,136 @@
+//! The largest error of a level over the one below, and where it is.
+//!
+//! The place lets a level that is made again in part keep its error: what lies elsewhere is as far from what
+//! stands for it as before. Of several places with the same error the lowest counts, so that neither the
+//! order nor the size of batches shows.
+
+use std::cmp::Ordering;
+
+use serde_json::{Value as Json, json};
+
+/// A place of a level.
+#[derive(Clone, Debug)]
+pub(crate) enum Spot {
+    /// The position of a vertex.
+    Vertex(Vec<f64>),
+    /// An object, by its id.
+    Object(i64),
+}
+
+impl Spot {
+    /// The order of places: vertices by their coordinates, then objects by their ids.
+    fn order(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Vertex(a), Self::Vertex(b)) => compare_points(a, b),
+            (Self::Vertex(_), Self::Object(_)) => Ordering::Less,
+            (Self::Object(_), Self::Vertex(_)) => Ordering::Greater,
+            (Self::Object(a), Self::Object(b)) => a.cmp(b),
+        }
+    }
+}
+
+/// Compares two positions coordinate by coordinate.
+pub(crate) fn compare_points(a: &[f64], b: &[f64]) -> Ordering {
+    let each = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
+    each.fold(Ordering::Equal, Ordering::then)
+}
+
+/// The largest error, and where it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Farthest {
+    pub(crate) error: f64,
+    /// None where the error is 0, which is then that of every place.
+    pub(crate) at: Option<Spot>,
+}
+
+impl Farthest {
+    /// The larger of both; of the same, the one at the lower place.
+    pub(crate) fn max(self, error: f64, at: Option<Spot>) -> Self {
+        let lower = || match (&at, &self.at) {
+            (Some(at), Some(own)) => at.order(own) == Ordering::Less,
+            (at, own) => at.is_some() && own.is_none(),
+        };
+        if error > self.error || error == self.error && error > 0.0 && lower() {
+            Self { error, at: at.filter(|_| error > 0.0) }
+        } else {
+            self
+        }
+    }
+
+    /// Whether it is as large as another one, at the same place or a lower one.
+    pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
+        let (Some(own), Some(at)) = (&self.at, &other.at) else { return false };
+        self.error.to_bits() == other.error.to_bits() && own.order(at) != Ordering::Greater
+    }
+
+    /// As the document of a level has it.
+    pub(crate) fn to_json(&self) -> Json {
+        match &self.at {
+            _ if !self.error.is_finite() => Json::Null,
+            None if self.error > 0.0 => Json::Null,
+            None => json!({ "error": self.error }),
+            Some(Spot::Vertex(at)) => json!({ "error": self.error, "vertex": at }),
+            Some(Spot::Object(id)) => json!({ "error": self.error, "object": id }),
+        }
+    }
+
+    /// The same, read again; none where nothing is on record.
+    pub(crate) fn from_json(said: &Json) -> Option<Self> {
+        let error = said.get("error")?.as_f64()?;
+        let at = match (said.get("vertex"), said.get("object")) {
+            (Some(at), _) => {
+                let at = at.as_array()?.iter().map(Json::as_f64);
+                Some(Spot::Vertex(at.collect::<Option<_>>()?))
+            }
+            (None, Some(id)) => Some(Spot::Object(id.as_i64()?)),
+            (None, None) => None,
+        };
+        (at.is_some() || error == 0.0).then_some(Self { error, at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_place_of_the_largest_error_counts_in_any_order() {
+        let all = [(1.0, 7), (3.0, 5), (0.0, 1), (3.0, 2), (2.0, 0)];
+        for first in 0..all.len() {
+            let found = (0..all.len()).fold(Farthest::default(), |found, n| {
+                let (error, id) = all[(first + n) % all.len()];
+                found.max(error, Some(Spot::Object(id)))
+            });
+            assert_eq!(found.to_json(), json!({"error": 3.0, "object": 2}));
+            for (error, id, is_so) in
+                [(3.0, 2, true), (3.0, 1, false), (3.0, 5, true), (2.0, 5, false)]
+            {
+                let other = Farthest { error, at: Some(Spot::Object(id)) };
+                assert_eq!(found.is_as_far_at_or_before(&other), is_so, "{error} {id}");
+            }
+        }
+        let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
+        let found = points
+            .iter()
+            .fold(Farthest::default(), |found, at| found.max(0.1, Some(Spot::Vertex(at.clone()))));
+        assert_eq!(found.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
+    }
+
+    #[test]
+    fn what_is_on_record_is_read_again() {
+        let none = Farthest::default();
+        let at = Farthest { error: 0.1 + 0.2, at: Some(Spot::Vertex(vec![-0.1, 1e-300])) };
+        let object = Farthest { error: 2.0, at: Some(Spot::Object(i64::MIN)) };
+        for found in [none, at, object] {
+            let text = found.to_json().to_string();
+            let again = Farthest::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+            assert_eq!(again.to_json().to_string(), text);
+            assert_eq!(again.error.to_bits(), found.error.to_bits());
+        }
+        let unknown = Farthest { error: 2.0, at: None };
+        let far = Farthest { error: f64::INFINITY, at: None };
+        for said in [unknown.to_json(), far.to_json(), json!({"error": 1.0})] {
+            assert!(Farthest::from_json(&said).is_none(), "{said}");
+        }
+    }
+}

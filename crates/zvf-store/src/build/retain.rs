@@ -1,0 +1,176 @@
+//! Cells of the store that is replaced, in arrays that are written again without them.
+//!
+//! An array of which few cells change is written with those cells alone, and then gets the others: a second name for
+//! the file of each, and their keys in the presence list. That is possible where a cell is a file and means the same in
+//! both arrays: coded in one way, under the same origin, with the same attributes.
+//!
+//! Not here: arrays that stay as they are (`keep`).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_metadata::{ArrayDoc, KeyList, Node};
+use zvf_publish::StagingDir;
+
+use super::keep::unsupported_backend;
+use super::{Build, Site, State, is_below, locked};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+impl Build {
+    /// Takes over the cells that `stays` holds for, into the arrays that were written at `path` and below, from the
+    /// arrays of the store that is replaced. False where one of these cannot have them, or has them: then nothing was
+    /// done.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # use zvf_format::key::ChunkKey;
+    /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
+    /// # use zvf_store::{Build, BuildOptions, CellPlan, Store};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let address = dir.path().join("x").to_str().unwrap().to_owned();
+    /// # let block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![9.0]]);
+    /// # let root = Root::new(block, Axis::spatial(1).unwrap_or_default());
+    /// # let build = Build::begin(&address, BuildOptions::default()).await?;
+    /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
+    /// # let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
+    /// # for (key, byte) in [("1", 1), ("2", 2), ("3", 3)] {
+    /// #     cells.put(&ChunkKey::parse(key)?, vec![byte; 8].into())?;
+    /// # }
+    /// # cells.finish(|_| ()).await?;
+    /// # build.publish(&root).await?;
+    /// // The store has cells 1 to 3 and gets another one in place of 2.
+    /// let options = BuildOptions { replace: true, ..BuildOptions::default() };
+    /// let build = Build::begin(&address, options).await?;
+    /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
+    /// let changed = ChunkKey::parse("2")?;
+    /// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
+    /// cells.put(&changed, vec![7; 8].into())?;
+    /// cells.finish(|_| ()).await?;
+    /// assert!(build.retain_cells("0", move |key| *key != changed).await?);
+    /// build.publish(&root).await?;
+    /// # let read = |name: &str| std::fs::read(format!("{address}/0/vertices/c/{name}")).unwrap();
+    /// # assert_eq!(["1", "2", "3"].map(|name| read(name)[8]), [1, 7, 3]);
+    /// # let document = std::fs::read_to_string(format!("{address}/0/vertices/zarr.json")).unwrap();
+    /// # let list: String = document.chars().filter(|c| !c.is_whitespace()).collect();
+    /// # assert!(list.contains(r#""nonempty_chunks":["1","2","3"]"#), "{document}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`](zvf_format::Class::Unsupported) on an object store; otherwise when a document cannot be
+    /// read, or a file can be neither linked nor copied.
+    pub async fn retain_cells(
+        &self,
+        path: &str,
+        stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
+    ) -> Result<bool, StoreError> {
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let (folder, top) = (Arc::clone(folder), Key::root().below(path)?);
+        let arrays = self.arrays_at(&top);
+        let retain = move || {
+            let each = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
+            let Some(each) = each.collect::<Result<Option<Vec<Joined>>, _>>()? else {
+                return Ok(false);
+            };
+            for joined in each {
+                folder.carry_over_files(&joined.files)?;
+                let document = crate::docs::document(&joined.array)?;
+                folder.put_again(document.as_str(), &joined.doc.print().into())?;
+            }
+            Ok(true)
+        };
+        crate::source::hop(Op::Write, retain).await?
+    }
+}
+
+impl Build {
+    /// The arrays that were written at a key and below.
+    fn arrays_at(&self, top: &Key) -> Vec<Key> {
+        let nodes = locked(&self.0.nodes);
+        let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
+        let own = |key: &&Key| *key == top || is_below(key, top);
+        arrays.map(|(key, _)| key).filter(own).cloned().collect()
+    }
+}
+
+/// An array with the cells that it gets.
+struct Joined {
+    array: Key,
+    doc: ArrayDoc,
+    files: Vec<String>,
+}
+
+impl Joined {
+    /// None where the array cannot get them.
+    fn new(
+        folder: &StagingDir,
+        array: &Key,
+        stays: &dyn Fn(&ChunkKey) -> bool,
+    ) -> Result<Option<Self>, StoreError> {
+        let new = read(folder.path(), array)?;
+        let old = read(folder.lock().target(), array)?;
+        let (Some(new), Some(old)) = (new, old) else { return Ok(None) };
+        let same = new.sharding().is_none()
+            && new.codecs == old.codecs
+            && new.attributes == old.attributes
+            && new.chunk_shape == old.chunk_shape;
+        let origin = origin_of(&new);
+        let (Some(fresh), Some(before), Some(origin)) =
+            (&new.nonempty_chunks, &old.nonempty_chunks, origin.filter(|_| same))
+        else {
+            return Ok(None);
+        };
+        let mut present: BTreeSet<String> = fresh.iter().map(str::to_owned).collect();
+        let mut files = Vec::new();
+        for text in before.iter() {
+            let key = ChunkKey::parse(text)?;
+            if !stays(&key) {
+                continue;
+            }
+            let Ok(at) = ChunkPath::from_key(&key, &origin) else { return Ok(None) };
+            let fits = at.index().len() == new.shape.len()
+                && at.index().iter().zip(&new.shape).all(|(at, cells)| at < cells);
+            if !fits || !present.insert(key.to_string()) {
+                return Ok(None);
+            }
+            let mut path = format!("{array}/c");
+            for index in at.index() {
+                let _ = write!(path, "/{index}"); // a string takes everything
+            }
+            files.push(path);
+        }
+        let present = present.iter().map(String::as_str).collect::<KeyList>();
+        let doc = ArrayDoc { nonempty_chunks: Some(present), ..new };
+        Ok(Some(Self { array: array.clone(), doc, files }))
+    }
+}
+
+/// The document of an array in a folder; none where there is no such array.
+fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>, StoreError> {
+    let key = crate::docs::document(array)?;
+    let text = match fs::read(folder.join(key.as_str())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?,
+    };
+    match Node::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))? {
+        Node::Array(doc) => Ok(Some(*doc)),
+        Node::Group(_) => Ok(None),
+    }
+}
+
+/// The key of the first cell of the grid; none where it is no list of whole numbers.
+fn origin_of(doc: &ArrayDoc) -> Option<Vec<i64>> {
+    match doc.attributes.get("chunk_grid_origin") {
+        None => Some(vec![0; doc.shape.len()]),
+        Some(origin) => origin.as_array()?.iter().map(serde_json::Value::as_i64).collect(),
+    }
+}
