@@ -89,19 +89,31 @@ fn numbers_of_rows_that_do_not_add_up_are_refused() {
     let sound = writer.finish().unwrap();
     let metadata =
         ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(sound.clone())).unwrap();
-    for (rows, is_sound) in [(3, true), (-1, false), (i64::MAX, false)] {
-        let group =
-            metadata.row_group(0).clone().into_builder().set_num_rows(rows).build().unwrap();
-        let other =
-            metadata.clone().into_builder().set_row_groups(vec![group.clone(), group]).build();
+    // As the footer has numbers: 2^62 is written, which can be added, and becomes the largest number.
+    let (written, largest) = (
+        *b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+        *b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    );
+    for (rows, is_sound) in [(3, true), (-1, false), (1 << 62, false)] {
+        let group = metadata.row_group(0).clone();
+        let other = group.clone().into_builder().set_num_rows(rows).build().unwrap();
+        let footer = metadata.clone().into_builder().set_row_groups(vec![group, other]).build();
         let mut file = sound.clone(); // the footer that counts is the last one
-        ParquetMetaDataWriter::new(&mut file, &other).finish().unwrap();
+        ParquetMetaDataWriter::new(&mut file, &footer).finish().unwrap();
+        if let Some(at) = file.windows(10).position(|bytes| bytes == written) {
+            file[at..at + 10].copy_from_slice(&largest);
+        }
         let input = Input::reader(std::io::Cursor::new(file));
         let pieces = open(input, Some(Format::Parquet), &ReadOptions::default())
             .and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
         match pieces {
             Ok(_) => assert!(is_sound, "{rows}"),
-            Err(error) => assert!(error.to_string().contains("do not add up"), "{rows}: {error}"),
+            Err(error) => {
+                assert!(
+                    !is_sound && error.to_string().contains("do not add up"),
+                    "{rows}: {error}"
+                );
+            }
         }
     }
 }
