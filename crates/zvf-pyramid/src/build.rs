@@ -211,7 +211,6 @@ async fn all(
                 .as_ref()
                 .zip(changed.get(at))
                 .map(|(reader, changed)| Previous { reader, changed }),
-            retains: true,
         });
         let making: Vec<Making<'_>> = each.collect();
         let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();

@@ -150,7 +150,6 @@ async fn all(
             folder: None,
             explicit,
             previous: None,
-            retains: false,
         };
         let own = Own {
             making,

@@ -51,6 +51,7 @@ pub(crate) struct Earlier<'a> {
     level: LevelReader,
     part: &'a Part, // of the level below
     farthest: Farthest,
+    retains: bool, // whether cells may stay as they are stored
 }
 
 /// What was made of a level again.
@@ -94,7 +95,7 @@ fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
 impl Making<'_> {
     /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
-    pub(super) async fn earlier(&self) -> Result<Tried<Earlier<'_>>, PyramidError> {
+    pub(super) async fn earlier(&self, retains: bool) -> Result<Tried<Earlier<'_>>, PyramidError> {
         let Some(previous) = self.previous else { return refuse("the level is new") };
         let part = match previous.changed {
             Changed::All(why) => return refuse(why),
@@ -122,7 +123,7 @@ impl Making<'_> {
         let Some(farthest) = said.get(FARTHEST).and_then(Farthest::from_json) else {
             return refuse("the place of the largest error is not on record");
         };
-        Ok(Ok(Earlier { reader: previous.reader, level, part, farthest }))
+        Ok(Ok(Earlier { reader: previous.reader, level, part, farthest, retains }))
     }
 
     /// Whether a level with this recipe is made as this one will be.
@@ -204,7 +205,7 @@ impl Making<'_> {
         let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
         let alone = objects.is_none() && self.step.kind.is_none();
         // Without a chunk that is made there is nothing to say what columns there are.
-        if !self.retains || !alone || !is_bounded || dirty.is_empty() {
+        if !earlier.retains || !alone || !is_bounded || dirty.is_empty() {
             return Ok(None);
         }
         let grid = Grid::covering(low, high, &ChunkShape::new(&self.step.chunk)?)?;

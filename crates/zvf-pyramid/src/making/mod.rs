@@ -49,8 +49,6 @@ pub(crate) struct Making<'a> {
     pub(crate) explicit: bool,
     /// The store as it stands, where some of the level may be taken from it.
     pub(crate) previous: Option<Previous<'a>>,
-    /// Whether cells of that may stay as they are stored.
-    pub(crate) retains: bool,
 }
 
 /// A level that was made.
@@ -101,7 +99,7 @@ struct Refused {
 /// The same, but for what was refused; gives what else is instead: a kind, or that cells stay as they are stored.
 async fn attempt(
     all: &[Making<'_>],
-    Refused { anew, retains }: &Refused,
+    refused: &Refused,
 ) -> Result<Result<MadeLevel, Option<(Kind, Refusal)>>, PyramidError> {
     let Some(first) = all.first() else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
@@ -127,8 +125,6 @@ async fn attempt(
     for (making, lot) in &each {
         let kind = making.ladder.kind;
         taking.turn_to(kind, lot.objects.as_ref());
-        let refused = anew.iter().find(|(other, _)| *other == kind).map(|(_, refusal)| refusal);
-        let making = Making { retains: *retains, rules: making.rules.clone(), ..**making };
         match making.make(&reader, lot, refused, &mut taking).await? {
             Ok(own) => figures.push(own),
             Err(refusal) => return Ok(Err(Some((kind, refusal)))),
@@ -220,42 +216,37 @@ impl Making<'_> {
         Ok(Lot { below, objects })
     }
 
-    /// Makes it, as a whole where that is said why; gives why it must be made as a whole instead.
+    /// Makes it, as a whole where that was refused; gives why it must be made as a whole instead.
     async fn make(
         &self,
         reader: &Reader,
         Lot { below, objects }: &Lot,
-        anew: Option<&Refusal>,
+        refused: &Refused,
         taking: &mut Taking,
     ) -> Result<Tried<Figures>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
-        let earlier = match anew {
-            None => self.earlier().await?,
-            Some(refusal) => Err(refusal.clone()),
+        let earlier = match refused.anew.iter().find(|(other, _)| *other == kind) {
+            None => self.earlier(refused.retains).await?,
+            Some((_, refusal)) => Err(refusal.clone()),
         };
         if let Some(objects) = objects {
             objects
                 .carry(std::slice::from_ref(below), &self.names.source_id, taking.own_writer()?)
                 .await?;
         }
-        let (farthest, elements, again) = match (&earlier, objects) {
+        let tried = match (&earlier, objects) {
             (Ok(earlier), _) if kind == Kind::PointCloud => {
-                let tried = self.points_again((reader, below), objects, earlier, taking).await?;
-                let again = match tried {
-                    Ok(again) => again,
-                    Err(refusal) => return Ok(Err(refusal)),
-                };
-                (again.farthest.clone(), 0, Ok(again))
+                Some(self.points_again((reader, below), objects, earlier, taking).await?)
             }
             (Ok(earlier), Some(objects)) if kind.is_chain() => {
-                let tried = self.chains_again((reader, below), objects, earlier, taking).await?;
-                let again = match tried {
-                    Ok(again) => again,
-                    Err(refusal) => return Ok(Err(refusal)),
-                };
-                (again.farthest.clone(), 0, Ok(again))
+                Some(self.chains_again((reader, below), objects, earlier, taking).await?)
             }
-            _ => {
+            _ => None,
+        };
+        let (farthest, elements, again) = match tried {
+            Some(Ok(again)) => (again.farthest.clone(), 0, Ok(again)),
+            Some(Err(refusal)) => return Ok(Err(refusal)),
+            None => {
                 let refusal = earlier.err().unwrap_or(Refusal::from("the level has no objects"));
                 let (farthest, elements) = self.anew(reader, below, objects, taking).await?;
                 (farthest, elements, Err(refusal))

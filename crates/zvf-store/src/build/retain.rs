@@ -7,7 +7,6 @@
 //! Not here: arrays that stay as they are (`keep`).
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,6 +20,7 @@ use super::keep::unsupported_backend;
 use super::{Build, Site, State, is_below, locked};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
+use crate::layout::{grid_origin, name_chunk};
 
 impl Build {
     /// Takes over the cells that `stays` holds for, into the arrays that were written at `path` and below, from the
@@ -120,15 +120,15 @@ impl Joined {
         let old = read(folder.lock().target(), array)?;
         let (Some(new), Some(old)) = (new, old) else { return Ok(None) };
         let same = new.sharding().is_none()
+            && new.chunk_key_encoding == old.chunk_key_encoding
             && new.codecs == old.codecs
             && new.attributes == old.attributes
             && new.chunk_shape == old.chunk_shape;
-        let origin = origin_of(&new);
-        let (Some(fresh), Some(before), Some(origin)) =
-            (&new.nonempty_chunks, &old.nonempty_chunks, origin.filter(|_| same))
+        let (Some(fresh), Some(before), true) = (&new.nonempty_chunks, &old.nonempty_chunks, same)
         else {
             return Ok(None);
         };
+        let origin = grid_origin(array, &new)?;
         let mut present: BTreeSet<String> = fresh.iter().map(str::to_owned).collect();
         let mut files = Vec::new();
         for text in before.iter() {
@@ -142,11 +142,7 @@ impl Joined {
             if !fits || !present.insert(key.to_string()) {
                 return Ok(None);
             }
-            let mut path = format!("{array}/c");
-            for index in at.index() {
-                let _ = write!(path, "/{index}"); // a string takes everything
-            }
-            files.push(path);
+            files.push(format!("{array}/{}", name_chunk(new.chunk_key_encoding, at.index())));
         }
         let present = present.iter().map(String::as_str).collect::<KeyList>();
         let doc = ArrayDoc { nonempty_chunks: Some(present), ..new };
@@ -164,13 +160,5 @@ fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>, StoreError> {
     match Node::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))? {
         Node::Array(doc) => Ok(Some(*doc)),
         Node::Group(_) => Ok(None),
-    }
-}
-
-/// The key of the first cell of the grid; none where it is no list of whole numbers.
-fn origin_of(doc: &ArrayDoc) -> Option<Vec<i64>> {
-    match doc.attributes.get("chunk_grid_origin") {
-        None => Some(vec![0; doc.shape.len()]),
-        Some(origin) => origin.as_array()?.iter().map(serde_json::Value::as_i64).collect(),
     }
 }

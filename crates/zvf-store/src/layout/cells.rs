@@ -88,7 +88,7 @@ impl CellsCore {
             return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
                 .with_key(key));
         }
-        let origin = origin(key, doc)?;
+        let origin = grid_origin(key, doc)?;
         let coding = Coding::from_doc(doc);
         // In a pack no codec is left to be undone.
         let packed = if let Source::Pack(pack) = &shared.source
@@ -416,7 +416,7 @@ fn is_framed(coding: &Coding) -> bool {
 }
 
 /// The key of the first chunk of the array.
-fn origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
+pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
     let Some(value) = doc.attributes.get("chunk_grid_origin") else {
         return Ok(vec![0; doc.rank()].into());
     };
