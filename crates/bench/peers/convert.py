@@ -13,7 +13,7 @@ CHUNK = (12.5, 12.5, 12.5)
 
 
 def csv(ask):
-    ingest_csv(ask["from"], ask["to"], CHUNK, position_columns=["x", "y", "z"], attribute_columns=["intensity"])
+    ingest_csv(ask["from"], ask["to"], CHUNK, position_columns=["x", "y", "z"], attribute_columns=["weight"])
     return 0
 
 

@@ -54,7 +54,8 @@ def make():
 
 if not os.path.exists(os.path.join(root, "info")):
     make()
-volume = CloudVolume("file://" + root, progress=False, use_https=False)
+# Files of this disk: more processes only add their start, and a cache would copy the same files.
+volume = CloudVolume("file://" + root, progress=False, use_https=False, parallel=1, cache=False)
 
 
 def skeletons(ask):

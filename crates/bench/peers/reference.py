@@ -111,10 +111,13 @@ class Peer:
         import zarr_vectors as zv
 
         path = self.path(ask)
+        options = {}
+        if path.startswith("http:"):
+            options = {"backend": "obstore", "storage_options": {"client_options": {"allow_http": True}}}
         if ask.get("fresh"):
-            return zv.open(path).level(0)
+            return zv.open(path, **options).level(0)
         if path not in self.handles:
-            self.handles[path] = zv.open(path)
+            self.handles[path] = zv.open(path, **options)
         return self.handles[path].level(0)
 
     def ready(self, ask):

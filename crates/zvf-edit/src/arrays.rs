@@ -72,10 +72,8 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
-    pub(crate) fn open(path: &str, text: &[u8]) -> Result<(Self, Option<Vec<i64>>)> {
-        let doc = ArrayDoc::parse(text).map_err(|error| {
-            EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}"))
-        })?;
+    /// That of the array at `path` with this document; and the shape of a shard, in chunks, where it has shards.
+    pub(crate) fn open(path: &str, doc: &ArrayDoc) -> Result<(Self, Option<Vec<i64>>)> {
         let sharding = doc.sharding();
         let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
         let mut big = false;
@@ -87,30 +85,38 @@ impl Coding {
                     "{path}: arrays with turned axes are not edited"
                 )));
             }
-            if matches!(kind, CodecKind::Bytes { .. }) {
-                big =
-                    serde_json::from_slice::<Json>(text)?["codecs"].to_string().contains("\"big\"");
+            if let CodecKind::Bytes { big_endian } = kind {
+                big = *big_endian == Some(true);
             } else if !matches!(kind, CodecKind::VlenBytes) {
                 steps.push(codec.clone());
             }
         }
         let codecs = CodecPipeline::from_specs(&steps)
             .map_err(|error| EditError::from(error).with_place(path))?;
-        let mut checksum = true;
-        let mut inner = None;
-        if sharding.is_some() {
-            let json: Json = serde_json::from_slice(text)?;
-            let configuration = &json["codecs"][0]["configuration"];
-            if configuration["index_location"].as_str().is_some_and(|at| at != "end") {
-                return Err(EditError::unsupported(format!(
-                    "{path}: shards with their index in front are not edited"
-                )));
-            }
-            checksum = configuration["index_codecs"].to_string().contains("crc32c");
-            inner = integers(&json["chunk_grid"]["configuration"]["chunk_shape"]);
+        let Some(sharding) = sharding else {
+            return Ok((Self { codecs, big, checksum: true }, None));
+        };
+        if sharding.index_at_start {
+            return Err(EditError::unsupported(format!(
+                "{path}: shards with their index in front are not edited"
+            )));
         }
-        Ok((Self { codecs, big, checksum }, inner))
+        let checksum =
+            sharding.index_codecs.iter().any(|codec| matches!(codec.kind(), CodecKind::Crc32c));
+        // A shard is the chunk of the array.
+        let shape: Option<Vec<i64>> =
+            doc.chunk_shape.iter().map(|n| i64::try_from(*n).ok()).collect();
+        let shape = shape.ok_or_else(|| {
+            EditError::unsupported(format!("{path}: shards of more than 2^63 chunks"))
+        })?;
+        Ok((Self { codecs, big, checksum }, Some(shape)))
     }
+}
+
+/// A document of an array, as it is typed.
+pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
+    ArrayDoc::parse(text)
+        .map_err(|error| EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}")))
 }
 
 /// An array with one payload for each chunk of space.
@@ -139,17 +145,17 @@ impl CellArray {
                 "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\""
             )));
         }
-        let (coding, shard) = Coding::open(path, &text)?;
+        let typed = parse_array_doc(path, &text)?;
+        let (coding, shard) = Coding::open(path, &typed)?;
         let shape = integers(&doc["shape"]).unwrap_or_default();
         let attrs = &doc["attributes"];
         let origin = integers(&attrs["chunk_grid_origin"]).unwrap_or_else(|| vec![0; shape.len()]);
-        let Some(list) = attrs["nonempty_chunks"].as_array() else {
+        let Some(list) = &typed.nonempty_chunks else {
             return Err(EditError::unsupported(format!(
                 "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
             )));
         };
-        let chunk = |text: &Json| text.as_str().and_then(parse_chunk);
-        let present: Option<BTreeSet<Chunk>> = list.iter().map(chunk).collect();
+        let present: Option<BTreeSet<Chunk>> = list.iter().map(parse_chunk).collect();
         let present = present.ok_or_else(|| {
             EditError::new(
                 zvf_format::Class::Encoding,
@@ -517,7 +523,7 @@ impl RowArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &text)?;
+        let (coding, _) = Coding::open(path, &parse_array_doc(path, &text)?)?;
         let (count, chunk) = row_shape(path, &doc)?;
         let mut rows = Vec::with_capacity(count.min(1 << 20));
         for part in 0..count.div_ceil(chunk) {
@@ -556,7 +562,7 @@ impl RowArray {
             "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
             "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
         });
-        let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
+        let (coding, _) = Coding::open(path, &parse_array_doc(path, &serde_json::to_vec(&doc)?)?)?;
         Ok(Self {
             path: path.to_owned(),
             doc,

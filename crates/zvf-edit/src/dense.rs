@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Value as Json, json};
 
-use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, row_shape};
+use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, parse_array_doc, row_shape};
 use crate::error::{EditError, Result};
 use crate::journal::Changes;
 use crate::scalar::Scalar;
@@ -37,7 +37,7 @@ impl DenseArray {
     ) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &text)?;
+        let (coding, _) = Coding::open(path, &parse_array_doc(path, &text)?)?;
         let (count, chunk) = row_shape(path, &doc)?;
         let size = scalar.size() * width as usize;
         let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
@@ -116,7 +116,7 @@ impl DenseArray {
             "codecs": [codec, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
             "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
         });
-        let (coding, _) = Coding::open(path, &serde_json::to_vec(&doc)?)?;
+        let (coding, _) = Coding::open(path, &parse_array_doc(path, &serde_json::to_vec(&doc)?)?)?;
         let size = scalar.size() * width as usize;
         Ok(Self {
             path: path.to_owned(),

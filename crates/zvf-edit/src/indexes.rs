@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value as Json;
 
 use crate::arrays::{Chunk, RowArray, read_doc};
@@ -38,7 +39,7 @@ pub(crate) struct Objects {
     pub(crate) manifests: RowArray,
     pub(crate) ids: Option<DenseArray>,
     pub(crate) list: Vec<Object>,
-    pub(crate) by_id: HashMap<i64, u32>,
+    pub(crate) by_id: FxHashMap<i64, u32>,
     pub(crate) rank: usize,
 }
 
@@ -77,7 +78,7 @@ impl Objects {
         };
         let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
         let mut list = Vec::with_capacity(count);
-        let mut by_id = HashMap::with_capacity(count);
+        let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
         for row in 0..count {
             let id = match &ids {
                 Some(ids) if row < ids.len() => int64(ids.row(row)),
@@ -115,7 +116,7 @@ impl Objects {
             manifests,
             ids: Some(ids),
             list: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: FxHashMap::default(),
             rank: axes,
         })
     }

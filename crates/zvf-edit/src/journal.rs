@@ -37,7 +37,7 @@ use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
 use crate::medium::{Medium, Prepared, Put};
 use crate::place::Place;
-use crate::record::{Entry, Record, Span};
+use crate::record::{Entry, Record, Span, StagedKeys};
 use crate::snapshot::{foreign, replaced};
 use crate::versions::Pinned;
 
@@ -137,6 +137,12 @@ impl Journal {
     pub(crate) fn record(&self, seq: u64) -> Result<Option<Record>> {
         let text = self.side.get(&log_key(seq))?;
         text.map(|text| Record::parse(seq, &text)).transpose()
+    }
+
+    /// What a record says of its keys, without the rest of it.
+    pub(crate) fn staged_keys(&self, seq: u64) -> Result<Option<StagedKeys>> {
+        let text = self.side.get(&log_key(seq))?;
+        text.map(|text| StagedKeys::parse(seq, &text)).transpose()
     }
 
     /// Waits for the lock of the journal; object stores have none.

@@ -15,6 +15,7 @@
 //! A key without `new` is removed; one without `old` was not there. Not here: when it is written.
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
@@ -35,6 +36,48 @@ pub(crate) struct Span {
     pub(crate) len: u64,
     pub(crate) crc: u32,
     hash: Option<u64>,
+}
+
+/// Where a record says the new bytes of its keys are: all that whoever reads the store needs of it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StagedKeys {
+    pub(crate) txid: String,
+    #[serde(default)]
+    keys: Vec<StagedKey>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StagedKey {
+    key: String,
+    #[serde(default)]
+    new: Option<StagedSpan>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StagedSpan {
+    offset: u64,
+    len: u64,
+    crc: u32,
+    #[serde(default)]
+    xxh64: Option<String>,
+}
+
+impl StagedKeys {
+    pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
+        let (body, _) = split_record(seq, whole)?;
+        Ok(serde_json::from_str(body)?)
+    }
+
+    /// The keys, each with the span of its new bytes; none where it is removed.
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = (String, Option<Span>)> {
+        self.keys.into_iter().map(|entry| (entry.key, entry.new.map(Span::from)))
+    }
+}
+
+impl From<StagedSpan> for Span {
+    fn from(StagedSpan { offset, len, crc, xxh64 }: StagedSpan) -> Self {
+        Self { offset, len, crc, hash: xxh64.as_deref().and_then(parse_hash) }
+    }
 }
 
 /// What a record says of one key.
@@ -84,23 +127,8 @@ impl Record {
     }
 
     pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
-        let damaged = || {
-            EditError::new(
-                Class::Checksum,
-                format!(
-                    "log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"
-                ),
-            )
-        };
-        let text = std::str::from_utf8(whole).map_err(|_bad| damaged())?;
-        let (lines, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
-        if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {
-            return Err(damaged());
-        }
-        let (body, operations) = match lines.split_once('\n') {
-            Some((body, operations)) => (body, Some(whole.slice_ref(operations.as_bytes()))),
-            None => (lines, None),
-        };
+        let (body, operations) = split_record(seq, whole)?;
+        let operations = operations.map(|text| whole.slice_ref(text.as_bytes()));
         Ok(Self { seq, body: serde_json::from_str(body)?, operations })
     }
 
@@ -116,7 +144,7 @@ impl Span {
     fn read(span: &Json) -> Option<Self> {
         let number = |name: &str| span.get(name)?.as_u64();
         let crc = u32::try_from(number("crc")?).ok()?;
-        let hash = span["xxh64"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
+        let hash = span["xxh64"].as_str().and_then(parse_hash);
         Some(Self { offset: number("offset")?, len: number("len")?, crc, hash })
     }
 
@@ -170,6 +198,31 @@ impl Entry<'_> {
     pub(crate) fn is_before(&self, now: Option<&[u8]>) -> bool {
         matches(self.old, now)
     }
+}
+
+/// The body of a record and its operations, where they have a line of their own; a damaged one is refused.
+fn split_record(seq: u64, whole: &Bytes) -> Result<(&str, Option<&str>)> {
+    let damaged = || {
+        EditError::new(
+            Class::Checksum,
+            format!(
+                "log/{seq:020}: the record is damaged; restore it from a copy, or remove the journal to give up the history"
+            ),
+        )
+    };
+    let text = std::str::from_utf8(whole).map_err(|_bad| damaged())?;
+    let (lines, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
+    if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {
+        return Err(damaged());
+    }
+    Ok(match lines.split_once('\n') {
+        Some((body, operations)) => (body, Some(operations)),
+        None => (lines, None),
+    })
+}
+
+fn parse_hash(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 fn hash(bytes: &[u8]) -> u64 {

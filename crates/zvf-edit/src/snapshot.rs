@@ -13,7 +13,7 @@ use zvf_format::Class;
 
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Journal};
-use crate::record::{Entry, Record, Span};
+use crate::record::{Entry, Span};
 
 /// What a store held at one head.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Snapshot {
     later: RefCell<Later>,
     cache: RefCell<HashMap<String, Option<Bytes>>>,
     /// What the last commits put under their keys: the transaction, and its span of new bytes.
-    known: HashMap<String, (String, Option<Span>)>,
+    known: HashMap<String, (Arc<str>, Option<Span>)>,
     /// Bytes read so far.
     pub(crate) read: Cell<u64>,
 }
@@ -40,8 +40,10 @@ impl Snapshot {
         let head = journal.settle()?;
         let mut known = HashMap::new();
         for seq in head.saturating_sub(CHECKED_COMMITS - 1).max(1)..=head {
-            if let Some(record) = journal.record(seq)? {
-                note(&mut known, &record);
+            if let Some(staged) = journal.staged_keys(seq)? {
+                let txid: Arc<str> = staged.txid.as_str().into();
+                let keys = staged.into_keys();
+                known.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
             }
         }
         let later = RefCell::new(Later { seen: head, before: HashMap::new() });
@@ -178,12 +180,6 @@ impl Snapshot {
             later.before.entry(key).or_insert(bytes);
         }
         Ok(true)
-    }
-}
-
-fn note(known: &mut HashMap<String, (String, Option<Span>)>, record: &Record) {
-    for entry in record.entries() {
-        known.insert(entry.key.to_owned(), (record.txid().to_owned(), entry.new));
     }
 }
 

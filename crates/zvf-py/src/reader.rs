@@ -25,6 +25,8 @@ pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> Op
         budget_bytes,
         cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
         storage_options: storage,
+        #[cfg(feature = "icechunk")]
+        versions: Some(zvf_icechunk::hook()),
         ..defaults
     }
 }

@@ -101,6 +101,8 @@ impl Arguments {
             budget_bytes,
             cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
             storage_options: self.storage.clone(),
+            #[cfg(feature = "icechunk")]
+            versions: Some(zvf_icechunk::hook()),
             ..defaults
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use zvf_convert::read::{self, Input, Piece, ReadOptions};
-use zvf_model::Kind;
+use zvf_model::{Elements, Kind};
 
 use crate::contest::{Contender, Role, Turn, contest};
 use crate::limit;
@@ -139,7 +139,10 @@ pub(super) fn read_all(path: &Path, options: &ReadOptions) -> anyhow::Result<(Ki
     let (mut vertices, mut elements) = (0, 0);
     for piece in reader {
         match piece? {
-            Piece::Vertices(batch) => vertices += batch.len(),
+            Piece::Vertices(batch) => {
+                vertices += batch.len();
+                elements += batch.elements().map_or(0, Elements::len);
+            }
             Piece::Elements { rows, .. } => elements += rows.len(),
             _ => {}
         }

@@ -1,16 +1,16 @@
-//! Points as people keep them otherwise: Parquet asked through DuckDB, LAZ, and COPC.
+//! Points as people keep them otherwise: Parquet and tables asked through DuckDB and polars, LAZ, and COPC.
 //!
-//! All hold the same points, with one attribute. Boxes are those of 1/1000 and of 1 % of the volume; a box
-//! gives the coordinates of its points as arrays. Parquet is sorted by the chunks of the store and has
-//! statistics for groups of rows, so that a box reads some of them (a column of geometries, as GeoParquet
-//! has, would be slower for points than plain columns); LAZ without an index is read whole; COPC is LAZ
-//! ordered by an octree.
+//! All hold the same points, with one attribute. Boxes are those of 1/1000 and of 1 % of the volume; a box or a
+//! condition gives the coordinates of its points as arrays. Parquet and the table are sorted by the chunks of the store
+//! and have statistics for groups of rows, so that a box reads some of them (a column of geometries, as GeoParquet has,
+//! would be slower for points than plain columns); DuckDB has its statements prepared. LAZ has no index, so it is read
+//! whole or not asked; COPC is LAZ ordered by an octree.
 
 use std::fs;
 use std::path::Path;
 
 use futures_executor::block_on;
-use serde_json::json;
+use serde_json::{Value, json};
 use zvf_query::{Columns, Query};
 
 use crate::contest::{Contender, Role, contest};
@@ -25,34 +25,89 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let folder = bench.below(format!("points-{count}"))?;
     let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
     export(&store, &folder)?;
-    let others = [
-        Other::new(bench, "Parquet, DuckDB", "columns", &["duckdb", "pyarrow", "numpy"], &folder),
-        Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder),
+    let packages = ["duckdb", "polars", "pyarrow", "numpy"];
+    let columns = Other::new(bench, "Parquet, DuckDB", "columns", &packages, &folder);
+    let laz = Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder);
+    let octrees = [
         Other::built(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
         // Its package for Python is built against the library, which no package brings.
         Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
     ];
     let reader = open(&store)?;
-    let all = Columns::Named(vec!["intensity".into()]);
-    for (work, query, ask) in [
-        ("a box of 1/1000", boxes(1, 0.001), "boxes"),
-        ("20 boxes of 1 %", boxes(20, 0.01), "boxes"),
-        ("all points and an attribute", Vec::new(), "scan"),
-    ] {
-        let work = format!("{work}, of {count} points");
+    for Work { title, queries, ask, request } in works()? {
+        let work = format!("{title}, of {count} points");
         if !bench.wants(&work) {
             continue;
         }
-        let queries = match query.as_slice() {
-            [] => Ok(vec![Query::all().columns(all.clone()).uncached()]),
-            boxes => boxes.iter().map(within).collect::<anyhow::Result<Vec<_>>>(),
-        }?;
-        let mut contenders = vec![Contender::new("zvf", Role::Zvf, || turn(&reader, &queries))];
-        let request = json!({"work": ask, "boxes": query});
-        contenders.extend(others.iter().map(|other| other.contender(request.clone())));
+        let asking = |work: &str, source: &str| {
+            let mut request = request.clone();
+            request["work"] = json!(work);
+            request["source"] = json!(source);
+            request
+        };
+        let mut contenders = vec![
+            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)),
+            columns.contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet")),
+            columns.contender_as("a table of DuckDB, prepared", Role::Peer, asking(ask, "own")),
+            columns.contender_as(
+                "Parquet, polars",
+                Role::Peer,
+                asking(&format!("polars_{ask}"), "parquet"),
+            ),
+        ];
+        // LAZ without an index is no contender for boxes, and neither asks for values.
+        if ask == "scan" {
+            contenders.push(laz.contender(asking(ask, "laz")));
+        }
+        if matches!(ask, "scan" | "boxes") {
+            contenders.extend(octrees.iter().map(|other| other.contender(asking(ask, "copc"))));
+        }
         page.row(contest(bench, "points", work, contenders)?);
     }
     Ok(())
+}
+
+/// A question, as zvf takes it and as the others do.
+struct Work {
+    title: &'static str,
+    queries: Vec<Query>,
+    ask: &'static str,
+    request: Value,
+}
+
+fn works() -> anyhow::Result<Vec<Work>> {
+    let boxed = |title, number, volume| {
+        let asked = boxes(number, volume);
+        let queries = asked.iter().map(within).collect::<anyhow::Result<Vec<_>>>()?;
+        anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": asked}) })
+    };
+    let filtered = |title, predicate: &str, ask, request| {
+        let query = Query::all().columns(Columns::None).filter(predicate.parse()?).uncached();
+        anyhow::Ok(Work { title, queries: vec![query], ask, request })
+    };
+    let all = Columns::Named(vec!["intensity".into()]);
+    Ok(vec![
+        boxed("a box of 1/1000", 1, 0.001)?,
+        boxed("20 boxes of 1 %", 20, 0.01)?,
+        filtered(
+            "intensity > 0.984375",
+            "intensity > 0.984375",
+            "bright",
+            json!({"above": 0.984375}),
+        )?,
+        filtered(
+            "x < 50 and intensity > 0.90625",
+            "x < 50 and intensity > 0.90625",
+            "far",
+            json!({"below": 50.0, "above": 0.90625}),
+        )?,
+        Work {
+            title: "all points and an attribute",
+            queries: vec![Query::all().columns(all).uncached()],
+            ask: "scan",
+            request: json!({}),
+        },
+    ])
 }
 
 /// The points as plain numbers, for those who make files of another format of them.

@@ -132,10 +132,28 @@ impl Lines {
         if !self.advance()? {
             return Ok(None);
         }
-        let is_comment = |line: &[u8]| line.trim_ascii_start().starts_with(b"#");
-        if !self.raw().ends_with(b"\\") || is_comment(self.raw()) {
-            return self.decode().map(Some);
+        if self.is_continued() { self.join().map(Some) } else { self.decode().map(Some) }
+    }
+
+    /// The bytes of it, where what they say as text is not looked at.
+    pub(super) fn next_continued_bytes(&mut self) -> Result<Option<&[u8]>, ConvertError> {
+        if !self.advance()? {
+            return Ok(None);
         }
+        if self.is_continued() {
+            return self.join().map(|line| Some(line.as_bytes()));
+        }
+        Ok(Some(self.raw()))
+    }
+
+    /// Whether the line that came last goes on in the next one.
+    fn is_continued(&self) -> bool {
+        let line = self.raw();
+        line.ends_with(b"\\") && !line.trim_ascii_start().starts_with(b"#")
+    }
+
+    /// The line that came last with those that it goes on in.
+    fn join(&mut self) -> Result<&str, ConvertError> {
         let mut whole = self.decode()?.trim_end_matches('\\').to_owned();
         while let Some(line) = self.next()? {
             whole.push(' ');
@@ -151,7 +169,7 @@ impl Lines {
             }
         }
         self.text = whole;
-        Ok(Some(&self.text))
+        Ok(&self.text)
     }
 
     /// The number of the line that came last.

@@ -113,24 +113,25 @@ struct Seen {
 impl Seen {
     fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
         let mut seen = Self::default();
-        while let Some(line) = lines.next_continued()? {
-            let mut words = line.split_ascii_whitespace();
-            let Some(word) = words.next() else { continue };
+        while let Some(line) = lines.next_continued_bytes()? {
+            let line = line.trim_ascii();
+            let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+            let (word, rest) = line.split_at(end);
             let count = match word {
-                "v" => {
+                b"v" => {
                     if seen.vertices == 0 {
-                        seen.coloured = words.count() == 6;
+                        seen.coloured = count_words(rest) == 6;
                     }
                     &mut seen.vertices
                 }
-                "f" | "fo" => {
+                b"f" | b"fo" => {
                     if seen.faces == 0 {
-                        seen.corners = u32::try_from(words.count()).ok();
+                        seen.corners = u32::try_from(count_words(rest)).ok();
                     }
                     &mut seen.faces
                 }
-                "l" => &mut seen.lines,
-                word => match OTHERS.iter().find(|(known, _)| *known == word) {
+                b"l" => &mut seen.lines,
+                word => match OTHERS.iter().find(|(known, _)| known.as_bytes() == word) {
                     Some((_, what)) => seen.others.entry(*what).or_default(),
                     None => continue, // a comment, or a word of a program of its own
                 },
@@ -156,6 +157,10 @@ impl Seen {
         };
         all.into_iter().map(told).collect()
     }
+}
+
+fn count_words(line: &[u8]) -> usize {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count()
 }
 
 /// A file in the course of being read.
