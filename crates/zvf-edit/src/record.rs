@@ -270,10 +270,15 @@ mod tests {
             entry.is_before(None) && entry.is_done(Some(b"abc")) && !entry.is_done(Some(b"abd"))
         );
         assert_eq!(entry.new.unwrap().slice(&staged.into(), "new").unwrap(), "abc");
+        let keys = StagedKeys::parse(3, &text).unwrap();
+        assert_eq!(keys.txid, "t");
+        assert_eq!(keys.into_keys().collect::<Vec<_>>(), [("a/b".to_owned(), entry.new)]);
         for at in 0..text.len() - 1 {
             let mut bad = text.to_vec();
             bad[at] ^= 1;
-            assert!(Record::parse(3, &bad.into()).is_err(), "byte {at}");
+            let bad = bad.into();
+            assert!(Record::parse(3, &bad).is_err(), "byte {at}");
+            assert!(StagedKeys::parse(3, &bad).is_err(), "byte {at}");
         }
     }
 }

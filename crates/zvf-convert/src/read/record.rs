@@ -58,9 +58,14 @@ impl Vertices {
 
     /// Ends a row, whose values were pushed. A run ends where the object or `part` changes.
     pub(super) fn end_row(&mut self, object: Option<ObjectId>, part: i64) {
+        self.end_rows(1, object, part);
+    }
+
+    /// Ends `count` rows of one run.
+    pub(super) fn end_rows(&mut self, count: usize, object: Option<ObjectId>, part: i64) {
         match &mut self.owners {
             Owners::None => {}
-            Owners::Each(of) => of.push(object),
+            Owners::Each(of) => of.extend(std::iter::repeat_n(object, count)),
             Owners::Runs { offsets, objects, last } => {
                 let object = object.unwrap_or(ObjectId(0));
                 if *last != Some((object, part)) {
@@ -70,7 +75,7 @@ impl Vertices {
                 }
             }
         }
-        self.rows += 1;
+        self.rows += count;
     }
 
     /// Whether the last row so far is of `object`, in a run that a batch has not ended.

@@ -101,21 +101,26 @@ impl Pieces {
         let start = self.bytes.at();
         let read = self.bytes.read_up_to(&mut triplets)?;
         triplets.truncate(read);
-        let whole = triplets.chunks_exact(stride);
-        let rest = whole.remainder().len();
-        for (n, triplet) in whole.enumerate() {
-            let at = start + (n * stride) as u64;
+        let (whole, rest) = triplets.split_at(read - read % stride);
+        let mut left = whole;
+        while let Some(triplet) = left.get(..stride) {
+            let at = start + (whole.len() - left.len()) as u64;
             let object = ObjectId(self.current);
+            let vertices = self.count_vertices(left);
+            if vertices > 0 {
+                let (run, after) = left.split_at(vertices * stride);
+                self.vertices.positions.push_bytes(run);
+                self.vertices.end_rows(vertices, Some(object), 0);
+                left = after;
+                continue;
+            }
+            left = &left[stride..];
             match self.mark(triplet, size) {
-                Mark::Vertex => {
-                    self.vertices.positions.push_bytes(triplet);
-                    self.vertices.end_row(Some(object), 0);
-                }
                 Mark::Streamline => {
                     self.ids.push(object);
                     self.current += 1;
                 }
-                Mark::End => return self.end(at, read - (n + 1) * stride),
+                Mark::End => return self.end(at, left.len() + rest.len()),
                 Mark::Half => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = Place::Byte(at);
@@ -124,6 +129,7 @@ impl Pieces {
                 }
             }
         }
+        let rest = rest.len();
         if read < stride || rest > 0 {
             let expected = "three infinities at the end";
             let found = match rest {
@@ -139,7 +145,17 @@ impl Pieces {
         Ok(())
     }
 
-    /// What a triplet is.
+    /// How many triplets are vertices, before the first that is none.
+    fn count_vertices(&self, triplets: &[u8]) -> usize {
+        match (self.dtype.size, self.dtype.big_endian) {
+            (4, false) => count_finite(triplets, |x| f32::from_le_bytes(x).is_finite()),
+            (4, true) => count_finite(triplets, |x| f32::from_be_bytes(x).is_finite()),
+            (_, false) => count_finite(triplets, |x| f64::from_le_bytes(x).is_finite()),
+            (_, true) => count_finite(triplets, |x| f64::from_be_bytes(x).is_finite()),
+        }
+    }
+
+    /// What a triplet is that is no vertex.
     fn mark(&self, triplet: &[u8], size: usize) -> Mark {
         let number = |n: usize| -> f64 {
             let bytes = &triplet[n * size..][..size];
@@ -152,9 +168,7 @@ impl Pieces {
             }
         };
         let numbers = [number(0), number(1), number(2)];
-        if numbers.iter().all(|x| x.is_finite()) {
-            Mark::Vertex
-        } else if numbers.iter().all(|x| x.is_nan()) {
+        if numbers.iter().all(|x| x.is_nan()) {
             Mark::Streamline
         } else if numbers.iter().all(|x| x.is_infinite()) {
             Mark::End
@@ -183,9 +197,13 @@ impl Pieces {
     }
 }
 
-/// What a triplet can be.
+fn count_finite<const N: usize>(triplets: &[u8], is_finite: impl Fn([u8; N]) -> bool) -> usize {
+    let numbers = triplets.as_chunks::<N>().0.as_chunks::<3>().0;
+    numbers.iter().take_while(|numbers| numbers.iter().all(|number| is_finite(*number))).count()
+}
+
+/// What a triplet can be that is no vertex.
 enum Mark {
-    Vertex,
     Streamline,
     End,
     Half,
