@@ -192,9 +192,10 @@ impl Geometry {
         }
     }
 
+    /// Writes records, and notes what the edges and faces that came, went or changed belong to.
     pub(crate) fn write_links(
         &mut self,
-        result: &Rebuilt,
+        result: &mut Rebuilt,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
@@ -202,6 +203,11 @@ impl Geometry {
             self.withdraw_link_groups();
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
+        if self.kind.has_links() {
+            for record in family.records.iter().filter(|record| record.differs()) {
+                self.note_link(record, result);
+            }
+        }
         if self.has_links() {
             for record in &family.records {
                 match (&record.cell, record.alive) {
@@ -226,6 +232,20 @@ impl Geometry {
             self.withdraw_link_groups();
         }
         Ok(())
+    }
+
+    /// Notes the chunks and the objects of the ends of a record.
+    fn note_link(&self, record: &Record, result: &mut Rebuilt) {
+        for end in &record.ends {
+            let End::Vertex(v) = end else { continue };
+            let (home, _) = self.home[*v as usize];
+            let chunks = [home, self.at[*v as usize]].into_iter().filter(|chunk| *chunk != NONE);
+            result
+                .linked_chunks
+                .extend(chunks.map(|chunk| self.chunk_keys[chunk as usize].clone()));
+            let owner = self.object(self.owner[*v as usize]);
+            result.linked_objects.extend(owner.map(|object| object.id));
+        }
     }
 
     /// Values of fragments that were set, and columns of fragments that are new.

@@ -46,7 +46,8 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<Vec<u32>> {
         let mut stale = Vec::new();
-        let geometric = rebuilt.iter().any(|kind| !kind.changed.is_empty());
+        let geometric =
+            rebuilt.iter().any(|kind| !kind.changed.is_empty() || !kind.linked_chunks.is_empty());
         for level in coarser(&self.snap)? {
             for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
                 let path = geometry.at_level(level);
@@ -105,7 +106,7 @@ impl Transaction {
             old["boxes"].as_array().into_iter().flatten().filter_map(read_box).collect();
         for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
             let sizes = geometry.shape.sizes();
-            for chunk in &kind.changed {
+            for chunk in kind.changed.union(&kind.linked_chunks) {
                 let low: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| *c as f64 * s).collect();
                 let high: Vec<f64> =
                     chunk.iter().zip(sizes).map(|(c, s)| (*c + 1) as f64 * s).collect();
@@ -127,6 +128,7 @@ impl Transaction {
         let mut objects: Vec<i64> =
             old["objects"].as_array().into_iter().flatten().filter_map(Json::as_i64).collect();
         objects.extend(tally.added.iter().chain(&tally.removed).chain(&tally.changed));
+        objects.extend(rebuilt.iter().flat_map(|kind| &kind.linked_objects));
         objects.sort_unstable();
         objects.dedup();
         doc["attributes"]["zvf"]["stale"] =

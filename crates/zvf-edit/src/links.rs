@@ -46,6 +46,16 @@ pub(crate) struct Record {
     pub(crate) changed: bool,
 }
 
+impl Record {
+    /// Whether it came, went or changed.
+    pub(crate) fn differs(&self) -> bool {
+        match self.cell {
+            None => self.alive,
+            Some(_) => !self.alive || self.changed,
+        }
+    }
+}
+
 /// A column of links.
 #[derive(Debug)]
 pub(crate) struct LinkColumn {

@@ -59,6 +59,10 @@ pub(crate) struct Rebuilt {
     pub(crate) places: HashMap<Vid, (u32, u32)>,
     /// Boxes around chunks in which anything changed.
     pub(crate) changed: BTreeSet<Chunk>,
+    /// Chunks with ends of edges or faces that came, went or changed.
+    pub(crate) linked_chunks: BTreeSet<Chunk>,
+    /// The objects of these.
+    pub(crate) linked_objects: BTreeSet<i64>,
 }
 
 /// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.
@@ -162,7 +166,7 @@ impl Geometry {
         self.follow_links(&rebuilt, &changed_objects)?;
         result.chunks =
             rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
-        self.write_links(&result, tally, out)?;
+        self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
         tally.chunks += result.changed.len() as u64;

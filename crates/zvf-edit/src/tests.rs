@@ -2,6 +2,7 @@
 
 mod levels;
 mod partial;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::path::Path;

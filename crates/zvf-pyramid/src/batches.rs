@@ -2,7 +2,7 @@
 //! from.
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
-use zvf_model::{Batch, Elements, Field, Parts, Value};
+use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
@@ -68,7 +68,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     if others.is_empty() {
         return Ok(first.clone());
     }
-    let all = |column: &dyn Fn(&Batch) -> Option<zvf_model::Column>| {
+    let all = |column: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(column).collect();
         joined(&columns.iter().collect::<Vec<_>>())
     };
@@ -101,6 +101,9 @@ pub(crate) fn in_order(batch: &Batch, names: &[String]) -> Result<Batch, Pyramid
     if !batch.parts().is_empty() {
         made = made.with_parts(batch.parts().clone())?;
     }
+    if let Some(elements) = batch.elements() {
+        made = made.with_elements(elements.clone())?;
+    }
     Ok(made)
 }
 
@@ -122,7 +125,7 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
     parts.sort_by_key(|(object, _)| *object);
     let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
     let rows: Vec<u32> = rows.map(saturating_u32_from_usize).collect();
-    let column = |of: &dyn Fn(&Batch) -> Option<zvf_model::Column>| {
+    let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(of).collect();
         joined(&columns.iter().collect::<Vec<_>>()).map(|all| gathered(&all, &rows))
     };
@@ -140,6 +143,47 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
     Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))
 }
 
+/// Objects with edges or faces as one batch, one after the other; none where they have other columns. Attributes of edges
+/// and faces come in the order of their names.
+pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidError> {
+    let Some(first) = batches.first() else { return Ok(None) };
+    if !batches.iter().all(|other| has_same_columns(first, other)) {
+        return Ok(None);
+    }
+    let all = |of: &dyn Fn(&Batch) -> Option<Column>| {
+        let columns: Vec<_> = batches.iter().filter_map(|batch| of(batch)).collect();
+        joined(&columns.iter().collect::<Vec<_>>())
+    };
+    let positions = all(&|batch| Some(batch.positions().clone()));
+    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
+    for field in first.fields() {
+        let own = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
+        made = made.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+    }
+    let owners = batches.iter().filter_map(|batch| batch.vertex_objects()).flatten().copied();
+    made = made.with_vertex_objects(owners.collect())?;
+    let Some(elements) = first.elements() else { return Ok(Some(made)) };
+    let (mut rows, mut before) = (Vec::new(), 0);
+    for batch in batches {
+        let own = batch.elements().map_or(&[][..], Elements::rows);
+        rows.extend(own.iter().map(|row| before + row));
+        before += batch.len();
+    }
+    let mut between = Elements::new(elements.width(), rows)?;
+    let mut fields: Vec<&Field> = elements.fields().iter().collect();
+    fields.sort_by(|a, b| a.name.cmp(&b.name));
+    for field in fields {
+        let own =
+            all(&|batch| Some(named(batch.elements()?.fields(), &field.name)?.column.clone()));
+        between = between.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
+    }
+    Ok(Some(made.with_elements(between)?))
+}
+
+fn named<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
+    fields.iter().find(|field| *field.name == *name)
+}
+
 /// Whether two batches have the same attributes, which mean the same.
 fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     let same = |a: &Field, b: &Field| {
@@ -147,9 +191,15 @@ fn has_same_columns(a: &Batch, b: &Batch) -> bool {
             && a.column.width() == b.column.width()
             && (&a.categories, &a.unit, &a.description) == (&b.categories, &b.unit, &b.description)
     };
-    a.positions().dtype() == b.positions().dtype()
-        && a.fields().len() == b.fields().len()
-        && a.fields().iter().all(|field| b.field(&field.name).is_some_and(|own| same(field, own)))
+    let all = |a: &[Field], b: &[Field]| {
+        let alike = |field: &Field| named(b, &field.name).is_some_and(|own| same(field, own));
+        a.len() == b.len() && a.iter().all(alike)
+    };
+    let elements = match (a.elements(), b.elements()) {
+        (Some(a), Some(b)) => a.width() == b.width() && all(a.fields(), b.fields()),
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    a.positions().dtype() == b.positions().dtype() && all(a.fields(), b.fields()) && elements
 }
 
 /// The batch without the field of places, and what that says; nothing where it was not asked for.

@@ -304,6 +304,12 @@ pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, P
     Ok(ids.filter(|(_, is_whole)| *is_whole).map(|(id, _)| id).collect())
 }
 
+/// The ids of objects that have fragments.
+pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
+    let objects = Objects::load(std::slice::from_ref(level)).await?;
+    Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
+}
+
 /// Measures candidates by an attribute of objects.
 async fn valued(
     levels: &[LevelReader],

@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod additive;
+mod apart;
 mod batches;
 mod blocks;
 mod build;

@@ -146,7 +146,7 @@ impl Own<'_> {
     /// What the level says of itself: of the full one, it stays what was said of the data.
     fn describe(&self, level: &mut Document) {
         if self.making.step.level > 0 {
-            self.making.describe(level, None, self.making.recipe(self.making.error, None));
+            self.making.describe(level, None, self.making.plain_recipe());
         } else if let Some(full) = self.levels.first() {
             let full = full.node().meta();
             level.user_metadata.clone_from(&full.user_metadata);

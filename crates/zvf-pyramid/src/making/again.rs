@@ -5,11 +5,13 @@
 //! what is asked first   everything that a method looks at is in the recipe, and the recipe is the same
 //! points by cells       a cell lies in one chunk, and so does the mean of its points; a chunk of the level holds
 //!                       whole chunks of the one below. So a chunk is made again where one of those changed
-//! chains                an object is simplified as a whole, from its own vertices: objects that changed are made
-//!                       again, and those that the level did not have
+//! objects               chains are simplified as a whole, from their own vertices, and so are graphs, skeletons and
+//!                       meshes whose objects are apart (`objects`): objects that changed are made again, and those
+//!                       that the level did not have
 //! the largest error     is that of what stays, where its place is not made again, or a larger one that was found
 //! everything            where a method counts rows, cells cover several chunks, vertices are linked between
-//!                       levels, other objects are kept, or the place of the largest error was made again
+//!                       levels, other objects are kept, objects are not apart or none are there, or the place of the
+//!                       largest error was made again
 //! ```
 //!
 //! Cells of points that belong to no objects stay as they are stored, where each is a file: they get second names.
@@ -20,16 +22,17 @@
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt as _;
-use serde_json::Value as Json;
+use zvf_format::Class;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 
-use super::{FARTHEST, Making, RECIPE};
+use super::recipe::{farthest_of, is_by_objects};
+use super::{Making, RECIPE};
 use crate::batches::{by_object, in_order, kept_of, select_rows};
-use crate::carry::{Objects, unbroken_ids};
+use crate::carry::{Objects, present_ids, unbroken_ids};
 use crate::columns::Points;
 use crate::links::Taking;
 use crate::shape::Coarsened;
@@ -47,16 +50,18 @@ pub(crate) struct Previous<'a> {
 
 /// A kind of a level as it stands, some of which stays.
 pub(crate) struct Earlier<'a> {
-    reader: &'a Reader,
-    level: LevelReader,
-    part: &'a Part, // of the level below
-    farthest: Farthest,
+    pub(super) reader: &'a Reader,
+    pub(super) level: LevelReader,
+    pub(super) part: &'a Part, // of the level below
+    pub(super) farthest: Farthest,
     retains: bool, // whether cells may stay as they are stored
 }
 
 /// What was made of a level again.
 pub(crate) struct Again {
     pub(crate) farthest: Farthest,
+    /// How many edges or faces there are.
+    pub(crate) elements: u64,
     pub(crate) unit: Unit,
     pub(crate) built: u64,
     /// What of the level differs.
@@ -88,14 +93,18 @@ impl From<&'static str> for Refusal {
 /// Made again, or why not.
 pub(crate) type Tried<T> = Result<T, Refusal>;
 
-fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
+pub(super) fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
     Ok(Err(why.into()))
 }
 
 impl Making<'_> {
     /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
-    pub(super) async fn earlier(&self, retains: bool) -> Result<Tried<Earlier<'_>>, PyramidError> {
+    pub(super) async fn earlier(
+        &self,
+        has_objects: bool,
+        retains: bool,
+    ) -> Result<Tried<Earlier<'_>>, PyramidError> {
         let Some(previous) = self.previous else { return refuse("the level is new") };
         let part = match previous.changed {
             Changed::All(why) => return refuse(why),
@@ -109,10 +118,17 @@ impl Making<'_> {
         }
         let kind = self.ladder.kind;
         let by_cells = kind == Kind::PointCloud && self.step.method == Method::Cluster;
-        if !by_cells && !kind.is_chain() {
-            return refuse("the method looks at more than chunks or objects");
+        if !by_cells && kind == Kind::PointCloud {
+            return refuse("the method looks at more than chunks");
         }
-        let level = LevelReader::open(previous.reader.store(), LevelId(self.step.level)).await?;
+        if kind != Kind::PointCloud && !has_objects {
+            return refuse("the level has no objects");
+        }
+        let level = LevelReader::open(previous.reader.store(), LevelId(self.step.level)).await;
+        if level.as_ref().is_err_and(|error| error.class() == Class::NotFound) {
+            return refuse("the level is new");
+        }
+        let level = level?;
         let Some(level) = level.of_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
@@ -120,26 +136,17 @@ impl Making<'_> {
         if !self.is_same_recipe(&said) || level.chunk_shape().sizes() != self.step.chunk {
             return refuse("the level was made in another way");
         }
-        let Some(farthest) = said.get(FARTHEST).and_then(Farthest::from_json) else {
+        if kind.has_links() && !is_by_objects(&said) {
+            return refuse(NOT_BY_OBJECTS);
+        }
+        let Some(farthest) = farthest_of(&said) else {
             return refuse("the place of the largest error is not on record");
         };
         Ok(Ok(Earlier { reader: previous.reader, level, part, farthest, retains }))
     }
 
-    /// Whether a level with this recipe is made as this one will be.
-    fn is_same_recipe(&self, said: &Json) -> bool {
-        let plain = |recipe: &Json| {
-            let mut recipe = recipe.as_object().cloned().unwrap_or_default();
-            for found in ["geometric_error", FARTHEST] {
-                recipe.remove(found);
-            }
-            recipe
-        };
-        plain(said) == plain(&self.recipe(None, None))
-    }
-
     /// A question to the level as it stands.
-    fn asking_again(&self, query: Query, objects: Option<&Objects>) -> Query {
+    pub(super) fn asking_again(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
@@ -188,7 +195,10 @@ impl Making<'_> {
         };
         let built = to_u64(dirty.len());
         Ok(match earlier.largest(stays, found) {
-            Ok(farthest) => Ok(Again { farthest, unit: Unit::Chunks, built, part, stored }),
+            Ok(farthest) => {
+                let (elements, unit) = (0, Unit::Chunks);
+                Ok(Again { farthest, elements, unit, built, part, stored })
+            }
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
     }
@@ -257,8 +267,7 @@ impl Making<'_> {
         objects: &Objects,
         earlier: &Earlier<'_>,
     ) -> Result<bool, PyramidError> {
-        let old = Objects::load(std::slice::from_ref(&earlier.level)).await?;
-        let old: BTreeSet<i64> = old.iter().flat_map(Objects::kept_ids).copied().collect();
+        let old = present_ids(&earlier.level).await?;
         let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
         let may_differ = |id: &i64| self.step.sparsity <= 1.0 && earlier.part.objects.contains(id);
         Ok(old.symmetric_difference(&new).all(may_differ))
@@ -303,13 +312,19 @@ impl Making<'_> {
             Some(Spot::Vertex(_)) | None => false,
         };
         Ok(match earlier.largest(stays, found) {
-            Ok(farthest) => Ok(Again { farthest, unit: Unit::Objects, built, part, stored: None }),
+            Ok(farthest) => {
+                let (elements, unit) = (0, Unit::Objects);
+                Ok(Again { farthest, elements, unit, built, part, stored: None })
+            }
             Err(why) => Err(Refusal { why, part: Some(part) }),
         })
     }
 
     /// The attributes of vertices in the order in which levels get them.
-    async fn names_in_order(&self, below: &LevelReader) -> Result<Vec<String>, PyramidError> {
+    pub(super) async fn names_in_order(
+        &self,
+        below: &LevelReader,
+    ) -> Result<Vec<String>, PyramidError> {
         let mut names = below.attribute_names().await?.names;
         names.retain(|name| *name != self.rules.weight);
         names.push(self.rules.weight.clone());
@@ -336,7 +351,7 @@ fn coarser(key: &ChunkKey, scale: i64) -> Vec<i64> {
 impl Earlier<'_> {
     /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
-    fn largest(&self, stays: bool, found: Farthest) -> Result<Farthest, &'static str> {
+    pub(super) fn largest(&self, stays: bool, found: Farthest) -> Result<Farthest, &'static str> {
         let old = &self.farthest;
         if stays || old.error <= 0.0 {
             Ok(found.max(old.error, old.at.clone()))
@@ -348,3 +363,6 @@ impl Earlier<'_> {
         }
     }
 }
+
+/// Why none of a level stays of which objects with edges or faces were made together.
+pub(super) const NOT_BY_OBJECTS: &str = "objects of the level were not made each by itself";

@@ -60,19 +60,20 @@ impl Making<'_> {
         self.objects_at_once(objects).div_ceil(CHAINS)
     }
 
-    /// Skeletons, some objects at a time: a tree lies in one object.
+    /// Skeletons whose objects share vertices, some objects at a time: a tree lies in one object.
     pub(super) async fn trees(
         &self,
         reader: &Reader,
-        objects: Option<&Objects>,
+        objects: &Objects,
         taking: &mut Taking,
     ) -> Result<(f64, u64), PyramidError> {
-        let kept = objects.map_or(&[][..], Objects::kept_ids);
+        let kept = objects.kept_ids();
         let each = self.objects_at_once(kept.len());
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         for ids in kept.chunks(each) {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let batch = reader.run(&self.asking(Query::objects(ids), objects)).await?.batch;
+            let query = self.asking(Query::objects(ids), Some(objects));
+            let batch = reader.run(&query).await?.batch;
             let (batch, places) = without_places(batch)?;
             let made = self.shaped(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);

@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! points      what lies in cells that are complete goes on            points
-//! chains      some objects at a time, and so skeletons                chains
-//! pieces      graphs and meshes, by blocks of chunks                  pieces
+//! chains      some objects at a time                                  chains
+//! objects     graphs, skeletons and meshes whose objects are apart    objects
+//! pieces      others, by blocks of chunks                             pieces
 //! ```
 
 pub(crate) mod again;
 mod chains;
+mod objects;
 mod pieces;
 mod points;
+mod recipe;
+mod shaping;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
@@ -21,17 +25,18 @@ use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store};
 use zvf_write::{LevelWriter, Outside, Pairs, Report, Schema, SpillFolder, WriteOptions};
 
-use self::again::{Again, Previous, Refusal, Stored, Tried};
+use self::again::{Again, NOT_BY_OBJECTS, Previous, Refusal, Stored, Tried};
+use self::shaping::Shaping;
 
 use crate::build::Names;
 use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
-use crate::offload::offload;
+use crate::offload::{Stop, offload};
 use crate::report::LevelReport;
 use crate::shape::farthest::Farthest;
-use crate::shape::{Coarsened, Rules, collapse, contract, tree};
+use crate::shape::{Coarsened, Rules};
 use crate::stale::{Changed, Rebuilt, Unit};
 use crate::{Method, PyramidError};
 
@@ -71,10 +76,19 @@ struct Lot {
 
 /// What was made of a kind.
 struct Figures {
-    farthest: Farthest,
+    made: Made,
     error: Option<f64>, // how far it may lie from level 0
-    elements: u64,
     again: Tried<Again>,
+}
+
+/// What was made, in numbers.
+struct Made {
+    farthest: Farthest,
+    elements: u64, // edges or faces
+    /// Whether objects with edges or faces were made each by itself.
+    by_objects: bool,
+    /// Why they could not be.
+    not_apart: Option<&'static str>,
 }
 
 /// Makes a level, of all its kinds.
@@ -134,7 +148,7 @@ async fn attempt(
     let describe = |kind, level: &mut Document| {
         let own = each.iter().zip(&figures).find(|((making, _), _)| making.ladder.kind == kind);
         if let Some(((making, lot), own)) = own {
-            let recipe = making.recipe(own.error, Some(&own.farthest));
+            let recipe = making.recipe(own.error, Some(&own.made));
             making.describe(level, lot.objects.as_ref(), recipe);
             let rows = own.stored().map_or(0, |stored| stored.rows);
             level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
@@ -155,7 +169,7 @@ async fn attempt(
             vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
                 + figures.stored().map_or(0, |stored| stored.rows),
             objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept())),
-            elements: figures.elements,
+            elements: figures.made.elements,
             error: figures.error,
             ..LevelReport::default()
         };
@@ -226,7 +240,7 @@ impl Making<'_> {
     ) -> Result<Tried<Figures>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
         let earlier = match refused.anew.iter().find(|(other, _)| *other == kind) {
-            None => self.earlier(refused.retains).await?,
+            None => self.earlier(objects.is_some(), refused.retains).await?,
             Some((_, refusal)) => Err(refusal.clone()),
         };
         if let Some(objects) = objects {
@@ -241,41 +255,62 @@ impl Making<'_> {
             (Ok(earlier), Some(objects)) if kind.is_chain() => {
                 Some(self.chains_again((reader, below), objects, earlier, taking).await?)
             }
+            (Ok(earlier), Some(objects)) => {
+                Some(self.objects_again((reader, below), objects, earlier, taking).await?)
+            }
             _ => None,
         };
-        let (farthest, elements, again) = match tried {
-            Some(Ok(again)) => (again.farthest.clone(), 0, Ok(again)),
+        let (made, again) = match tried {
+            Some(Ok(again)) => {
+                let (farthest, elements) = (again.farthest.clone(), again.elements);
+                let by_objects = kind.has_links();
+                (Made { farthest, elements, by_objects, not_apart: None }, Ok(again))
+            }
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {
-                let refusal = earlier.err().unwrap_or(Refusal::from("the level has no objects"));
-                let (farthest, elements) = self.anew(reader, below, objects, taking).await?;
-                (farthest, elements, Err(refusal))
+                let mut refusal = earlier.err().unwrap_or("nothing can stay".into());
+                let made = self.anew(reader, below, objects, taking).await?;
+                if let Some(why) = made.not_apart.filter(|_| refusal.why == NOT_BY_OBJECTS) {
+                    refusal.why = why;
+                }
+                (made, Err(refusal))
             }
         };
-        let error = self.error.map(|before| before + farthest.error);
+        let error = self.error.map(|before| before + made.farthest.error);
         let error = error.filter(|error| error.is_finite());
-        Ok(Ok(Figures { farthest, error, elements, again }))
+        Ok(Ok(Figures { made, error, again }))
     }
 
-    /// Makes all of it of the level below; gives the largest error, and how many edges or faces it has.
+    /// Makes all of it of the level below.
     async fn anew(
         &self,
         reader: &Reader,
         below: &LevelReader,
         objects: Option<&Objects>,
         taking: &mut Taking,
-    ) -> Result<(Farthest, u64), PyramidError> {
+    ) -> Result<Made, PyramidError> {
         let kind = self.ladder.kind;
-        let (error, elements) = if kind == Kind::PointCloud {
-            return Ok((self.points(reader, below, objects, taking).await?, 0));
-        } else if kind.is_chain() {
-            return Ok((self.chains(reader, objects, taking).await?, 0));
-        } else if kind == Kind::Skeleton && objects.is_some() {
-            self.trees(reader, objects, taking).await?
-        } else {
-            self.pieces(reader, below, objects, taking).await?
+        if kind == Kind::PointCloud || kind.is_chain() {
+            let farthest = if kind == Kind::PointCloud {
+                self.points(reader, below, objects, taking).await?
+            } else {
+                self.chains(reader, objects, taking).await?
+            };
+            return Ok(Made { farthest, elements: 0, by_objects: false, not_apart: None });
+        }
+        let mut not_apart = None;
+        if let Some(objects) = objects {
+            match self.by_objects(reader, below, objects, taking).await? {
+                Ok(made) => return Ok(made),
+                Err(refusal) => not_apart = Some(refusal.why),
+            }
+        }
+        let (error, elements) = match objects.filter(|_| kind == Kind::Skeleton) {
+            Some(objects) => self.trees(reader, objects, taking).await?,
+            None => self.pieces(reader, below, objects, taking).await?,
         };
-        Ok((Farthest { error, at: None }, elements))
+        let farthest = Farthest { error, at: None };
+        Ok(Made { farthest, elements, by_objects: false, not_apart })
     }
 
     /// How much of it was made of the level below, and what of it differs from the level as it was.
@@ -296,7 +331,7 @@ impl Making<'_> {
                 (rebuilt, Changed::Part(part.clone()))
             }
             Err(Refusal { why, part }) => {
-                let by_objects = objects.is_some() && kind.is_chain();
+                let by_objects = objects.is_some() && kind != Kind::PointCloud;
                 let unit = if by_objects { Unit::Objects } else { Unit::Chunks };
                 let (built, all) = (count(unit), count(unit));
                 let rebuilt = Rebuilt { level, kind, unit, built, all, reason: Some(*why) };
@@ -385,20 +420,24 @@ impl Making<'_> {
         fixed: &[bool],
         directed: bool,
     ) -> Result<Coarsened, PyramidError> {
-        let size = self.step.size.unwrap_or(0.0);
-        match self.step.method {
-            Method::Cluster => contract::contracted(&batch, size, directed, fixed, &self.rules),
-            Method::Simplify => {
-                let prune = self.ladder.options().prune.unwrap_or(0.0);
-                tree::thinned(&batch, size, prune, &self.rules)
-            }
-            Method::Collapse => {
-                // It takes many seconds: polling must not.
-                let (fixed, rules) = (fixed.to_vec(), self.rules.clone());
-                let keep = self.step.keep.unwrap_or(1.0);
-                offload(move |stop| collapse::collapsed(&batch, keep, &fixed, &rules, stop)).await
-            }
-            Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::from_batch(batch)),
+        let shaping = self.shaping(directed);
+        if self.step.method != Method::Collapse {
+            return shaping.coarsen(batch, fixed, &Stop::default());
+        }
+        // It takes many seconds: polling must not.
+        let fixed = fixed.to_vec();
+        offload(move |stop| shaping.coarsen(batch, &fixed, stop)).await
+    }
+
+    /// The method of this step; `directed` edges are only the same when they go the same way.
+    fn shaping(&self, directed: bool) -> Shaping {
+        Shaping {
+            method: self.step.method,
+            size: self.step.size.unwrap_or(0.0),
+            keep: self.step.keep.unwrap_or(1.0),
+            prune: self.ladder.options().prune.unwrap_or(0.0),
+            directed,
+            rules: self.rules.clone(),
         }
     }
 
@@ -431,34 +470,9 @@ impl Making<'_> {
             preserved.map(|objects| saturating_i64(to_u64(objects.rows())));
         level.extras.insert(RECIPE.to_owned(), recipe);
     }
-
-    /// How the level was made, so that it can be made again.
-    pub(crate) fn recipe(&self, error: Option<f64>, farthest: Option<&Farthest>) -> Json {
-        let options = self.ladder.options();
-        let rules =
-            options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));
-        let rules: serde_json::Map<String, Json> = rules.collect();
-        json!({
-            "method": self.step.method.to_string(),
-            "size": self.step.size,
-            "keep": self.step.keep,
-            "chunk_scale": options.chunk_scale,
-            "sparsity": self.step.sparsity,
-            "strategy": options.strategy.to_string(),
-            "seed": options.seed,
-            "rules": rules,
-            "weight": self.rules.weight,
-            "prune": options.prune,
-            "source_id": options.renumber.then_some(&self.names.source_id),
-            "geometric_error": error,
-            FARTHEST: farthest.map(Farthest::to_json),
-        })
-    }
 }
 
 /// Where the recipe of a level stands in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
-/// Where the recipe has the largest error over the level below, and its place.
-const FARTHEST: &str = "farthest";
 /// Why a level is made as a whole above one that is.
 const BELOW: &str = "all of the level below was built again";

@@ -1,4 +1,5 @@
-//! Graphs, meshes, and skeletons without objects: by blocks of chunks, one where all of it fits in memory.
+//! Graphs and meshes whose objects are not apart, and skeletons without objects: by blocks of chunks, one where all of it fits
+//! in memory.
 
 use zvf_format::key::Delta;
 use zvf_model::{Kind, LevelReader};
@@ -12,7 +13,7 @@ use crate::carry::Objects;
 use crate::links::Taking;
 
 impl Making<'_> {
-    /// Graphs, meshes, and skeletons without objects, block by block.
+    /// The level as a whole, or block by block.
     pub(super) async fn pieces(
         &self,
         reader: &Reader,

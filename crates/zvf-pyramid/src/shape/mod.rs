@@ -8,14 +8,17 @@
 //! meshes      the same, or edges collapsed where that costs least             contract, collapse
 //! ```
 //!
-//! Objects stay apart, and every vertex of the finer batch has one that stands for it.
+//! Objects stay apart, and every vertex of the finer batch has one that stands for it. Those of graphs, skeletons and
+//! meshes can each be made by itself ([`objects`]).
 
+mod canonical;
 pub(crate) mod chain;
 pub(crate) mod collapse;
 pub(crate) mod contract;
 pub(crate) mod farthest;
 mod hausdorff;
 pub(crate) mod lattice;
+pub(crate) mod objects;
 mod plate;
 pub(crate) mod points;
 mod prune;

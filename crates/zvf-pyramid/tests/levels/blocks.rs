@@ -12,7 +12,7 @@ fn counted(batch: &Batch) -> f64 {
 }
 
 /// Memory for about so many vertices with their edges or faces.
-fn room(kind: Kind, vertices: u64) -> u64 {
+pub(crate) fn room(kind: Kind, vertices: u64) -> u64 {
     vertices * if kind == Kind::Mesh { 1600 } else { 800 }
 }
 
@@ -88,7 +88,7 @@ async fn a_graph_in_blocks_has_no_edge_too_many_and_none_too_few() {
 }
 
 /// Combs: a stem with a long twig and a short one at every tenth vertex.
-fn combs(count: usize) -> Batch {
+pub(crate) fn combs(count: usize) -> Batch {
     let (mut at, mut edges, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     for tree in 0..count {
         let first = at.len() / 2;

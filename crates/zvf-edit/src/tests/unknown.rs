@@ -1,0 +1,94 @@
+//! Commits whose answer is lost: what took effect is found by reading back, and what cannot be found out is not claimed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fault_store::{Fault, FaultStore};
+use object_store::ObjectStore;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_store::OpenOptions;
+
+use crate::error::EditError;
+use crate::medium::wait;
+use crate::transaction::CommitOptions;
+use crate::{Editor, Place, log};
+
+/// An archived store in memory, behind requests that fail.
+fn backend() -> Arc<FaultStore> {
+    let backend = Arc::new(FaultStore::new());
+    for (name, bytes) in archives::files("pl2_negative") {
+        wait(backend.insert(&format!("data/a.zv/{name}"), &bytes));
+    }
+    backend
+}
+
+fn place(backend: &Arc<FaultStore>) -> Place {
+    let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
+    Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default())
+}
+
+fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
+    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
+    editor.line(1, &line.to_string())?;
+    editor.finish()?;
+    Ok(editor.report(None))
+}
+
+/// Removes one object.
+fn removal() -> Json {
+    let store = archives::Unpacked::new("pl2_negative");
+    let id = super::positions(store.path()).into_keys().flatten().next().unwrap();
+    json!({"op": "object.remove", "objects": [id]})
+}
+
+/// Which request of an edit puts the record.
+fn request_of_record(line: &Json) -> usize {
+    let backend = backend();
+    edit(&place(&backend), line).unwrap();
+    let record = format!("log/{:020}", 1);
+    let is_put = |one: &fault_store::Asked| one.what == "put" && one.path.ends_with(&record);
+    backend.asked().iter().position(is_put).unwrap()
+}
+
+#[test]
+fn an_edit_whose_answer_is_lost_is_found_or_not_known() {
+    let line = removal();
+    let nth = request_of_record(&line);
+    // Whether the record arrives, whether it can be read back, what is said, and how many commits there are.
+    for (what, fault, is_cut, class, commits) in [
+        ("it is there, which shows", Fault::AnswerLost, false, None, 1),
+        ("it is there, unseen", Fault::AnswerLost, true, Some(Class::CommitUnknown), 1),
+        ("it is not there", Fault::Reset, false, Some(Class::CommitUnknown), 0),
+        ("it is not there, unseen", Fault::Reset, true, Some(Class::CommitUnknown), 0),
+        ("it is refused", Fault::Status(403), false, Some(Class::PermissionDenied), 0),
+    ] {
+        let (backend, place) = {
+            let backend = backend();
+            (Arc::clone(&backend), place(&backend))
+        };
+        backend.plan(nth, fault);
+        if is_cut {
+            (nth + 1..nth + 64).for_each(|later| backend.plan(later, Fault::Reset));
+        }
+        let ended = edit(&place, &line);
+        backend.forget();
+        assert_eq!(ended.as_ref().err().map(|error| error.class), class, "{what}: {ended:?}");
+        let found = log(&place, None).unwrap();
+        assert_eq!(found.len(), commits, "{what}");
+        match (&ended, found.first()) {
+            (Ok(report), Some(_)) => assert_eq!(report["head"], 1, "{what}: {report}"),
+            (Err(error), Some(commit)) => {
+                let txid = commit["txid"].as_str().unwrap();
+                assert!(error.message.contains(&format!("commit 1 ({txid})")), "{what}: {error}");
+            }
+            (_, None) => {
+                // Nothing of it is in the way of another try.
+                assert_eq!(edit(&place, &line).unwrap()["head"], 1, "{what}");
+            }
+        }
+        // What was removed is gone, once.
+        let again = edit(&place, &line).unwrap_err();
+        assert_eq!(again.class, Class::InvalidArgument, "{what}: {again}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Whether the objects of a level are apart: every vertex is of one object, and so are all ends of an edge or a face.
+//!
+//! Then each can be made coarser by itself, and what becomes of it depends on nothing else.
+//!
+//! ```text
+//! fragments      the rows of each chunk in ranges that follow each other
+//! manifests      the object of each range: one, and not none
+//! links          the ends of a record lie in ranges of one object
+//! ```
+//!
+//! Nothing of vertices is read but where they lie.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use zvf_format::fragment::Fragment;
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::num::{saturating_u32, saturating_usize, usize_from_u32};
+use zvf_model::{LevelReader, LinkRecords, ObjectIndex, ObjectManifest};
+use zvf_store::{Caching, KeyTable};
+
+use crate::PyramidError;
+
+/// How many vertices each object has, by its id.
+pub(crate) type Sizes = HashMap<i64, u64>;
+
+/// The sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
+/// one of `changed` are looked at, where that is given.
+pub(crate) async fn measure_objects(
+    level: &LevelReader,
+    changed: Option<&BTreeSet<i64>>,
+) -> Result<Result<Sizes, &'static str>, PyramidError> {
+    let Some(index) = level.objects().await? else { return Ok(Err("the level has no objects")) };
+    let Some(mut ranges) = Ranges::read(level).await? else {
+        return Ok(Err("fragments are not ranges of rows"));
+    };
+    if !ranges.claim_all(&index).await? {
+        return Ok(Err("vertices are of several objects"));
+    }
+    let ids: Vec<i64> = index.ids(0..index.slots()).await?.iter().map(|id| id.0).collect();
+    let Some(sizes) = ranges.sizes(&ids) else { return Ok(Err("vertices are of no object")) };
+    let near = changed.map(|changed| ranges.chunks_of(changed, &ids));
+    if ranges.are_joined(level, near.as_deref()).await? {
+        return Ok(Err("edges or faces join objects"));
+    }
+    Ok(Ok(sizes))
+}
+
+/// The rows of all chunks of a level, range by range.
+struct Ranges {
+    table: Arc<KeyTable>,
+    firsts: Vec<usize>,    // of each chunk, among all ranges; and their number
+    ranges: Vec<[u64; 2]>, // first row and number of rows
+    owners: Vec<u32>,      // of each range, its object's row in the index
+}
+
+impl Ranges {
+    /// Those of a level, without owners; `None` where rows are not in ranges that follow each other.
+    async fn read(level: &LevelReader) -> Result<Option<Self>, PyramidError> {
+        let table = level.chunks().await?;
+        let keys: Vec<ChunkKey> = table.iter().collect();
+        let (mut firsts, mut ranges) = (vec![0], Vec::new());
+        for keys in keys.chunks(INDEX_BATCH_CHUNKS) {
+            let counts = level.row_counts(keys).await;
+            for (fragments, rows) in level.fragments(keys).await.into_iter().zip(counts) {
+                let (fragments, rows) = (fragments?, rows?);
+                let view = fragments.view()?;
+                if !view.tiles(rows) && (rows > 0 || view.rows_total() != Some(0)) {
+                    return Ok(None);
+                }
+                ranges.extend(view.iter().map(|fragment| match fragment {
+                    Fragment::Range { start, count } => [start, count],
+                    Fragment::Rows(_) => [rows, 0], // there is no row
+                }));
+                firsts.push(ranges.len());
+            }
+        }
+        let owners = vec![NOBODY; ranges.len()];
+        Ok(Some(Self { table, firsts, ranges, owners }))
+    }
+
+    /// Notes the owners of ranges; false where one has two, or a manifest names what is not there.
+    async fn claim_all(&mut self, index: &ObjectIndex) -> Result<bool, PyramidError> {
+        let mut is_sound = true;
+        let claim = |manifest: &ObjectManifest| {
+            is_sound = is_sound && self.claim(manifest)?;
+            Ok(())
+        };
+        index.scan(claim).await?;
+        Ok(is_sound)
+    }
+
+    fn claim(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
+        let row = saturating_u32(manifest.row());
+        for (chunk, fragment) in manifest.references()? {
+            let span = self.table.find(&chunk).and_then(|place| self.span(place));
+            let own = span.and_then(|(first, end)| {
+                let at = first.checked_add(saturating_usize(fragment))?;
+                if at < end { self.owners.get_mut(at) } else { None }
+            });
+            match own {
+                Some(owner) if *owner == NOBODY => *owner = row,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the ranges of the chunk at a place begin and end.
+    fn span(&self, place: usize) -> Option<(usize, usize)> {
+        Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
+    }
+
+    /// How many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
+    fn sizes(&self, ids: &[i64]) -> Option<Sizes> {
+        let mut sizes = Sizes::new();
+        for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
+        {
+            *sizes.entry(*ids.get(usize_from_u32(*owner))?).or_default() += count;
+        }
+        Some(sizes)
+    }
+
+    /// Whether each chunk holds one of these objects.
+    fn chunks_of(&self, objects: &BTreeSet<i64>, ids: &[i64]) -> Vec<bool> {
+        let is_one =
+            |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(id));
+        let spans = self.firsts.array_windows();
+        let owners = spans.map(|[first, end]| self.owners.get(*first..*end).unwrap_or_default());
+        owners.map(|own| own.iter().any(is_one)).collect()
+    }
+
+    /// Whether a record of a link joins two objects; of those in or between chunks that are `near`.
+    async fn are_joined(
+        &self,
+        level: &LevelReader,
+        near: Option<&[bool]>,
+    ) -> Result<bool, PyramidError> {
+        let Some(family) = level.links(Delta::SAME).await? else { return Ok(false) };
+        let is_near = |key: &ChunkKey| {
+            near.is_none_or(|near| {
+                self.table.find(key).is_some_and(|at| near.get(at) == Some(&true))
+            })
+        };
+        for segment in family.segments() {
+            let cells = segment.cells().await?;
+            let mut places = Vec::new();
+            for place in 0..cells.len() {
+                if cells.chunks(place)?.iter().any(is_near) {
+                    places.push(place);
+                }
+            }
+            for places in places.chunks(LINK_BATCH_CELLS) {
+                for records in segment.read(places, Caching::Once).await {
+                    if self.joins(&records?) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn joins(&self, records: &LinkRecords) -> bool {
+        let places: Vec<Option<usize>> =
+            records.chunks().iter().map(|key| self.table.find(key)).collect();
+        (0..records.len()).into_par_iter().any(|record| {
+            let mut owners = records.ends(record).map(|(place, row)| {
+                let chunk = places.get(place).copied().flatten()?;
+                self.owner(chunk, row)
+            });
+            let first = owners.next().flatten();
+            first.is_none() || owners.any(|owner| owner != first)
+        })
+    }
+
+    /// The owner of a row of the chunk at a place.
+    fn owner(&self, place: usize, row: u64) -> Option<u32> {
+        let (first, end) = self.span(place)?;
+        let before = self.ranges.get(first..end)?.partition_point(|[start, _]| *start <= row);
+        let at = first + before.checked_sub(1)?;
+        self.owners.get(at).copied().filter(|owner| *owner != NOBODY)
+    }
+}
+
+/// The owner of a range that no manifest names.
+const NOBODY: u32 = u32::MAX;
+/// Chunks whose fragment indexes are read at once.
+const INDEX_BATCH_CHUNKS: usize = 4096;
+/// Cells of links that are read at once.
+const LINK_BATCH_CELLS: usize = 256;

@@ -1,0 +1,192 @@
+//! Graphs, skeletons and meshes whose objects are apart: each is made coarser by itself.
+//!
+//! What becomes of an object depends on nothing else then. A level that is made again takes objects that did not change
+//! from the level as it stands, and the bytes are those of a level made anew, since reading what was written and writing it
+//! again changes no order that is stored:
+//!
+//! ```text
+//! rows of a chunk       object by object, and those of one as they are given: read in that order
+//! links of a cell       as they are given, which is object by object: read in that order
+//! trees                 depth first, which reading does not keep: siblings are ordered by their content
+//! ```
+
+use std::collections::BTreeSet;
+
+use zvf_format::key::Delta;
+use zvf_format::num::to_u64;
+use zvf_model::{Batch, Kind, LevelReader, ObjectId};
+use zvf_query::{Query, Reader};
+
+use super::again::{Again, Earlier, Refusal, Tried, refuse};
+use super::{Made, Making};
+use crate::batches::{in_order, join_objects, without_places};
+use crate::carry::{Objects, present_ids};
+use crate::links::Taking;
+use crate::offload::offload;
+use crate::shape::Coarsened;
+use crate::shape::farthest::{Farthest, Spot};
+use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
+use crate::stale::Unit;
+use crate::{PyramidError, apart, blocks};
+
+/// Objects that are made together, by their ids.
+type Groups = Vec<Vec<i64>>;
+
+impl Making<'_> {
+    /// The objects that are kept in groups that fit in memory, where each can be made by itself. Of links only those
+    /// near one of `changed` are looked at, where that is given.
+    async fn groups(
+        &self,
+        below: &LevelReader,
+        objects: &Objects,
+        changed: Option<&BTreeSet<i64>>,
+    ) -> Result<Tried<Groups>, PyramidError> {
+        let sizes = match apart::measure_objects(below, changed).await? {
+            Ok(sizes) => sizes,
+            Err(why) => return refuse(why),
+        };
+        let kind = self.ladder.kind;
+        let room = blocks::vertices_in(self.ladder.options().working_bytes(), kind);
+        let (mut groups, mut taken): (Groups, _) = (Vec::new(), 0);
+        for id in objects.kept_ids() {
+            // One without vertices has no size.
+            let size = sizes.get(id).map_or(0, |size| *size);
+            // A tree is made as a whole, however large it is.
+            if size > room && kind != Kind::Skeleton {
+                return refuse("an object has more vertices than fit in memory");
+            }
+            match groups.last_mut().filter(|_| taken + size <= room) {
+                Some(group) => group.push(*id),
+                None => {
+                    groups.push(vec![*id]);
+                    taken = 0;
+                }
+            }
+            taken += size;
+        }
+        Ok(Ok(groups))
+    }
+
+    /// Makes the level anew, object by object; gives why that cannot be instead.
+    pub(super) async fn by_objects(
+        &self,
+        reader: &Reader,
+        below: &LevelReader,
+        objects: &Objects,
+        taking: &mut Taking,
+    ) -> Result<Tried<Made>, PyramidError> {
+        let groups = match self.groups(below, objects, None).await? {
+            Ok(groups) => groups,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (mut farthest, mut elements) = (Farthest::default(), 0);
+        for ids in groups {
+            let (made, places) = self.coarse_objects((reader, below), objects, &ids).await?;
+            if made.is_empty() {
+                continue;
+            }
+            farthest = largest_of(&made, farthest);
+            let vertex_map = vertex_map(&made, places.rows);
+            let Some(batch) = join(&made)? else {
+                let (expected, found) = ("the same of all objects", "others");
+                return Err(PyramidError::inconsistent("attributes", expected, found));
+            };
+            let joined = Coarsened { batch, vertex_map, error: 0.0, at: None };
+            elements += joined.elements();
+            taking.take(&joined, &places.of)?;
+        }
+        Ok(Ok(Made { farthest, elements, by_objects: true, not_apart: None }))
+    }
+
+    /// Makes the objects that changed of the level below, and takes the others from the level as it stands.
+    pub(super) async fn objects_again(
+        &self,
+        (reader, below): (&Reader, &LevelReader),
+        objects: &Objects,
+        earlier: &Earlier<'_>,
+        taking: &mut Taking,
+    ) -> Result<Tried<Again>, PyramidError> {
+        let mut stay = present_ids(&earlier.level).await?;
+        stay.retain(|id| objects.keeps(*id) && !earlier.part.objects.contains(id));
+        let mut part = earlier.part.clone();
+        part.objects.extend(objects.kept_ids().iter().filter(|id| !stay.contains(id)));
+        let groups = match self.groups(below, objects, Some(&part.objects)).await? {
+            Ok(groups) => groups,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let names = self.names_in_order(below).await?;
+        let (mut found, mut built, mut elements) = (Farthest::default(), 0, 0);
+        for ids in groups {
+            let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
+            built += to_u64(other.len());
+            let mut all = Vec::new();
+            if !other.is_empty() {
+                all = self.coarse_objects((reader, below), objects, &other).await?.0;
+                found = largest_of(&all, found);
+            }
+            if !same.is_empty() {
+                let query = Query::objects(same.iter().copied().map(ObjectId));
+                let query = self.asking_again(query, Some(objects));
+                let batch = self.plain_links(earlier.reader.run(&query).await?.batch)?;
+                let batch = in_order(&batch, &names)?;
+                all.extend(coarsen_each(&batch, |one| Ok(Coarsened::from_batch(one)))?);
+                all.sort_by_key(|one| one.id);
+            }
+            if all.is_empty() {
+                continue;
+            }
+            let Some(batch) = join(&all)? else {
+                return refuse("attributes are not those of the level");
+            };
+            let joined = Coarsened::from_batch(batch);
+            elements += joined.elements();
+            taking.take(&joined, &[])?;
+        }
+        let stays = match &earlier.farthest.at {
+            Some(Spot::Object(id)) => stay.contains(id),
+            Some(Spot::Vertex(_)) | None => false,
+        };
+        Ok(match earlier.largest(stays, found) {
+            Ok(farthest) => {
+                let unit = Unit::Objects;
+                Ok(Again { farthest, elements, unit, built, part, stored: None })
+            }
+            Err(why) => Err(Refusal { why, part: Some(part) }),
+        })
+    }
+
+    /// These objects of the level below, each made coarser; and the places of the vertices they are made of.
+    async fn coarse_objects(
+        &self,
+        (reader, below): (&Reader, &LevelReader),
+        objects: &Objects,
+        ids: &[i64],
+    ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
+        let query = Query::objects(ids.iter().copied().map(ObjectId));
+        let batch = reader.run(&self.asking(query, Some(objects))).await?.batch;
+        let (batch, of) = without_places(batch)?;
+        let batch = self.plain_links(batch)?;
+        let places = Places { of, rows: batch.len() };
+        let links = below.links(Delta::SAME).await?;
+        let shaping = self.shaping(links.is_some_and(|links| links.policy().is_directed()));
+        // It may take many seconds: polling must not.
+        let each = offload(move |stop| coarsen_each(&batch, |one| shaping.coarsen(one, &[], stop)));
+        Ok((each.await?, places))
+    }
+}
+
+/// Where the vertices of a batch lie, if that was asked for; and how many there are.
+struct Places {
+    of: Vec<u64>,
+    rows: usize,
+}
+
+/// The largest error of some objects, where it is larger than that of others.
+fn largest_of(made: &[CoarseObject], others: Farthest) -> Farthest {
+    made.iter().fold(others, |most, one| most.max(one.made.error, Some(Spot::Object(one.id))))
+}
+
+/// Objects one after the other; none where they have other columns.
+fn join(objects: &[CoarseObject]) -> Result<Option<Batch>, PyramidError> {
+    join_objects(&objects.iter().map(|one| &one.made.batch).collect::<Vec<_>>())
+}

@@ -1,0 +1,70 @@
+//! What a level says of how it was made, so that it can be made again.
+
+use serde_json::{Value as Json, json};
+
+use super::{Made, Making};
+use crate::shape::farthest::Farthest;
+use crate::stale::Unit;
+
+impl Making<'_> {
+    /// How the level was made, so that it can be made again; without what was found meanwhile where nothing was made.
+    pub(super) fn recipe(&self, error: Option<f64>, made: Option<&Made>) -> Json {
+        let options = self.ladder.options();
+        let rules =
+            options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));
+        let rules: serde_json::Map<String, Json> = rules.collect();
+        let mut recipe = json!({
+            "method": self.step.method.to_string(),
+            "size": self.step.size,
+            "keep": self.step.keep,
+            "chunk_scale": options.chunk_scale,
+            "sparsity": self.step.sparsity,
+            "strategy": options.strategy.to_string(),
+            "seed": options.seed,
+            "rules": rules,
+            "weight": self.rules.weight,
+            "prune": options.prune,
+            "source_id": options.renumber.then_some(&self.names.source_id),
+            "geometric_error": error,
+            FARTHEST: made.map(|made| made.farthest.to_json()),
+        });
+        if let (Some(recipe), true) =
+            (recipe.as_object_mut(), made.is_some_and(|made| made.by_objects))
+        {
+            recipe.insert(UNIT.to_owned(), Unit::Objects.to_string().into());
+        }
+        recipe
+    }
+
+    /// Whether a level with this recipe is made as this one will be.
+    pub(super) fn is_same_recipe(&self, said: &Json) -> bool {
+        let plain = |recipe: &Json| {
+            let mut recipe = recipe.as_object().cloned().unwrap_or_default();
+            for found in ["geometric_error", FARTHEST, UNIT] {
+                recipe.remove(found);
+            }
+            recipe
+        };
+        plain(said) == plain(&self.recipe(None, None))
+    }
+
+    /// The recipe of a level of which nothing was made coarser.
+    pub(crate) fn plain_recipe(&self) -> Json {
+        self.recipe(self.error, None)
+    }
+}
+
+/// The largest error of a level and its place, as the recipe has them.
+pub(super) fn farthest_of(said: &Json) -> Option<Farthest> {
+    said.get(FARTHEST).and_then(Farthest::from_json)
+}
+
+/// Whether objects with edges or faces were made each by itself, as the recipe has it.
+pub(super) fn is_by_objects(said: &Json) -> bool {
+    said.get(UNIT).is_some()
+}
+
+/// Where the recipe has the largest error over the level below, and its place.
+const FARTHEST: &str = "farthest";
+/// Where the recipe says what was made by itself, of graphs, skeletons and meshes.
+const UNIT: &str = "unit";

@@ -1,0 +1,36 @@
+//! By which method, and with which settings, a batch becomes coarser.
+
+use crate::offload::Stop;
+use crate::shape::{Coarsened, Rules, collapse, contract, tree};
+use crate::{Method, PyramidError};
+
+/// A method with its settings, for graphs, skeletons and meshes.
+#[derive(Clone, Debug)]
+pub(super) struct Shaping {
+    pub(super) method: Method,
+    pub(super) size: f64,
+    pub(super) keep: f64,
+    pub(super) prune: f64,
+    /// Whether edges are only the same when they go the same way.
+    pub(super) directed: bool,
+    pub(super) rules: Rules,
+}
+
+impl Shaping {
+    /// A coarser batch, in which the rows that are `fixed` are what they were.
+    pub(super) fn coarsen(
+        &self,
+        batch: zvf_model::Batch,
+        fixed: &[bool],
+        stop: &Stop,
+    ) -> Result<Coarsened, PyramidError> {
+        match self.method {
+            Method::Cluster => {
+                contract::contracted(&batch, self.size, self.directed, fixed, &self.rules)
+            }
+            Method::Simplify => tree::thinned(&batch, self.size, self.prune, &self.rules),
+            Method::Collapse => collapse::collapsed(&batch, self.keep, fixed, &self.rules, stop),
+            Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::from_batch(batch)),
+        }
+    }
+}

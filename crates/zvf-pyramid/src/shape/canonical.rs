@@ -1,0 +1,211 @@
+//! Skeletons: an order of vertices that only their content decides.
+//!
+//! A stored tree goes depth first from its root, and reading it again gives siblings in another order than they were
+//! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
+//! Where two are alike, either order gives the same bytes.
+
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_model::{Batch, Elements};
+
+use super::Coarsened;
+use crate::PyramidError;
+use crate::clusters::NONE;
+use crate::columns::gathered;
+
+/// The same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as it
+/// is: the writer refuses it.
+pub(crate) fn in_canonical_order(made: Coarsened) -> Result<Coarsened, PyramidError> {
+    let tree = Tree::new(&made.batch);
+    let order = tree.depth_first(&tree.ranks(&made.batch));
+    let edges: Vec<u32> = order
+        .iter()
+        .filter_map(|row| tree.edges.get(usize_from_u32(*row)).copied())
+        .filter(|edge| *edge != NONE)
+        .collect();
+    let all = made.batch.elements().map_or(0, Elements::len);
+    if order.len() != made.batch.len() || edges.len() != all {
+        return Ok(made);
+    }
+    let Coarsened { batch, vertex_map, error, at } = made;
+    let mut place = vec![NONE; batch.len()];
+    for (at, row) in (0_u32..).zip(&order) {
+        if let Some(to) = place.get_mut(usize_from_u32(*row)) {
+            *to = at;
+        }
+    }
+    let new = |row: &u32| place.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
+    let mut ordered = Batch::new(batch.kind(), gathered(batch.positions(), &order));
+    for field in batch.fields() {
+        ordered = ordered.with_field(field.with_column(gathered(&field.column, &order)))?;
+    }
+    if let Some(owners) = batch.vertex_objects() {
+        let owners = order.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
+        ordered = ordered.with_vertex_objects(owners.collect())?;
+    }
+    if let Some(elements) = batch.elements() {
+        let ends = edges.iter().filter_map(|edge| elements.iter().nth(usize_from_u32(*edge)));
+        let rows = ends.flatten().map(|row| usize_from_u32(new(&saturating_u32_from_usize(*row))));
+        let mut own = Elements::new(elements.width(), rows.collect())?;
+        for field in elements.fields() {
+            own = own.with_field(field.with_column(gathered(&field.column, &edges)))?;
+        }
+        ordered = ordered.with_elements(own)?;
+    }
+    Ok(Coarsened { batch: ordered, vertex_map: vertex_map.iter().map(new).collect(), error, at })
+}
+
+/// Trees by their edges, which go from a child to its parent.
+struct Tree {
+    edges: Vec<u32>,         // to the parent of each vertex
+    children: Vec<Vec<u32>>, // of each vertex
+    roots: Vec<u32>,
+}
+
+impl Tree {
+    fn new(batch: &Batch) -> Self {
+        let mut edges = vec![NONE; batch.len()];
+        let mut children = vec![Vec::new(); batch.len()];
+        let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
+        for (edge, [child, parent]) in (0_u32..).zip(pairs) {
+            if let (Some(to), Some(own)) = (edges.get_mut(*child), children.get_mut(*parent)) {
+                *to = edge;
+                own.push(saturating_u32_from_usize(*child));
+            }
+        }
+        let roots = (0..).zip(&edges).filter(|(_, edge)| **edge == NONE).map(|(row, _)| row);
+        Self { roots: roots.collect(), edges, children }
+    }
+
+    fn children(&self, row: u32) -> &[u32] {
+        self.children.get(usize_from_u32(row)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A number for each vertex, the same for those below which everything is alike; and larger for higher ones.
+    fn ranks(&self, batch: &Batch) -> Vec<u32> {
+        let mut ranks = vec![0_u32; batch.len()];
+        let mut next = 0_u32;
+        for level in self.levels() {
+            let mut keyed: Vec<(Vec<u8>, Vec<u32>, u32)> = level
+                .iter()
+                .map(|row| {
+                    let of = |child: &u32| ranks.get(usize_from_u32(*child)).copied();
+                    let mut below: Vec<u32> = self.children(*row).iter().filter_map(of).collect();
+                    below.sort_unstable();
+                    (self.content(batch, *row), below, *row)
+                })
+                .collect();
+            keyed.sort_unstable();
+            for alike in keyed.chunk_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1)) {
+                for (.., row) in alike {
+                    if let Some(rank) = ranks.get_mut(usize_from_u32(*row)) {
+                        *rank = next;
+                    }
+                }
+                next = next.saturating_add(1); // one a vertex at most, of which there are fewer
+            }
+        }
+        ranks
+    }
+
+    /// The vertices by how far down the tree goes below them: tips first.
+    fn levels(&self) -> Vec<Vec<u32>> {
+        let mut heights = vec![0_usize; self.edges.len()];
+        let mut levels: Vec<Vec<u32>> = Vec::new();
+        for row in self.depth_first(&[]).into_iter().rev() {
+            let below =
+                self.children(row).iter().filter_map(|child| heights.get(usize_from_u32(*child)));
+            let height = below.max().map_or(0, |height| height + 1);
+            if let Some(to) = heights.get_mut(usize_from_u32(row)) {
+                *to = height;
+            }
+            if levels.len() <= height {
+                levels.resize(height + 1, Vec::new());
+            }
+            if let Some(level) = levels.get_mut(height) {
+                level.push(row);
+            }
+        }
+        levels
+    }
+
+    /// What is said of a vertex and of the edge to its parent.
+    fn content(&self, batch: &Batch, row: u32) -> Vec<u8> {
+        let at = usize_from_u32(row);
+        let mut bytes = batch.positions().row(at).to_vec();
+        batch.fields().iter().for_each(|field| bytes.extend_from_slice(field.column.row(at)));
+        let edge = self.edges.get(at).copied().filter(|edge| *edge != NONE);
+        if let (Some(edge), Some(elements)) = (edge, batch.elements()) {
+            let mut fields: Vec<_> = elements.fields().iter().collect();
+            fields.sort_by(|a, b| a.name.cmp(&b.name));
+            let own = fields.into_iter().map(|field| field.column.row(usize_from_u32(edge)));
+            own.for_each(|value| bytes.extend_from_slice(value));
+        }
+        bytes
+    }
+
+    /// The vertices depth first, siblings and roots by their ranks, where there are some.
+    fn depth_first(&self, ranks: &[u32]) -> Vec<u32> {
+        let rank = |row: &u32| ranks.get(usize_from_u32(*row)).copied();
+        let mut open = self.roots.clone();
+        open.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+        let mut order = Vec::with_capacity(self.edges.len());
+        while let Some(row) = open.pop() {
+            order.push(row);
+            let first = open.len();
+            open.extend_from_slice(self.children(row));
+            if let Some(own) = open.get_mut(first..) {
+                own.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+            }
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::{Field, Kind};
+
+    use super::*;
+    use crate::columns::{column, floats};
+
+    /// A root with three arms, two of them alike but for their tips; the third is a copy of the second.
+    fn tree(order: &[usize]) -> Batch {
+        let at = [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0];
+        let parents = [usize::MAX, 0, 1, 0, 3, 0, 5];
+        let place = |row: usize| order.iter().position(|one| *one == row).unwrap();
+        let moved: Vec<f64> = order.iter().map(|row| at[*row]).collect();
+        let edges: Vec<usize> = order
+            .iter()
+            .filter(|row| parents[**row] != usize::MAX)
+            .flat_map(|row| [place(*row), place(parents[*row])])
+            .collect();
+        let weight = edges.chunks(2).map(|edge| moved[edge[0]] * 2.0).collect::<Vec<_>>();
+        let weight = Field::new("w", column(Dtype::FLOAT32, 1, &weight).unwrap());
+        Batch::new(Kind::Skeleton, column(Dtype::FLOAT32, 1, &moved).unwrap())
+            .with_elements(Elements::new(2, edges).unwrap().with_field(weight).unwrap())
+            .unwrap()
+    }
+
+    #[test]
+    fn content_alone_decides_the_order() {
+        let given = [
+            [0, 1, 2, 3, 4, 5, 6],
+            [0, 5, 6, 3, 4, 1, 2],
+            [6, 4, 2, 1, 3, 5, 0],
+            [2, 0, 6, 5, 1, 4, 3],
+        ];
+        for order in given {
+            let made = in_canonical_order(Coarsened::from_batch(tree(&order))).unwrap();
+            assert_eq!(floats(made.batch.positions()), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
+            let edges = made.batch.elements().unwrap();
+            assert_eq!(edges.rows(), [1, 0, 2, 1, 3, 0, 4, 3, 5, 0, 6, 5], "{order:?}");
+            assert_eq!(floats(&edges.fields()[0].column), [2.0, 4.0, 2.0, 6.0, 2.0, 6.0]);
+            let before = floats(tree(&order).positions());
+            let after = floats(made.batch.positions());
+            for (row, to) in made.vertex_map.iter().enumerate() {
+                assert_eq!(before[row], after[*to as usize]);
+            }
+        }
+    }
+}

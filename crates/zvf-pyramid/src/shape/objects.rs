@@ -1,0 +1,136 @@
+//! Graphs, skeletons and meshes object by object: taken apart, made coarser each by itself, put together again.
+//!
+//! What becomes of an object depends on its own vertices and elements alone, in the order in which they come.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_model::{Batch, Elements, Kind, ObjectId};
+
+use super::Coarsened;
+use super::canonical::in_canonical_order;
+use crate::PyramidError;
+use crate::clusters::NONE;
+use crate::columns::gathered;
+
+/// An object that was made coarser.
+#[derive(Debug)]
+pub(crate) struct CoarseObject {
+    pub(crate) id: i64,
+    pub(crate) made: Coarsened,
+    rows: Vec<u32>, // of the batch it was in
+}
+
+/// Makes each object of a batch coarser by itself; gives them by their ids. Vertices of no object are left out.
+pub(crate) fn coarsen_each(
+    batch: &Batch,
+    coarsen: impl Fn(Batch) -> Result<Coarsened, PyramidError> + Sync,
+) -> Result<Vec<CoarseObject>, PyramidError> {
+    let owners = batch.vertex_objects().unwrap_or_default();
+    let objects = rows_by_object(owners.iter().copied());
+    let mut number = vec![NONE; batch.len()];
+    for (at, row) in objects.iter().flat_map(|(_, rows)| (0_u32..).zip(rows)) {
+        if let Some(to) = number.get_mut(usize_from_u32(*row)) {
+            *to = at;
+        }
+    }
+    let first = |ends: &[usize]| ends.first().and_then(|row| owners.get(*row).copied().flatten());
+    let elements = batch.elements().into_iter().flat_map(Elements::iter).map(first);
+    let elements: HashMap<i64, Vec<u32>> = rows_by_object(elements).into_iter().collect();
+    let one = |(id, rows): (i64, Vec<u32>)| {
+        let own = elements.get(&id).map_or(&[][..], Vec::as_slice);
+        let made = coarsen(part_of(batch, (id, &rows), own, &number)?)?;
+        let ordered = batch.kind() == Kind::Skeleton;
+        let made = if ordered { in_canonical_order(made)? } else { made };
+        Ok(CoarseObject { id, made, rows })
+    };
+    objects.into_par_iter().map(one).collect()
+}
+
+/// The numbers of rows object by object, ascending; of no object none.
+fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, Vec<u32>)> {
+    let mut all: Vec<(i64, u32)> =
+        owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
+    all.sort_unstable();
+    let same = all.chunk_by(|(a, _), (b, _)| a == b);
+    same.filter_map(|own| Some((own.first()?.0, own.iter().map(|(_, row)| *row).collect())))
+        .collect()
+}
+
+/// One object of a batch: these rows of it, which are numbered so among its own, and these elements.
+fn part_of(
+    batch: &Batch,
+    (id, rows): (i64, &[u32]),
+    own: &[u32],
+    number: &[u32],
+) -> Result<Batch, PyramidError> {
+    let mut part = Batch::new(batch.kind(), gathered(batch.positions(), rows));
+    for field in batch.fields() {
+        part = part.with_field(field.with_column(gathered(&field.column, rows)))?;
+    }
+    part = part.with_vertex_objects(vec![Some(ObjectId(id)); rows.len()])?;
+    let Some(elements) = batch.elements() else { return Ok(part) };
+    let width = elements.width();
+    let ends = own.iter().flat_map(|element| {
+        let start = usize_from_u32(*element).saturating_mul(width);
+        elements.rows().get(start..start + width).unwrap_or_default()
+    });
+    let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
+    let mut between = Elements::new(width, ends.map(new).collect())?;
+    for field in elements.fields() {
+        between = between.with_field(field.with_column(gathered(&field.column, own)))?;
+    }
+    Ok(part.with_elements(between)?)
+}
+
+/// For each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
+/// another.
+pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
+    let (mut map, mut before) = (vec![NONE; rows], 0_u32);
+    for CoarseObject { made, rows, .. } in objects {
+        for (row, of) in rows.iter().zip(&made.vertex_map).filter(|(_, of)| **of != NONE) {
+            if let Some(to) = map.get_mut(usize_from_u32(*row)) {
+                *to = before + of;
+            }
+        }
+        before += saturating_u32_from_usize(made.batch.len());
+    }
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::Field;
+
+    use super::*;
+    use crate::batches::join_objects;
+    use crate::columns::{column, floats};
+
+    #[test]
+    fn objects_come_apart_and_together() {
+        let numbers = |values: &[f64]| column(Dtype::FLOAT32, 1, values).unwrap();
+        let owners = [7, -2, 7, -2, 7].map(|id| Some(ObjectId(id)));
+        let weight = Field::new("w", numbers(&[1.0, 2.0, 3.0]));
+        let edges = Elements::new(2, vec![0, 2, 3, 1, 2, 4]).unwrap().with_field(weight).unwrap();
+        let batch = Batch::new(Kind::Graph, numbers(&[0.0, 1.0, 2.0, 3.0, 4.0]))
+            .with_vertex_objects(owners.to_vec())
+            .unwrap()
+            .with_elements(edges)
+            .unwrap();
+        let found = coarsen_each(&batch, |one| Ok(Coarsened::from_batch(one))).unwrap();
+        let ids: Vec<i64> = found.iter().map(|one| one.id).collect();
+        assert_eq!(ids, [-2, 7]);
+        assert_eq!(vertex_map(&found, 5), [2, 0, 3, 1, 4]);
+        let batches: Vec<&Batch> = found.iter().map(|one| &one.made.batch).collect();
+        let joined = join_objects(&batches).unwrap().unwrap();
+        assert_eq!(floats(joined.positions()), [1.0, 3.0, 0.0, 2.0, 4.0]);
+        let owners: Vec<i64> =
+            joined.vertex_objects().unwrap().iter().map(|id| id.unwrap().0).collect();
+        assert_eq!(owners, [-2, -2, 7, 7, 7]);
+        let edges = joined.elements().unwrap();
+        assert_eq!(edges.rows(), [1, 0, 2, 3, 3, 4]);
+        assert_eq!(floats(&edges.fields()[0].column), [2.0, 1.0, 3.0]);
+    }
+}
