@@ -1,5 +1,6 @@
 //! Edges and faces as a table of their own, for formats that hold one table a file.
 
+use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
 
@@ -27,9 +28,9 @@ use crate::ConvertError;
 /// When a vertex has a number past the largest `int64`.
 pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, ConvertError> {
     let Some(elements) = batch.elements() else { return Ok(None) };
-    let mut bytes = Vec::with_capacity(elements.rows().len().saturating_mul(8));
+    let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
-        let row = u64::try_from(*row).unwrap_or(u64::MAX).saturating_add(first);
+        let row = to_u64(*row).saturating_add(first); // too large: refused below
         let row = i64::try_from(row).map_err(|_too_large| too_many(row))?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
@@ -37,7 +38,10 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, Conv
 }
 
 fn rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
-    let width = u32::try_from(elements.width()).unwrap_or(u32::MAX);
+    let width = u32::try_from(elements.width()).map_err(|_too_wide| {
+        let what = format!("elements of {} vertices", elements.width());
+        ConvertError::NoType { format: "a table of elements", what, advice: "write JSON lines" }
+    })?;
     let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(no_column)?;
     let rows = Batch::new(kind, vertices);
     elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(no_batch)

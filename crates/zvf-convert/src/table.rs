@@ -1,7 +1,7 @@
 //! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
 //! every attribute, then the part and the object a vertex belongs to.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
@@ -130,7 +130,7 @@ const fn to_f32(x: f64) -> f32 {
 
 /// A count as a value.
 pub(crate) fn count_value(n: usize) -> Value {
-    Value::UInt(u64::try_from(n).unwrap_or(u64::MAX))
+    Value::UInt(to_u64(n))
 }
 
 /// The columns of one attribute: its name, with an index where a row has several values.

@@ -78,7 +78,7 @@ impl Batch {
     ///
     /// When the parts do not end where the vertices do.
     pub fn with_parts(self, parts: Parts) -> Result<Self, BadBatch> {
-        same_length("the parts", parts.offsets.last().copied().unwrap_or(0), self.len())?;
+        same_length("the parts", parts.offsets.last().copied().unwrap_or(0), self.len())?; // no parts end at 0
         Ok(Self { parts, ..self })
     }
 
@@ -175,7 +175,7 @@ impl Parts {
     ///
     /// When there is not one offset more than objects, or offsets do not start at 0 or descend.
     pub fn new(offsets: Vec<usize>, objects: Vec<ObjectId>) -> Result<Self, BadBatch> {
-        same_length("the offsets of parts", offsets.len(), objects.len().saturating_add(1))?;
+        same_length("the offsets of parts", offsets.len(), objects.len() + 1)?;
         if offsets.first() != Some(&0) || !offsets.is_sorted() {
             return Err(BadBatch::Offsets);
         }

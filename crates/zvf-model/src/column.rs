@@ -9,6 +9,7 @@
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable};
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::Value;
@@ -130,7 +131,7 @@ impl Column {
     #[must_use]
     pub fn value(&self, i: usize, c: usize) -> Value {
         let row = self.row(i);
-        let size = self.stride.checked_div(usize::try_from(self.width).unwrap_or(1)).unwrap_or(0);
+        let size = self.stride / usize_from_u32(self.width);
         let start = c.saturating_mul(size);
         row.get(start..start.saturating_add(size))
             .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
@@ -184,7 +185,7 @@ impl ColumnBuilder {
 
     /// Makes room for `rows` more.
     pub fn reserve(&mut self, rows: usize) {
-        self.bytes.reserve(rows.saturating_mul(self.like.stride));
+        self.bytes.reserve(rows * self.like.stride);
     }
 
     /// Adds rows of a column of the same type and width; cut to what it has. Rows of another type are

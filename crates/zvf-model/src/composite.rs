@@ -55,7 +55,7 @@ impl LevelReader {
             let doc =
                 Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
             let dtype = doc.dtype().map_err(|error| place(error.into()))?;
-            let axes = i64::try_from(self.axes()).unwrap_or(i64::MAX);
+            let axes = i64::try_from(self.axes()).unwrap_or(i64::MAX); // at most 8
             let width = doc.ndim.unwrap_or(axes);
             let width = u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| {
                 let expected = Expected::AtLeast(1);
@@ -115,8 +115,11 @@ impl ExtraGeometry {
     pub async fn links(&self) -> Result<Option<Column>, ModelError> {
         let Some(links) = &self.links else { return Ok(None) };
         let place = |error: ModelError| error.in_array(links.path());
-        let columns = links.shape().get(1).copied().unwrap_or(1);
-        let width = u32::try_from(columns).unwrap_or(u32::MAX);
+        let columns = links.shape().get(1).copied().unwrap_or(1); // one axis: a number in each row
+        let width = u32::try_from(columns).map_err(|_too_wide| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "columns", expected, columns))
+        })?;
         let column = Column::new(links.dtype(), width, links.read_all().await?);
         column.map(Some).map_err(|error| place(error.into()))
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thiserror::Error;
+use zvf_format::num::{to_u64, usize_from_u32};
 
 use crate::{Column, Value};
 
@@ -114,7 +115,7 @@ impl Categories {
     ///
     /// The first code that does not.
     pub fn check(&self, column: &Column) -> Result<(), BadCode> {
-        let known = i128::try_from(self.values.len()).unwrap_or(i128::MAX);
+        let known = i128::from(to_u64(self.values.len()));
         let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
         let stray = |code: &i128| {
             !(0..known).contains(code) && (self.missing.is_none() || *code != missing)
@@ -124,7 +125,7 @@ impl Categories {
         } else if let Some(codes) = column.as_slice::<i8>() {
             codes.iter().copied().map(i128::from).find(stray)
         } else {
-            let width = usize::try_from(column.width()).unwrap_or(0);
+            let width = usize_from_u32(column.width());
             let mut places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
             return places.try_for_each(|(row, c)| self.decode(&column.value(row, c)).map(|_| ()));
         };

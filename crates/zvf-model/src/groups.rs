@@ -176,7 +176,7 @@ impl Groups {
     pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, ModelError> {
         let place = |error: ModelError| error.in_array(self.rows.path());
         if let Some(past) = groups.iter().find(|group| **group >= self.len()) {
-            let expected = Expected::AtMost(i128::from(self.len()).saturating_sub(1));
+            let expected = Expected::AtMost(i128::from(self.len()) - 1);
             return Err(place(ModelError::refused(Class::OutOfBounds, "group", expected, *past)));
         }
         let rows = self.rows.rows(groups).await?;

@@ -67,7 +67,7 @@ impl LevelReader {
             let found = "this level";
             return Err(ModelError::refused(Class::InvalidArgument, "delta", expected, found));
         }
-        let other = i64::from(self.level().0).saturating_add(delta.0.into());
+        let other = i64::from(self.level().0) + i64::from(delta.0);
         let known = self.store().level_numbers();
         let Some(other) = u32::try_from(other).ok().filter(|other| known.contains(other)) else {
             return Ok(None);
@@ -76,7 +76,7 @@ impl LevelReader {
         if let Some(family) = self.links(delta).await? {
             return Ok(Some(LevelLinks { family, other, reversed: false }));
         }
-        let back = Delta(delta.0.saturating_neg());
+        let Some(back) = delta.0.checked_neg().map(Delta) else { return Ok(None) };
         let family = other.links(back).await?;
         Ok(family.map(|family| LevelLinks { family, other, reversed: true }))
     }

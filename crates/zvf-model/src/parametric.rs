@@ -10,7 +10,7 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
@@ -96,8 +96,11 @@ impl Parametric {
     pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let place = |error: ModelError| error.in_array(objects.path());
-        let width = objects.shape().get(1).copied().unwrap_or(1);
-        let width = u32::try_from(width).unwrap_or(u32::MAX);
+        let width = objects.shape().get(1).copied().unwrap_or(1); // one axis: the type without coefficients
+        let width = u32::try_from(width).map_err(|_too_wide| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "columns", expected, width))
+        })?;
         let rows = Column::new(objects.dtype(), width, objects.read_all().await?)
             .map_err(|error| place(error.into()))?;
         let doc = ParametricArray::parse(objects.attributes().clone())
@@ -110,7 +113,7 @@ impl Parametric {
         let names = self.names(rows.len()).await?;
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {
             let mut numbers: Vec<f64> =
-                (0..saturating_usize(width.into())).map_while(|c| rows.float(row, c)).collect();
+                (0..usize_from_u32(width)).map_while(|c| rows.float(row, c)).collect();
             let type_id = as_integer(numbers.first().copied()).ok_or_else(|| {
                 let expected = Expected::Rule("a whole number");
                 let found = numbers.first().copied().unwrap_or(f64::NAN);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -177,7 +177,6 @@ impl RowAttribute {
         let place = |error: ModelError| error.in_array(self.inner.array.path());
         let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
         let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
-        let missing = fill.repeat(saturating_usize(width.into()));
         let (mut absent, mut at) = (Vec::new(), 0_usize);
         for (i, row) in rows.iter().enumerate() {
             let there = row.is_some_and(|row| match (self.inner.absence, mask) {
@@ -185,7 +184,7 @@ impl RowAttribute {
                 (Absence::FillValue, _) => !is_fill(dtype, stored.row(at), fill),
                 (Absence::Mask | Absence::Never, _) => true,
             });
-            at = at.saturating_add(usize::from(row.is_some()));
+            at += usize::from(row.is_some());
             if !there {
                 absent.push(i);
             }
@@ -193,12 +192,13 @@ impl RowAttribute {
         if to_u64(stored.len()) == to_u64(rows.len()) {
             return Ok(RowValues { column: stored, absent });
         }
+        let missing = fill.repeat(usize_from_u32(width));
         let (mut all, mut at) = (ColumnBuilder::like(&stored), 0_usize);
         for row in rows {
             match row {
                 Some(_) => {
                     all.push_row(&stored, at);
-                    at = at.saturating_add(1);
+                    at += 1;
                 }
                 None => all.push_bytes(&missing),
             }

@@ -227,7 +227,7 @@ impl Plan {
             (&mut self.requests, other.requests),
             (&mut self.bytes, other.bytes),
         ] {
-            *own += other;
+            *own = own.saturating_add(other); // figures are upper bounds
         }
     }
 }

@@ -143,8 +143,8 @@ impl Reader {
         let mut answer = run::collect_all(&contexts).await?;
         self.store.check_maps()?;
         let after = self.store.io_stats();
-        answer.figures.requests = after.requests.saturating_sub(before.requests);
-        answer.figures.bytes = after.bytes_read.saturating_sub(before.bytes_read);
+        answer.figures.requests = after.requests - before.requests;
+        answer.figures.bytes = after.bytes_read - before.bytes_read;
         answer.figures.elapsed = start.elapsed();
         Ok(answer)
     }

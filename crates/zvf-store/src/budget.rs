@@ -46,6 +46,7 @@ impl Budget {
     pub fn new(options: &OpenOptions) -> Self {
         let max_bytes = options.in_flight_bytes().min(MAX_BYTES);
         let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        // At most what a semaphore holds.
         let units = usize::try_from(units(max_bytes)).unwrap_or(Semaphore::MAX_PERMITS);
         Self {
             requests: Arc::new(Semaphore::new(requests)),
@@ -117,7 +118,7 @@ async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermi
 }
 
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX) // below 2^28
 }
 
 const UNIT: u64 = 1 << 10;

@@ -254,11 +254,11 @@ impl State {
         let entry = Entry { bytes: bytes.map(own), used: false };
         match self.entries.insert(slot, entry) {
             Some(old) => {
-                self.bytes = self.bytes.saturating_sub(self::weight(old.bytes.as_ref()));
+                self.bytes -= self::weight(old.bytes.as_ref());
             }
             None => self.order.push_back(slot),
         }
-        self.bytes = self.bytes.saturating_add(weight);
+        self.bytes += weight;
         while self.bytes > max_bytes {
             let Some(oldest) = self.order.pop_front() else { break };
             match self.entries.get_mut(&oldest) {
@@ -268,7 +268,7 @@ impl State {
                 }
                 Some(_) => {
                     let gone = self.entries.remove(&oldest).and_then(|entry| entry.bytes);
-                    self.bytes = self.bytes.saturating_sub(self::weight(gone.as_ref()));
+                    self.bytes -= self::weight(gone.as_ref());
                 }
                 None => {}
             }
@@ -278,7 +278,7 @@ impl State {
 
 /// What an entry is charged: its bytes, and about what the maps take for it.
 fn weight(bytes: Option<&Bytes>) -> u64 {
-    to_u64(bytes.map_or(0, Bytes::len)).saturating_add(ENTRY)
+    to_u64(bytes.map_or(0, Bytes::len)) + ENTRY
 }
 
 fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {

@@ -38,7 +38,7 @@ impl Reader {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
         let mut bytes = 0_usize;
         for answer in self.0.read_many(&gets).await {
-            bytes = bytes.saturating_add(answer?.map_or(0, |got| got.bytes.len()));
+            bytes += answer?.map_or(0, |got| got.bytes.len());
         }
         Ok(bytes)
     }

@@ -66,7 +66,7 @@ impl Key {
         &self,
         segments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
-        let mut path = String::with_capacity(self.0.len().saturating_add(48));
+        let mut path = String::with_capacity(self.0.len() + 48);
         path.push_str(&self.0);
         let mut depth = self.segments().count();
         for segment in segments {

@@ -80,8 +80,8 @@ impl Shared {
     /// How much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
     /// beside those that are done.
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
-        let buffers = to_u64(rayon::current_num_threads()).saturating_mul(BUFFERS);
-        let share = self.budget.max_bytes().checked_div(buffers).unwrap_or(0);
+        let buffers = to_u64(rayon::current_num_threads()) * BUFFERS;
+        let share = self.budget.max_bytes().checked_div(buffers).unwrap_or(0); // `max` below
         Caps { chunk, thread: share.max(SMALLEST_SHARE), batch: self.budget.max_bytes() }
     }
 

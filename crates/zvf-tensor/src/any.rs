@@ -121,7 +121,7 @@ impl AnyArray {
     pub fn of_zarr(array: LoneArray) -> Result<Self, TensorError> {
         let (doc, dtype) = (array.document(), array.dtype());
         let inner = doc.inner_chunk_shape();
-        let size = u32::try_from(dtype.size).unwrap_or(u32::MAX);
+        let size = u32::try_from(dtype.size).unwrap_or(u32::MAX); // too large: refused
         let geometry = BlockGeometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
     }
@@ -163,7 +163,7 @@ impl AnyArray {
     #[must_use]
     pub fn item_size(&self) -> u32 {
         match &self.0 {
-            Form::Tet { element, .. } => u32::try_from(element.size()).unwrap_or(1),
+            Form::Tet { element, .. } => u32::try_from(element.size()).unwrap_or(1), // at most 16
             Form::Blocks(array) => array.item_size(),
             Form::Zarr { geometry, .. } => geometry.item_size(),
         }

@@ -202,6 +202,7 @@ pub async fn gather(
         let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
         tensors.push(tensor.compressed(compression));
     }
+    // For the message.
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
     let mut new = AtomicTensorFile::create_gated(path, options.replace, &options.gate)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
@@ -211,10 +212,10 @@ pub async fn gather(
             && tensor.name() == name
         {
             let ends = tile.lo().iter().zip(tile.extents());
-            let stop: Vec<u64> = ends.map(|(lo, n)| lo.saturating_add(*n)).collect();
+            let stop: Vec<u64> = ends.map(|(lo, n)| lo + n).collect();
             let items = array.read(tile.lo(), &stop, &options.memory).await?;
             writer.put_chunk(&little(items, array.dtype()))?;
-            done = done.saturating_add(1);
+            done += 1;
             told(done, total);
             pause().await;
         }
@@ -264,7 +265,7 @@ async fn to_blocks(
     while let Some((start, stop)) = file.writer().next_box() {
         let items = array.read(&start, &stop, &options.memory).await?;
         file.writer().put_chunk(&items)?;
-        done = done.saturating_add(1);
+        done += 1;
         told(done, total);
         pause().await;
     }
@@ -281,7 +282,10 @@ async fn to_zarr(
     let (chunk, block) = cut(array, options);
     let per: Vec<u64> =
         chunk.iter().zip(&block).map(|(chunk, block)| chunk.div_ceil((*block).max(1))).collect();
-    let shard: Vec<u64> = per.iter().zip(&block).map(|(n, b)| n.saturating_mul(*b)).collect();
+    let shard = per.iter().zip(&block).map(|(n, block)| n.checked_mul(*block));
+    let shard: Vec<u64> = shard.collect::<Option<_>>().ok_or_else(|| {
+        TensorError::request("chunk shape", "whole blocks below 2^64 items", "a larger one")
+    })?;
     let geometry =
         BlockGeometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
     let text = document(array, dtype, &shard, &block, options).print();
@@ -297,7 +301,7 @@ async fn to_zarr(
     for number in 0..total {
         let Some(at) = geometry.chunk_coordinate(number) else { break };
         let at = at.as_slice();
-        let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at.saturating_mul(*n)).collect();
+        let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at * n).collect();
         let ends = start.iter().zip(&shard).zip(array.shape());
         let stop: Vec<u64> = ends.map(|((at, n), end)| at.saturating_add(*n).min(*end)).collect();
         let items = little(array.read(&start, &stop, &options.memory).await?, Some(dtype));
@@ -307,8 +311,8 @@ async fn to_zarr(
             let mut padded = vec![0; saturating_usize(geometry.block_size().into())];
             for run in part.runs() {
                 let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-                let target = padded.get_mut(to..to.saturating_add(len));
-                let source = items.get(from..from.saturating_add(len));
+                let target = padded.get_mut(to..to + len);
+                let source = items.get(from..from + len);
                 if let (Some(target), Some(source)) = (target, source) {
                     target.copy_from_slice(source);
                 }
@@ -322,7 +326,7 @@ async fn to_zarr(
         if let Some(index) = first {
             zarr.close_shard(&index)?;
         }
-        told(number.saturating_add(1), total);
+        told(number + 1, total);
         pause().await;
     }
     zarr.finish()?;
@@ -336,7 +340,7 @@ fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
     for (at, per) in shard.iter().zip(per).rev() {
         let inside = rest.checked_rem(*per).unwrap_or(0);
         rest = rest.checked_div(*per).unwrap_or(0);
-        index.push(at.saturating_mul(*per).saturating_add(inside));
+        index.push(at * per + inside);
     }
     index.reverse();
     index
@@ -378,7 +382,7 @@ fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> CodecPipeline {
             compressor,
             level: options.level,
             filter,
-            typesize: u8::try_from(dtype.size).unwrap_or(1),
+            typesize: u8::try_from(dtype.size).unwrap_or(1), // as Blosc does
             ..BloscSettings::default()
         }),
     }

@@ -55,8 +55,8 @@ impl Region {
     fn place(&self, at: &[u64]) -> u64 {
         let axes = self.axes().zip(at);
         axes.fold(0, |place, ((start, stop), at)| {
-            let extent = stop.saturating_sub(start);
-            place.saturating_mul(extent).saturating_add(at.saturating_sub(start))
+            let extent = stop - start;
+            place * extent + (at - start)
         })
     }
 }
@@ -68,14 +68,13 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
     if common.items() == 0 {
         return;
     }
-    let run = common.axes().last().map_or(1, |(start, stop)| stop.saturating_sub(start));
-    let len = saturating_usize(run).saturating_mul(item);
+    let run = common.axes().last().map_or(1, |(start, stop)| stop - start);
+    let len = saturating_usize(run) * item;
     let mut at = common.start.clone();
     loop {
-        let [read, write] =
-            [from, to].map(|place| saturating_usize(place.place(&at)).saturating_mul(item));
-        let read = source.get(read..read.saturating_add(len));
-        let write = target.get_mut(write..write.saturating_add(len));
+        let [read, write] = [from, to].map(|place| saturating_usize(place.place(&at)) * item);
+        let read = source.get(read..read + len);
+        let write = target.get_mut(write..write + len);
         if let (Some(read), Some(write)) = (read, write) {
             write.copy_from_slice(read);
         }
@@ -87,10 +86,10 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
 
 /// The next corner of a run; `false` after the last.
 fn next(at: &mut [u64], common: &Region) -> bool {
-    let outer = at.len().saturating_sub(1);
+    let outer = at.len().saturating_sub(1); // without axes there is one run
     let ends = common.start.iter().zip(&common.stop);
     for (at, (start, stop)) in at.iter_mut().zip(ends).take(outer).rev() {
-        *at = at.saturating_add(1);
+        *at += 1;
         if *at < *stop {
             return true;
         }

@@ -173,7 +173,8 @@ impl Cut {
         match rest.as_slice() {
             [] => {
                 let Some(Bound::Index(at)) = bound(first)? else { return Err(refused(TEXT, text)) };
-                let (start, stop) = (Bound::Index(at), Bound::Index(at.saturating_add(1)));
+                let end = at.checked_add(1).ok_or_else(|| refused(TEXT, text))?;
+                let (start, stop) = (Bound::Index(at), Bound::Index(end));
                 Ok(Self { start: Some(start), stop: Some(stop), step: None })
             }
             [stop] => Ok(Self { start: bound(first)?, stop: bound(stop)?, step: None }),
@@ -243,6 +244,10 @@ mod tests {
             ("-1", "expected start:stop:step for each axis, found \"-1\""),
             ("1:2:x", "expected start:stop:step for each axis, found \"x\""),
             ("@left", "expected start:stop:step for each axis, found \"@left\""),
+            (
+                "18446744073709551615",
+                "expected start:stop:step for each axis, found \"18446744073709551615\"",
+            ),
         ] {
             let error = text.parse::<Slice>().unwrap_err().to_string();
             assert_eq!(error, format!("InvalidArgument, slice: {found}"));

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_store::KeyTable;
 
 use crate::splitmix::{splitmix64, splitmix64_all};
@@ -80,7 +80,8 @@ impl ChunkTable {
     pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
         self.first_fragment.push(self.total_fragments);
         self.first_row.push(self.total_rows);
-        self.total_fragments = self.total_fragments.saturating_add(fragments.unwrap_or(0));
+        self.total_fragments += fragments.unwrap_or(0);
+        // Where positions are opaque, a claim.
         self.total_rows = self.total_rows.saturating_add(rows.unwrap_or(0));
         self.rows.push(rows);
         self.fragments.push(fragments);
@@ -116,7 +117,7 @@ impl ChunkTable {
                     at = at.checked_mul(*extent)?.checked_add(step)?;
                 }
                 let place = *places.get(saturating_usize(at))?;
-                (place != NOWHERE).then(|| saturating_usize(place.into()))
+                (place != NOWHERE).then(|| usize_from_u32(place))
             }
         }
     }
@@ -214,14 +215,14 @@ fn dense(keys: &KeyTable) -> Option<Index> {
         .map(|(low, high)| u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok());
     let extent: Vec<u64> = extents.collect::<Option<_>>()?;
     let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
-    if volume > to_u64(keys.len()).saturating_mul(SPARSE).saturating_add(SMALL) {
+    if volume > to_u64(keys.len()) * SPARSE + SMALL {
         return None;
     }
     let mut places = vec![NOWHERE; saturating_usize(volume)];
     for (place, row) in (0_u32..).zip(keys.rows()) {
         let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
-            let step = component.saturating_sub(*low).unsigned_abs();
-            at.saturating_mul(*extent).saturating_add(step)
+            let step = component.abs_diff(*low);
+            at * extent + step
         });
         *places.get_mut(saturating_usize(at))? = place;
     }

@@ -72,7 +72,7 @@ impl Findings {
         }
         for (place, n) in other.counts {
             let count = self.counts.entry(place).or_default();
-            *count = count.saturating_add(n);
+            *count += n;
         }
         for (severity, findings) in other.kept {
             let kept = self.kept.entry(severity).or_default();

@@ -68,7 +68,7 @@ pub(crate) async fn read(
 ) -> Result<(Vec<Vec<Cell>>, u64), StoreError> {
     let cells = join_all(arrays.iter().map(|array| array.raw_many(keys))).await;
     let held = cells.iter().flatten().flatten().flatten();
-    let bytes = held.fold(0_u64, |sum, bytes| sum.saturating_add(to_u64(bytes.len())));
+    let bytes = held.map(|bytes| to_u64(bytes.len())).sum::<u64>();
     for cell in cells.iter().flatten() {
         if let Err(error) = cell
             && !crate::finding::is_content(error)

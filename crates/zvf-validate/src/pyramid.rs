@@ -131,7 +131,7 @@ fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
 fn additions(run: &mut Validation, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
-        for other in levels.iter().skip(at.saturating_add(1)) {
+        for other in levels.iter().skip(at + 1) {
             later.extend(named(other).unwrap_or_default());
             if !other.node.meta().is_additive() {
                 break;
@@ -162,7 +162,7 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
         let Some(own) = named(level) else { continue };
-        let coarser = levels.iter().copied().skip(at.saturating_add(1)).filter_map(named);
+        let coarser = levels.iter().copied().skip(at + 1).filter_map(named);
         let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&own).count();
         if lacking > 0 {
             let finding = Finding::new(&P12, level.path("zarr.json"));
@@ -223,7 +223,7 @@ fn inherited(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
 
 /// P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
 fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, between: &Between) {
-    let number = i64::from(level.node.number()).saturating_add(between.delta.into());
+    let number = i64::from(level.node.number()) + i64::from(between.delta);
     let here = level.node.number();
     let sparse = levels.iter().any(|other| {
         let between = other.node.number() > here && i64::from(other.node.number()) <= number;
@@ -243,7 +243,7 @@ fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, bet
 
 /// P8: links down are those up, seen from the other end.
 fn mirrored(run: &mut Validation, levels: &[&LevelState], level: &LevelState, up: &Between) {
-    let number = i64::from(level.node.number()).saturating_add(up.delta.into());
+    let number = i64::from(level.node.number()) + i64::from(up.delta);
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();
     let Some(coarse) = coarse else { return };

@@ -44,7 +44,7 @@ impl Report {
     #[must_use]
     pub fn count(&self, severity: Severity) -> u64 {
         let of = self.counts.iter().filter(|(_, found, _)| *found == severity);
-        of.fold(0, |sum, (_, _, n)| sum.saturating_add(*n))
+        of.map(|(_, _, n)| n).sum()
     }
 
     /// Whether nothing is an error.

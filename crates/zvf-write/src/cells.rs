@@ -177,6 +177,7 @@ pub(crate) fn extent(
         Some((_, values)) => grid.with_attribute_bins(to_u64(values.len()))?,
         None => grid,
     };
+    // A grid ends within 64 bits, and has a cell on each axis or no values of the attribute.
     let last = |(from, cells): (&i64, &u64)| from.saturating_add_unsigned(cells.saturating_sub(1));
     let mut corners =
         [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
@@ -246,7 +247,7 @@ pub(crate) async fn write(
         }
     }
     let arrays = arrays.finish().await?;
-    summary.cells = arrays.saturating_mul(to_u64(frame.table.len()));
+    summary.cells = arrays * to_u64(frame.table.len());
     Ok(summary)
 }
 
@@ -313,6 +314,11 @@ impl Arrays {
     ) -> Result<(Vec<Group>, u64), WriteError> {
         let key = frame.table.key(chunk)?;
         let ChunkRows { positions, fields, groups, .. } = rows;
+        let total = groups.iter().map(|group| group.count).sum::<u64>();
+        let most = u64::from(u32::MAX) - 1; // rows are numbered with 32 bits
+        if total > most {
+            return Err(WriteError::TooMuch { what: "rows of a chunk", most, found: total });
+        }
         let mut bytes = to_u64(positions.len());
         let mut put = |sink: &CellSink, payload: bytes::Bytes| {
             bytes += to_u64(payload.len());
@@ -331,11 +337,10 @@ impl Arrays {
         for ((sink, written), values) in self.attributes.iter().zip(&mut fields) {
             put(sink, written.cell(values))?;
         }
-        let total = groups.iter().fold(0_u64, |all, group| all + group.count);
         for ((sink, written), values) in self.of_fragments.iter().zip(fields) {
             let stride = to_u64(values.len()).checked_div(total).unwrap_or(0);
             let firsts = groups.iter().flat_map(|group| {
-                let start = zvf_format::num::saturating_usize(group.start.saturating_mul(stride));
+                let start = zvf_format::num::saturating_usize(group.start * stride);
                 let end = start + zvf_format::num::saturating_usize(stride);
                 values.get(start..end).unwrap_or(&[])
             });

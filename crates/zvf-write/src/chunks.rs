@@ -110,9 +110,8 @@ impl ChunkTable {
     /// The shard that a chunk lies in: on each axis, counted from `origin`.
     fn shard_of(&self, number: u32, origin: &[i64], shard: &[u64]) -> Vec<u64> {
         let axes = self.components(number).iter().zip(origin).zip(shard);
-        let axes = axes.map(|((at, from), cells)| {
-            at.saturating_sub(*from).cast_unsigned().checked_div(*cells).unwrap_or(0)
-        });
+        let axes =
+            axes.map(|((at, from), cells)| at.abs_diff(*from).checked_div(*cells).unwrap_or(0));
         axes.collect()
     }
 
@@ -164,16 +163,19 @@ pub(crate) struct Order {
 impl Order {
     /// Where the chunk `number` stands among all in numeric order.
     pub(crate) fn rank(&self, number: u32) -> u32 {
+        // A chunk that is not there comes last.
         self.ranks.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// Where the chunk `number` stands in the order of writing.
     pub(crate) fn place(&self, number: u32) -> u32 {
+        // A chunk that is not there comes last.
         self.places.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
     /// The shard that chunk `number` lies in; one of its own without shards.
     pub(crate) fn shard(&self, number: u32) -> u32 {
+        // A chunk that is not there comes last.
         self.shards.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
@@ -196,7 +196,7 @@ impl Texts {
     }
 
     fn encode(&mut self, column: &Column) -> Result<Column, WriteError> {
-        let mut codes = Vec::with_capacity(column.len().saturating_mul(4));
+        let mut codes = Vec::with_capacity(column.len() * 4);
         for row in 0..column.len() {
             let Value::Text(text) = column.value(row, 0) else { continue };
             let code = self.code(text);
@@ -230,9 +230,9 @@ impl Written {
     /// The bytes of a cell, given those that were kept.
     pub(crate) fn cell(&self, kept: Vec<u8>) -> Bytes {
         let Some(recode) = &self.recode else { return kept.into() };
-        let size = usize::try_from(self.dtype.size).unwrap_or(4);
+        let size = usize::try_from(self.dtype.size).unwrap_or(4); // codes have at most 4 bytes
         let (codes, _) = kept.as_chunks::<4>();
-        let mut out = Vec::with_capacity(codes.len().saturating_mul(size));
+        let mut out = Vec::with_capacity(codes.len() * size);
         for code in codes {
             // Each was given by `Texts::code`.
             let code =
@@ -274,15 +274,15 @@ pub(crate) fn spelled_out(field: &Field) -> Result<Column, WriteError> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
     let units = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
-    let size = saturating_u32_from_usize(units).saturating_mul(4);
-    let dtype = Dtype { kind: DtypeKind::Text, size: size.into(), big_endian: false };
+    let size = units * 4;
+    let dtype = Dtype { kind: DtypeKind::Text, size: to_u64(size), big_endian: false };
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
             let bad_code = |code| WriteError::Code { name: field.name.to_string(), code };
             let value = field.value(row, c).map_err(bad_code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
-            bytes.extend_from_slice(&utf32(&text, usize_from_u32(size)));
+            bytes.extend_from_slice(&utf32(&text, size));
         }
     }
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)

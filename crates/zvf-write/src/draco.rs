@@ -56,6 +56,7 @@ impl DracoPlan {
         let corner = |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * chunk[axis];
         let origin = [0, 1, 2].map(|axis| round_down(corner(low[axis], axis)));
         let sides = [0, 1, 2]
+            // A corner; far out, about.
             .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
         let range = round_up(sides.into_iter().fold(0.0, f64::max));
         Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })
@@ -75,6 +76,7 @@ impl DracoPlan {
                 let side =
                     |n: i64, axis: usize| zvf_format::num::f64_from_i64(n) * self.chunk[axis];
                 let low = [0, 1, 2].map(|axis| side(key[axis], axis));
+                // A corner; far out, about.
                 let high = [0, 1, 2].map(|axis| side(key[axis].saturating_add(1), axis));
                 encoder = encoder.within(low, high);
             }

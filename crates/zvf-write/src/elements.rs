@@ -73,8 +73,8 @@ impl Elements {
     pub(crate) fn bytes(&self) -> u64 {
         let attributes = self.attributes.iter().map(|attribute| to_u64(attribute.stride()));
         let attributes = attributes.fold(ELEMENT, u64::saturating_add);
-        let ends = to_u64(self.vertices.len()).saturating_mul(16);
-        to_u64(self.len()).saturating_mul(attributes) + ends
+        let ends = to_u64(self.vertices.len()) * 16;
+        to_u64(self.len()).saturating_mul(attributes).saturating_add(ends)
     }
 
     /// Forgets all elements, but not what they are.
@@ -91,7 +91,7 @@ impl Elements {
 
     /// The vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
-        let start = usize_from_u32(number).saturating_mul(self.width);
+        let start = usize_from_u32(number) * self.width;
         self.vertices.get(start..start + self.width).unwrap_or(&[])
     }
 
@@ -104,12 +104,12 @@ impl Elements {
         if self.width == 0 {
             return Ok(Resolved::default());
         }
-        let block = BLOCK.saturating_mul(self.width);
+        let block = BLOCK * self.width;
         let blocks: Vec<Resolved> = self
             .vertices
             .par_chunks(block)
             .enumerate()
-            .map(|(at, vertices)| self.block(at.saturating_mul(BLOCK), vertices, places, implied))
+            .map(|(at, vertices)| self.block(at * BLOCK, vertices, places, implied))
             .collect::<Result<_, WriteError>>()?;
         let mut all = Resolved::default();
         for block in blocks {

@@ -51,7 +51,7 @@ pub(crate) fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -
 
 fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 2] {
     let none = || [vec![f64::INFINITY; axes], vec![f64::NEG_INFINITY; axes]];
-    let blocks = values.par_chunks(axes.saturating_mul(BLOCK)).map(|block| {
+    let blocks = values.par_chunks(axes * BLOCK).map(|block| {
         let [mut low, mut high] = none();
         for row in block.chunks_exact(axes) {
             for ((low, high), x) in low.iter_mut().zip(&mut high).zip(row) {

@@ -256,7 +256,7 @@ impl KindWriter<'_> {
         if let Some(next) = self.next.as_deref_mut()
             && let Some(largest) = ids.max()
         {
-            *next = (*next).max(largest.0.saturating_add(1));
+            *next = (*next).max(largest.0.saturating_add(1)); // past the last id, `ids_from` refuses
         }
     }
 }

@@ -339,8 +339,8 @@ impl Rows {
             return as_given();
         }
         let fragment = |vertex: &u64| {
-            let row = places.locate(*vertex).map_or(0, |(_, row)| row);
-            groups.partition_point(|group| group.start <= row).saturating_sub(1)
+            let row = places.locate(*vertex).map_or(0, |(_, row)| row); // every vertex was located
+            groups.partition_point(|group| group.start <= row).saturating_sub(1) // the first group begins at 0
         };
         let mut keyed = Vec::with_capacity(inside.len());
         for (_, element) in inside {
@@ -373,15 +373,16 @@ impl Rows {
 
     fn cell(&self, elements: &Elements, places: &Places) -> Vec<u8> {
         let vertices = self.order.iter().flat_map(|element| elements.vertices(*element));
+        // Every vertex was located.
         let rows = vertices.map(|vertex| places.locate(*vertex).map_or(0, |(_, row)| row));
-        let mut cell = Vec::with_capacity(self.order.len().saturating_mul(ROOM));
+        let mut cell = Vec::with_capacity(self.order.len() * ROOM);
         rows.for_each(|row| cell.extend_from_slice(&row.to_le_bytes()));
         cell
     }
 }
 
 fn values_of(values: &Column, rows: impl Iterator<Item = u32>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(rows.size_hint().0.saturating_mul(values.stride()));
+    let mut bytes = Vec::with_capacity(rows.size_hint().0 * values.stride());
     rows.for_each(|row| bytes.extend_from_slice(values.row(usize_from_u32(row))));
     bytes
 }

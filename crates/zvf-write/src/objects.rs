@@ -57,8 +57,8 @@ impl Objects {
     /// About how many bytes that is.
     pub(crate) fn bytes(&self) -> u64 {
         let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
-        let ids = to_u64(self.declared.len()).saturating_mul(24);
-        fields.fold(ids, |all, bytes| all + bytes.saturating_mul(2))
+        let ids = to_u64(self.declared.len()) * 24;
+        fields.fold(ids, |all, bytes| all + bytes * 2)
     }
 
     /// Whether anything was said that only an index can hold.
@@ -95,7 +95,7 @@ impl Objects {
     /// A group, and the row it has.
     pub(crate) fn group(&mut self, name: Option<String>, members: Members) -> u64 {
         self.groups.push((name, members));
-        to_u64(self.groups.len()).saturating_sub(1)
+        to_u64(self.groups.len()) - 1
     }
 
     /// Attributes of groups, one row for each.
@@ -159,11 +159,16 @@ impl Objects {
             let given = || self.fields.iter().filter(|(_, field)| field.name == *name);
             let (dtype, width) = common_type(kind, given().map(|(_, field)| field))?;
             let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
-            let mut bytes = absent(dtype, ids.len().saturating_mul(usize_from_u32(width)));
+            let found = to_u64(ids.len()).saturating_mul(to_u64(stride)); // to be compared
+            let most = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
+            if found > most {
+                return Err(WriteError::TooMuch { what: "bytes of an attribute", most, found });
+            }
+            let mut bytes = absent(dtype, ids.len() * usize_from_u32(width));
             for (of, field) in given() {
                 for (row, id) in of.iter().enumerate() {
                     let Ok(at) = ids.binary_search(id) else { continue };
-                    let start = at.saturating_mul(stride);
+                    let start = at * stride;
                     let to = bytes.get_mut(start..start + stride).unwrap_or(&mut []);
                     put_values(to, field.column.row(row), usize_from_u32(width));
                 }

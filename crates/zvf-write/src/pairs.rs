@@ -100,7 +100,7 @@ impl PairSorter {
             return sorter.push(&[&ascending_u64(a), &ascending_u64(b)]);
         }
         self.held.push((a, b));
-        if to_u64(self.held.len()).saturating_mul(PAIR) <= self.folder.memory {
+        if to_u64(self.held.len()) * PAIR <= self.folder.memory {
             return Ok(());
         }
         let number = self.folder.next.fetch_add(1, Ordering::Relaxed);
@@ -169,7 +169,7 @@ impl Pairs {
     /// When the file is not there.
     pub fn open(path: &Path) -> Result<Self, WriteError> {
         let size = std::fs::metadata(path).map_err(WriteError::Scratch)?.len();
-        let count = size.checked_div(PAIR).unwrap_or(0);
+        let count = size / PAIR;
         Ok(Self { kept: Kept::Saved(path.to_owned()), count })
     }
 

@@ -232,7 +232,7 @@ impl Lines {
             }
             (low, high)
         };
-        let blocks = chunks.par_chunks(rank.saturating_mul(BLOCK)).fold(ends, wider);
+        let blocks = chunks.par_chunks(rank * BLOCK).fold(ends, wider);
         let both = |all, (low, high): (Vec<i64>, Vec<i64>)| wider(wider(all, &low), &high);
         let (low, high) = blocks.reduce(ends, both);
         let (mut steps, mut cells) = (vec![0; rank], 1_u64);
@@ -263,6 +263,7 @@ impl Lines {
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
         numbers
+            // There are few cells.
             .par_extend(lines.map(|key| u32::try_from(self.flat_index(key)).unwrap_or(u32::MAX)));
         let new = numbers.get_mut(first..).unwrap_or_default();
         for (number, key) in new.iter_mut().zip(chunks.chunks_exact(rank)) {
@@ -279,9 +280,9 @@ impl Lines {
     }
 
     fn known(&self, rows: usize) -> Known {
-        let dense = to_u64(rows).saturating_mul(4) + 1024;
+        let dense = to_u64(rows) * 4 + 1024;
         if self.cells <= dense {
-            let cells = usize::try_from(self.cells).unwrap_or(0);
+            let cells = zvf_format::num::saturating_usize(self.cells);
             return Known::Dense(vec![u32::MAX; cells]);
         }
         Known::Sparse(FxHashMap::default())

@@ -51,10 +51,10 @@ impl RoutedBatch {
     /// About how many bytes of memory it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
-        let beside = to_u64(self.groups.len()).saturating_mul(8);
-        let rows = to_u64(self.rows.len()).saturating_mul(4);
-        let segments = to_u64(self.segments.len()).saturating_mul(24);
-        columns.fold((beside + rows) + segments, u64::saturating_add)
+        let beside = to_u64(self.groups.len()) * 8;
+        let rows = to_u64(self.rows.len()) * 4;
+        let segments = to_u64(self.segments.len()) * 24;
+        beside + rows + segments + columns.sum::<u64>()
     }
 
     /// The piece of it that one of its segments is.
@@ -79,7 +79,7 @@ pub(crate) struct Piece<'a> {
 
 impl Piece<'_> {
     fn group(&self, row: u32) -> u64 {
-        self.run.groups.get(usize_from_u32(row)).copied().unwrap_or(0)
+        self.run.groups.get(usize_from_u32(row)).copied().unwrap_or(0) // without groups all rows are in one
     }
 }
 
@@ -218,7 +218,7 @@ fn runs_of(groups: &[u64], sorted: bool) -> Vec<Group> {
 
 /// Copies rows of columns of one type, each row once.
 fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> Vec<u8> {
-    let total = parts.clone().map(|(column, rows)| rows.len().saturating_mul(column.stride()));
+    let total = parts.clone().map(|(column, rows)| rows.len() * column.stride());
     let mut out = Vec::with_capacity(total.sum::<usize>());
     for (column, rows) in parts {
         match column.stride() {
@@ -244,6 +244,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
         // Input in the order of its chunks is copied in one piece.
         let (first, last) = (usize_from_u32(*first), usize_from_u32(*last));
+        // Descending rows are not sorted.
         let ascending = last.saturating_sub(first) < rows.len() && rows.is_sorted_by(|a, b| a < b);
         if let Some(run) = all.get(first..=last).filter(|_| ascending) {
             out.extend_from_slice(run.as_flattened());
@@ -252,7 +253,7 @@ fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     }
     // Row by row into room that is there: pushing bytes one by one takes several times as long.
     let start = out.len();
-    out.resize(start + rows.len().saturating_mul(N), 0);
+    out.resize(start + rows.len() * N, 0);
     let (room, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
     for (to, row) in room.iter_mut().zip(rows) {
         if let Some(from) = all.get(usize_from_u32(*row)) {

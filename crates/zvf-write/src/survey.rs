@@ -68,7 +68,7 @@ impl Survey {
         self.vertices += to_u64(batch.len());
         let columns = batch.fields().iter().map(|field| &field.column).chain([batch.positions()]);
         let bytes = columns.map(|column| to_u64(column.bytes().len()));
-        self.bytes = bytes.fold(self.bytes, u64::saturating_add);
+        self.bytes += bytes.sum::<u64>();
         Ok(())
     }
 

@@ -90,7 +90,7 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
                 depth += 1;
             }
             ']' => {
-                depth = depth.saturating_sub(1);
+                depth = depth.saturating_sub(1); // a bracket too many ends the text
                 if depth == 0 {
                     break;
                 }

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use zvf_format::Class;
-use zvf_format::num::saturating_u32_from_usize;
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
@@ -364,8 +364,8 @@ fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), 
     let mut bytes = 0_u64;
     while bytes < most {
         let Some(record) = records.next()? else { return Ok((sample, true)) };
-        let size = record.text.len().saturating_add(record.ends.len().saturating_mul(8));
-        bytes = bytes.saturating_add(u64::try_from(size).unwrap_or(u64::MAX)).saturating_add(64);
+        let size = record.text.len() + record.ends.len() * 8;
+        bytes += to_u64(size) + 64;
         sample.push_back(record);
     }
     Ok((sample, false))
@@ -395,7 +395,7 @@ impl Inference<'_> {
             || rows().map(|record| record.value(at)).filter(|text| !text.trim().is_empty());
         let is_number = |text: &&str| float(text.trim()).is_some();
         let numbers = values().filter(is_number).count();
-        if numbers.saturating_mul(10) >= values().count().saturating_mul(9).max(1) {
+        if numbers * 10 >= (values().count() * 9).max(1) {
             let is_known = |text: &&str| {
                 is_number(text)
                     || text.trim().is_empty()
@@ -461,8 +461,8 @@ fn named_or_text<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank:
     {
         return Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     }
-    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1);
-    let size = u64::try_from(longest).unwrap_or(1).saturating_mul(4);
+    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // without values one character
+    let size = to_u64(longest) * 4;
     Dtype { kind: DtypeKind::Text, size, big_endian: false }
 }
 

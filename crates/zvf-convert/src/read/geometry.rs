@@ -57,7 +57,7 @@ impl WholeFile {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ConvertError {
-        let byte = u64::try_from(byte).unwrap_or(u64::MAX);
+        let byte = to_u64(byte);
         BadInput::new(class, self.format, Place::Byte(byte), expected, found).into()
     }
 
@@ -253,6 +253,7 @@ impl Pieces {
 
 /// The parts within `rows`; those at its ends are cut.
 fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, ConvertError> {
+    // The first part begins at 0.
     let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
     let mut offsets = vec![0];
     let mut objects = Vec::new();
@@ -314,7 +315,7 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, Convert
     if padded > total.saturating_mul(16).saturating_add(SMALL_TEXT_BYTES) {
         return categorical_field(name, values);
     }
-    let size = u64::try_from(longest).unwrap_or(u64::MAX).saturating_mul(4);
+    let size = to_u64(longest) * 4;
     let mut column = super::values::Values::new(dtype(DtypeKind::Text, size), 1);
     for value in values {
         column.push_text(value); // the longest fits
@@ -331,7 +332,11 @@ fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertErro
             distinct.push(Value::Text(value.clone()));
             distinct.len() - 1
         });
-        let code = i32::try_from(code).unwrap_or(i32::MAX);
+        let code = i32::try_from(code).map_err(|_too_many| ConvertError::NoType {
+            format: "a column of categories",
+            what: format!("{} different texts", distinct.len()),
+            advice: "leave it out",
+        })?;
         codes.extend_from_slice(&code.to_le_bytes());
     }
     let column = super::values::column(INT32, 1, codes)?;

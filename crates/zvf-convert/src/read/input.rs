@@ -104,7 +104,7 @@ impl Bytes {
 
     /// Goes on by so many bytes.
     fn advance(&mut self, n: u64) {
-        self.at = self.at.saturating_add(n);
+        self.at += n;
         if let Some(counter) = &self.counter {
             counter.fetch_add(n, Ordering::Relaxed);
         }
@@ -176,7 +176,7 @@ impl Bytes {
             }
             let taken = usize::try_from(n).unwrap_or(usize::MAX).min(shown);
             self.take(taken);
-            n = n.saturating_sub(u64::try_from(taken).unwrap_or(n));
+            n -= to_u64(taken);
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ impl Bytes {
     /// Takes `n` of the bytes that were shown.
     pub(crate) fn take(&mut self, n: usize) {
         self.stream.consume(n);
-        self.advance(u64::try_from(n).unwrap_or(u64::MAX));
+        self.advance(to_u64(n));
     }
 
     /// As many bytes as there are, at most those of `into`; how many.
@@ -233,12 +233,12 @@ impl Bytes {
         while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
             match self.stream.read(rest) {
                 Ok(0) => break,
-                Ok(n) => read = read.saturating_add(n),
+                Ok(n) => read += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ConvertError::Read(error)),
             }
         }
-        self.advance(u64::try_from(read).unwrap_or(u64::MAX));
+        self.advance(to_u64(read));
         Ok(read)
     }
 

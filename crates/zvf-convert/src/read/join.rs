@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use zvf_format::Class;
+use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, ObjectId, Parts};
 
@@ -107,21 +108,24 @@ impl Joined {
         }
         self.vertices += self.own_vertices;
         self.own_vertices = 0;
+        if self.next_id == i64::MAX {
+            return Err(no_id());
+        }
         self.shift = self.next_id;
         self.reader = reader;
         Ok(())
     }
 
-    fn id(&mut self, id: ObjectId) -> ObjectId {
-        let id = ObjectId(id.0.saturating_add(self.shift));
-        self.next_id = self.next_id.max(id.0.saturating_add(1));
-        id
+    fn id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
+        let id = ObjectId(id.0.checked_add(self.shift).ok_or_else(no_id)?);
+        self.next_id = self.next_id.max(id.0.saturating_add(1)); // past the last one, `advance` refuses
+        Ok(id)
     }
 
     fn shift(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
         Ok(match piece {
             Piece::Vertices(batch) => {
-                self.own_vertices += i64::try_from(batch.len()).unwrap_or(i64::MAX);
+                self.own_vertices += saturating_i64(to_u64(batch.len()));
                 Piece::Vertices(self.shift_batch(batch)?)
             }
             Piece::Elements { rows, fields } => {
@@ -132,11 +136,12 @@ impl Joined {
                 Piece::Elements { rows: rows.map_err(super::values::no_column)?, fields }
             }
             Piece::Objects { ids, fields } => {
-                Piece::Objects { ids: ids.into_iter().map(|id| self.id(id)).collect(), fields }
+                let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
+                Piece::Objects { ids, fields }
             }
             Piece::Groups { mut groups, fields } => {
                 for id in groups.iter_mut().flat_map(|group| &mut group.members) {
-                    *id = self.id(*id);
+                    *id = self.id(*id)?;
                 }
                 Piece::Groups { groups, fields }
             }
@@ -146,14 +151,23 @@ impl Joined {
     fn shift_batch(&mut self, batch: Batch) -> Result<Batch, ConvertError> {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
-            let ids = ids.into_iter().map(|id| self.id(id)).collect();
+            let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
             let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(no_batch)?;
             return batch.with_parts(parts).map_err(no_batch);
         }
         let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
-        let owners = owners.into_iter().map(|owner| owner.map(|id| self.id(id))).collect();
+        let owners = owners.into_iter().map(|owner| owner.map(|id| self.id(id)).transpose());
+        let owners = owners.collect::<Result<_, _>>()?;
         batch.with_vertex_objects(owners).map_err(no_batch)
     }
+}
+
+/// The ids of several inputs are counted on from one to the next.
+fn no_id() -> ConvertError {
+    let place = Place::Named("the ids of objects".to_owned());
+    let expected = format!("fewer than {} over all inputs", i64::MAX);
+    let bad = BadInput::new(Class::LimitExceeded, "several inputs", place, expected, "more");
+    bad.with_hint("convert them one by one").into()
 }
 
 /// What has to be the same in all inputs, in words.
@@ -172,4 +186,30 @@ fn columns(header: &Header) -> String {
         fields(&header.fields),
         fields(&header.object_fields)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(texts: [&'static str; 2]) -> Result<Vec<i64>, ConvertError> {
+        let inputs = texts.map(|text| Input::reader(text.as_bytes()));
+        let mut ids = Vec::new();
+        for piece in open_all(inputs, Some(Format::Csv), &ReadOptions::default())? {
+            if let Piece::Vertices(batch) = piece? {
+                ids.extend(batch.vertex_objects().unwrap().iter().map(|id| id.unwrap().0));
+            }
+        }
+        Ok(ids)
+    }
+
+    #[test]
+    fn ids_are_counted_on_as_far_as_there_are_some() {
+        assert_eq!(ids(["x,y,object\n1,2,7\n", "x,y,object\n1,2,0\n1,2,3\n"]).unwrap(), [7, 8, 11]);
+        let last = "x,y,object\n1,2,9223372036854775807\n";
+        for texts in [[last, "x,y,object\n1,2,0\n"], ["x,y,object\n1,2,7\n", last]] {
+            let error = ids(texts).unwrap_err().to_string();
+            assert!(error.contains("ids of objects"), "{error}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -33,7 +34,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut size = 0;
     while size < options.memory.min(SAMPLE) {
         let Some((object, bytes)) = lines.next()? else { break };
-        size = size.saturating_add(bytes);
+        size += bytes;
         sample.push_back(object);
     }
     let vertices: Vec<&Map<String, Json>> =
@@ -188,8 +189,9 @@ fn infer(values: &[&Json]) -> (Dtype, u32) {
     } else if all(&|value| number(value).is_some()) {
         FLOAT64
     } else {
+        // Without values one character.
         let longest = scalars.iter().map(|value| text(value).chars().count()).max().unwrap_or(1);
-        let size = u64::try_from(longest.max(1)).unwrap_or(1).saturating_mul(4);
+        let size = to_u64(longest.max(1)) * 4;
         Dtype { kind: DtypeKind::Text, size, big_endian: false }
     };
     (dtype, u32::try_from(width).unwrap_or(u32::MAX))

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 /// What is wrong with packed bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
 /// Exactly `size` bytes from a zlib stream.
 pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
-    let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = to_u64(size).saturating_add(1);
     let mut limited = flate2::read::ZlibDecoder::new(stream).take(limit);
     limited.read_to_end(&mut all).map_err(|error| {
         let class = match error.kind() {
@@ -56,7 +57,7 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
 /// Exactly `size` bytes from a container of xz.
 pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
-    let limit = u64::try_from(size).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = to_u64(size).saturating_add(1);
     let memory_kib = XZ_MEMORY_KIB;
     let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, memory_kib);
     decoder

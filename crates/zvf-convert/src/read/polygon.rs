@@ -105,13 +105,13 @@ impl Corners {
         }
         self.one = one;
         self.one.clear(); // its memory is used again
-        self.count.saturating_sub(before)
+        self.count - before
     }
 
     fn row<'a>(&mut self, vertices: impl Iterator<Item = &'a i64>) {
         let before = self.rows.len();
         vertices.for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
-        let width = self.rows.len().saturating_sub(before) / 8;
+        let width = (self.rows.len() - before) / 8;
         self.width = u32::try_from(width).ok();
         self.count += 1;
     }
@@ -124,7 +124,7 @@ impl Corners {
     /// The rows so far with their attributes; none remain.
     pub(super) fn take(&mut self, fields: &mut [NamedValues]) -> Result<Piece, ConvertError> {
         self.count = 0;
-        let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1));
+        let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1)); // without rows any width
         rows.push_bytes(&std::mem::take(&mut self.rows));
         Ok(Piece::Elements { rows: rows.take()?, fields: take_all(fields)? })
     }

@@ -138,7 +138,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Its bytes of a record; none where the record is too short.
     pub(super) fn slice(self, record: &[u8]) -> &[u8] {
-        let end = self.offset.saturating_add(self.size);
+        let end = self.offset.saturating_add(self.size); // too large: past the end of any record
         record.get(self.offset..end).unwrap_or(&[])
     }
 }

@@ -1,6 +1,7 @@
 //! Records of named fields: which field is what, and vertices from a block of them.
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Kind, ObjectId, Value};
 
@@ -23,7 +24,8 @@ impl RecordField {
     /// Bytes of it in one record.
     pub(super) fn size(&self) -> usize {
         let size = usize::try_from(self.dtype.size).unwrap_or(usize::MAX);
-        size.saturating_mul(usize::try_from(self.width).unwrap_or(usize::MAX))
+        // Too large: longer than any record.
+        size.saturating_mul(usize_from_u32(self.width))
     }
 }
 
@@ -253,7 +255,7 @@ pub(super) fn numeric_positions(
 
 /// The usual names of so many axes.
 pub(super) fn axes(width: u32) -> Vec<String> {
-    (0..usize::try_from(width).unwrap_or(0))
+    (0..usize_from_u32(width))
         .map(|axis| AXES.get(axis).map_or_else(|| format!("x{axis}"), |name| (*name).to_owned()))
         .collect()
 }

@@ -191,7 +191,7 @@ impl<'a> Sequence<'a> {
 
     /// Where the next byte lies.
     pub(crate) fn at(&self) -> u64 {
-        self.at.saturating_add(u64::try_from(self.used).unwrap_or(u64::MAX))
+        self.at + to_u64(self.used)
     }
 
     /// Goes on at another place.

@@ -78,7 +78,7 @@ fn cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
     for (row, owner) in owners.iter().enumerate() {
         reach = reach.max(last.get(owner).copied().unwrap_or(row));
         if row == reach {
-            cuts.push(row.saturating_add(1));
+            cuts.push(row + 1);
         }
     }
     cuts

@@ -1,5 +1,6 @@
 //! Columns in the making: from text, from bytes as they are stored, from numbers.
 
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Column, Field};
 
@@ -38,8 +39,8 @@ impl Values {
 
     /// Takes back what was pushed after so many rows.
     pub(super) fn truncate(&mut self, rows: usize) {
-        let size = usize::try_from(self.dtype.size).unwrap_or(0);
-        let stride = size.saturating_mul(usize::try_from(self.width).unwrap_or(0));
+        let size = saturating_usize(self.dtype.size);
+        let stride = size.saturating_mul(usize_from_u32(self.width));
         self.bytes.truncate(rows.saturating_mul(stride));
     }
 
@@ -63,8 +64,8 @@ impl NamedValues {
 
     /// Bytes of one row.
     pub(super) fn bytes(&self) -> usize {
-        let size = usize::try_from(self.values.dtype.size).unwrap_or(usize::MAX);
-        size.saturating_mul(usize::try_from(self.values.width).unwrap_or(usize::MAX))
+        let size = saturating_usize(self.values.dtype.size);
+        size.saturating_mul(usize_from_u32(self.values.width)) // too large: more than any memory
     }
 
     pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
@@ -159,7 +160,7 @@ fn push_characters(text: &str, size: u64, to: &mut Vec<u8>) -> bool {
     let (Ok(size), Ok(_)) = (usize::try_from(size), u32::try_from(text.len())) else {
         return false;
     };
-    if text.chars().count().saturating_mul(4) > size {
+    if text.chars().count() * 4 > size {
         return false;
     }
     let end = to.len().saturating_add(size);

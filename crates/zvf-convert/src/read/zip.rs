@@ -91,8 +91,8 @@ impl Archive {
             let expected = "a local header";
             return Err(bad(Class::BadMagic, &member.name, expected, "other bytes").into());
         }
-        let skipped = u64::from(u16_at(&local, 26)).saturating_add(u16_at(&local, 28).into());
-        let start = member.header.saturating_add(30).saturating_add(skipped);
+        let skipped = u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
+        let start = member.header.saturating_add(30).saturating_add(skipped); // too large: past the end
         file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
         let stored = file.take(member.stored);
         let bytes: Box<dyn Read + Send> = match member.deflated {
@@ -132,7 +132,7 @@ impl<R: Read> Read for Checked<R> {
         let read = self.inner.read(into.get_mut(..most).unwrap_or_default())?;
         let bytes = into.get(..read).unwrap_or_default();
         self.sum.update(bytes);
-        self.left = self.left.saturating_sub(u64::try_from(read).unwrap_or(0));
+        self.left -= to_u64(read);
         if self.left == 0 && self.sum.sum() != self.wanted {
             let text = format!("the checksum of {} is another", self.name);
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
@@ -191,7 +191,7 @@ fn member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertErro
     };
     let mut wide = extra_64(extra);
     let mut number = |at: usize| match u32_at(entry, at) {
-        u32::MAX => wide.next().unwrap_or(u32::MAX.into()),
+        u32::MAX => wide.next().unwrap_or(u32::MAX.into()), // without a wider one it is the number itself
         narrow => narrow.into(),
     };
     // The order is that of the extra field.

@@ -1,6 +1,6 @@
 //! All pieces of one kind in memory, for formats that count before they begin.
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use crate::ConvertError;
@@ -89,7 +89,7 @@ impl Collected {
                 self.take_room(room)
             }
             Piece::Objects { ids, fields } => {
-                self.take_room(ids.len().saturating_mul(8))?;
+                self.take_room(ids.len() * 8)?;
                 self.objects.extend(ids);
                 let room = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
                 let room = room.map_err(|what| self.refuse_kind(what))?;
@@ -97,7 +97,7 @@ impl Collected {
             }
             Piece::Groups { groups, fields } => {
                 let members: usize = groups.iter().map(|group| group.members.len()).sum();
-                self.take_room(members.saturating_mul(8))?;
+                self.take_room(members * 8)?;
                 self.groups.extend(groups);
                 let room = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
                 let room = room.map_err(|what| self.refuse_kind(what))?;
@@ -134,7 +134,7 @@ impl Collected {
             }
         }
         if let Some(elements) = batch.elements() {
-            self.take_room(elements.rows().len().saturating_mul(8))?;
+            self.take_room(elements.rows().len() * 8)?;
             self.set_width(elements.width())?;
             self.elements.extend(elements.rows().iter().map(|row| row + before));
             let room = push_fields(&mut self.element_fields, elements.fields());
@@ -153,7 +153,7 @@ impl Collected {
     }
 
     fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
-        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
         }

@@ -182,7 +182,7 @@ fn row_of(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
         return Ok(field.with_column(field.column.slice(row..row + 1)));
     }
     let (dtype, width) = (field.column.dtype(), field.column.width());
-    let size = usize::try_from(dtype.size).unwrap_or(1) * usize::try_from(width).unwrap_or(1);
+    let size = usize::try_from(dtype.size).unwrap_or(1) * usize_from_u32(width);
     let missing = field.categories.as_ref().and_then(zvf_model::Categories::missing);
     let bytes = match missing {
         Some(code) => code.to_le_bytes().get(..size).unwrap_or_default().to_vec(),

@@ -176,20 +176,26 @@ fn find_volume<'a>(whole: &'a Whole, _prefix: &str) -> Option<&'a serde_json::Ma
     record.values().find_map(|file| file.get("volume")?.as_object())
 }
 
+/// A volume with something else than a number.
+fn no_volume(key: &str, found: &Json) -> ConvertError {
+    let what = format!("{found} in the {key} of its volume");
+    ConvertError::NoType { format: "FreeSurfer", what, advice: "leave the volume out" }
+}
+
 fn write_volume(
     volume: &serde_json::Map<String, Json>,
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
     for tag in volume.get("head").and_then(Json::as_array).into_iter().flatten() {
-        let tag = tag.as_u64().and_then(|tag| usize::try_from(tag).ok()).unwrap_or(0);
-        out.write_all(&int(tag)?)?;
+        let number = tag.as_u64().and_then(|tag| usize::try_from(tag).ok());
+        out.write_all(&int(number.ok_or_else(|| no_volume("head", tag))?)?)?;
     }
     for (key, value) in volume.iter().filter(|(key, _)| *key != "head") {
         let value = match value {
             Json::Array(numbers) => numbers
                 .iter()
-                .map(|x| number(x.as_f64().unwrap_or(0.0)))
-                .collect::<Vec<_>>()
+                .map(|x| x.as_f64().map(number).ok_or_else(|| no_volume(key, x)))
+                .collect::<Result<Vec<_>, _>>()?
                 .join(" "),
             Json::String(text) => text.clone(),
             other => other.to_string(),

@@ -150,9 +150,9 @@ impl<W: Write + Seek> NpyWriter<W> {
 
     /// Where the file starts in the target: the end, less the records, less the header.
     fn start(&self, descr: &str, end: u64, header: &[u8]) -> u64 {
-        let records = self.records.saturating_mul(record_size(descr));
+        let records = self.records * record_size(descr);
         let header = to_u64(header.len());
-        end.saturating_sub(records).saturating_sub(header)
+        end - records - header
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn code(dtype: Dtype) -> String {
         (DtypeKind::Int, _) => format!("<i{size}"),
         (DtypeKind::UInt, _) => format!("<u{size}"),
         (DtypeKind::Float, _) => format!("<f{size}"),
-        (DtypeKind::Text, _) => format!("<U{}", size.checked_div(4).unwrap_or(0)),
+        (DtypeKind::Text, _) => format!("<U{}", size / 4),
     }
 }
 
@@ -239,10 +239,10 @@ fn record_size(descr: &str) -> u64 {
         let code = column.split("', '").nth(1).unwrap_or("");
         let digits: String = code.chars().skip(2).take_while(char::is_ascii_digit).collect();
         let unit = if code.contains('U') { 4 } else { 1 };
-        let size = digits.parse::<u64>().unwrap_or(0).saturating_mul(unit);
+        let size = digits.parse::<u64>().unwrap_or(0) * unit;
         let width = code.split(", (").nth(1).and_then(|rest| rest.split(',').next());
-        let width = width.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(1);
-        total += size.saturating_mul(width);
+        let width = width.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(1); // one a row
+        total += size * width;
     }
     total
 }
@@ -250,17 +250,17 @@ fn record_size(descr: &str) -> u64 {
 /// The header, of the same length for any number of records.
 fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
-    let spare = LONGEST_COUNT.saturating_sub(records.to_string().len());
+    let spare = LONGEST_COUNT - records.to_string().len();
     let unpadded = ((text.len() + spare) + PREAMBLE) + 1;
     let whole = unpadded.next_multiple_of(ALIGNMENT);
-    let length = u16::try_from(whole.saturating_sub(PREAMBLE)).map_err(|_too_long| {
+    let length = u16::try_from(whole - PREAMBLE).map_err(|_too_long| {
         let advice = "ask for fewer columns, or write CSV";
         ConvertError::NoType { format: "npy", what: "a header of 64 KiB or more".into(), advice }
     })?;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     header.extend(length.to_le_bytes());
     header.extend(text.bytes());
-    header.resize(whole.saturating_sub(1), b' ');
+    header.resize(whole - 1, b' ');
     header.push(b'\n');
     Ok(header)
 }

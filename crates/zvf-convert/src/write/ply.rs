@@ -10,6 +10,7 @@
 
 use std::io::Write;
 
+use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
@@ -51,7 +52,7 @@ impl Writer for PlyWriter<'_> {
         let batch = collected.take_batch()?;
         write_ply(&batch, &collected.header.axes, &mut self.out)?;
         self.out.flush()?;
-        let count = |n| u64::try_from(n).unwrap_or(u64::MAX);
+        let count = to_u64;
         Ok(Report {
             vertices: count(batch.len()),
             elements: count(batch.elements().map_or(0, zvf_model::Elements::len)),
@@ -89,6 +90,12 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let flat = batch.positions().width() == 2;
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
+    let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width));
+    let corners = corners.map_err(|_too_wide| ConvertError::NoType {
+        format: "PLY",
+        what: "faces of more than 255 corners".to_owned(),
+        advice: "divide them into triangles",
+    })?;
     let rows = elements_as_rows(batch, 0)?;
     let said = rows.as_ref().map(ElementTable::new).transpose()?;
 
@@ -120,7 +127,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
         }
     }
     for (at, face) in faces.iter().flat_map(|faces| faces.iter()).enumerate() {
-        out.write_all(&[u8::try_from(face.len()).unwrap_or(u8::MAX)])?;
+        out.write_all(&[corners])?;
         for row in face {
             out.write_all(&vertex(*row)?)?;
         }
@@ -327,6 +334,18 @@ mod tests {
         write_ply(batch, &[], &mut file).unwrap();
         let end = file.windows(11).position(|bytes| bytes == b"end_header\n").unwrap() + 11;
         (String::from_utf8(file[..end].to_vec()).unwrap(), file[end..].to_vec())
+    }
+
+    #[test]
+    fn faces_of_more_corners_than_a_byte_counts_are_refused() {
+        let faces = |width: usize| {
+            let batch = Batch::new(Kind::Mesh, column("int8", 3, &[1, 2, 3]));
+            let batch = batch.with_elements(Elements::new(width, vec![0; width]).unwrap()).unwrap();
+            write_ply(&batch, &[], &mut Vec::new())
+        };
+        faces(255).unwrap();
+        let error = faces(256).unwrap_err().to_string();
+        assert!(error.contains("more than 255 corners"), "{error}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
                 let rows = to_u64(batch.len());
                 self.report.vertices += rows;
                 let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                let own = u64::try_from(own).unwrap_or(u64::MAX);
+                let own = to_u64(own);
                 if self.holds_elements {
                     self.report.elements += own;
                 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
@@ -63,7 +63,7 @@ impl Writer for WholeWriter<'_> {
         let whole = Whole { header: collected.header, batch, objects, object_fields, groups };
         let losses = (self.encode)(&whole, &mut self.target, &self.options)?;
         self.target.flush()?;
-        let count = |n| u64::try_from(n).unwrap_or(u64::MAX);
+        let count = to_u64;
         Ok(Report {
             vertices: count(whole.batch.len()),
             objects: count(whole.object_ids().len()),
@@ -77,7 +77,7 @@ impl Whole {
     /// A vertex in three dimensions.
     pub(crate) fn point(&self, row: usize) -> [f64; 3] {
         let positions = self.batch.positions();
-        [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(0.0))
+        [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(0.0)) // points of a plane lie at z = 0
     }
 
     /// The object of each vertex, where any is known.

@@ -128,7 +128,10 @@ impl LevelReader {
         }
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
-        let declared = doc.declared_columns().unwrap_or(1);
+        let declared = doc.declared_columns().ok_or_else(|| {
+            let expected = Expected::AtMost(u32::MAX.into());
+            place(ModelError::refused(Class::LimitExceeded, "values of a row", expected, "more"))
+        })?;
         let width = match near {
             Some(near) if self.fits(&cells, dtype, declared, near).await => declared,
             _ => self.attribute_width(of, &cells, dtype, declared).await?,
@@ -178,8 +181,8 @@ impl LevelReader {
             return false;
         };
         let rows = fragments.view().map_or(0, |view| view.extent());
-        let bytes = declared.saturating_mul(dtype.size).saturating_mul(rows);
-        rows > 0 && bytes == size
+        let row = declared.checked_mul(dtype.size);
+        rows > 0 && row.and_then(|row| row.checked_mul(rows)) == Some(size)
     }
 
     async fn rows_of(&self, of: Of, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {

@@ -102,7 +102,7 @@ impl ChunkFragments {
             return Ok(column.clone());
         }
         self.check_rows(rows)?;
-        let total = view.rows_total().unwrap_or(u64::MAX);
+        let total = view.rows_total().unwrap_or(u64::MAX); // above any cap
         let bytes = total.saturating_mul(to_u64(column.stride()));
         if bytes > MAX_BYTES {
             let expected = Expected::AtMost(MAX_BYTES.into());
@@ -119,7 +119,7 @@ impl ChunkFragments {
         for fragment in &view {
             match fragment {
                 Fragment::Range { start, count } => {
-                    let end = start.saturating_add(count);
+                    let end = start.saturating_add(count); // a map may have changed since the check
                     ordered.push_rows(column, saturating_usize(start)..saturating_usize(end));
                 }
                 Fragment::Rows(_) => {

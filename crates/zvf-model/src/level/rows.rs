@@ -185,6 +185,7 @@ impl CellRows<'_> {
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
         let stride = self.stride();
+        // What no number of 64 bits holds is past the end of any cell.
         let bytes =
             |rows: &Range<u64>| rows.start.saturating_mul(stride)..rows.end.saturating_mul(stride);
         let parts: Vec<(ChunkKey, Vec<Range<u64>>)> =
@@ -211,7 +212,7 @@ impl CellRows<'_> {
             let place = |error: ModelError| error.in_array(self.cells.path()).in_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0);
-            if rows.saturating_mul(self.stride()) == size {
+            if rows * self.stride() == size {
                 return Ok(Some(rows));
             }
             let expected = Expected::MultipleOf(self.stride().into());

@@ -95,7 +95,11 @@ impl LinkFamily {
                 let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
                 let dtype = doc.dtype().map_err(|error| place(error.into()))?;
                 let width = doc.declared_columns().and_then(|width| u32::try_from(width).ok());
-                let here = (dtype, width.unwrap_or(u32::MAX));
+                let width = width.ok_or_else(|| {
+                    let (what, expected) = ("values of a row", Expected::AtMost(u32::MAX.into()));
+                    place(ModelError::refused(Class::LimitExceeded, what, expected, "more"))
+                })?;
+                let here = (dtype, width);
                 if *shape.get_or_insert(here) != here {
                     let expected = Expected::Rule("one type and width in all segments");
                     let what = "values of a link attribute";
@@ -240,7 +244,7 @@ fn gathered(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, 
     for row in rows {
         if row >= to_u64(column.len()) {
             let (what, expected) = ("row of a link attribute", to_u64(column.len()));
-            let expected = Expected::AtMost(i128::from(expected).saturating_sub(1));
+            let expected = Expected::AtMost(i128::from(expected) - 1);
             return Err(ModelError::refused(Class::OutOfBounds, what, expected, row));
         }
         part.push_row(column, zvf_format::num::saturating_usize(row));

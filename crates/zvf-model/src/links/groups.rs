@@ -113,7 +113,8 @@ fn holds(fragment: &Fragment<'_>, row: u64) -> bool {
     }
 }
 
-/// The rows of a group, those that follow each other joined.
+/// The rows of a group, those that follow each other joined; below 2^63, unless a map has changed since they were
+/// checked.
 fn ranges(group: Fragment<'_>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let rows = match group {

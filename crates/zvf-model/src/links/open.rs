@@ -247,7 +247,7 @@ fn within_segment(
     let dtype = doc.dtype().map_err(|error| ModelError::from(error).in_array(cells.path()))?;
     let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
     let none = vec![0; policy.sid_ndim()];
-    let offsets = vec![none.as_slice(); policy.link_width().saturating_sub(1)];
+    let offsets = vec![none.as_slice(); policy.link_width() - 1];
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
     let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
     // Both ends have the key of the cell, whatever the chunks of the other level measure.
@@ -337,7 +337,7 @@ async fn policy(
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
     let rank = zvf_format::num::to_u64(level.key_rank());
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
-    let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX);
+    let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX); // refused, as all above 8
     let policy = LinkPolicy::new(width, level.key_rank())?;
     let policy = if doc.directed { policy.directed() } else { policy };
     let policy = match &doc.store {
@@ -356,7 +356,7 @@ async fn policy(
 
 /// What leads from chunks of a level to those of the level `delta` away.
 async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError> {
-    let other = i64::from(level.level().0).saturating_add(delta.0.into());
+    let other = i64::from(level.level().0) + i64::from(delta.0);
     let other = u32::try_from(other).map_err(|_negative| {
         let expected = Expected::AtLeast(0);
         ModelError::refused(Class::OutOfBounds, "level that is linked to", expected, other)
@@ -380,7 +380,8 @@ fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
         let expected = Expected::Rule("little-endian integers");
         return Err(ModelError::refused(Class::Unsupported, "dtype of links", expected, "another"));
     }
-    Ok(LinkInteger::new(u8::try_from(dtype.size).unwrap_or(u8::MAX), signed)?)
+    let size = u8::try_from(dtype.size).unwrap_or(u8::MAX); // too large: refused
+    Ok(LinkInteger::new(size, signed)?)
 }
 
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.

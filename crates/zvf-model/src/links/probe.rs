@@ -9,19 +9,19 @@ use zvf_format::link::{LinkPolicy, Store as Stored};
 
 /// The segments worth trying, without repetition.
 pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
-    let (rank, others) = (policy.sid_ndim(), policy.link_width().saturating_sub(1));
+    let (rank, others) = (policy.sid_ndim(), policy.link_width() - 1);
     let sorted = policy.delta() == Delta::SAME
         && policy.store() == Stored::Canonical
         && !policy.is_directed();
-    let digits = u32::try_from(rank.saturating_mul(others)).unwrap_or(u32::MAX);
+    let digits = u32::try_from(rank * others).unwrap_or(u32::MAX);
     let names = 3_usize.checked_pow(digits).filter(|names| *names <= MAX_TRIED);
-    let all = 0..names.unwrap_or(1);
+    let all = 0..names.unwrap_or(1); // too many names: only the segment within a chunk
     let made = all.filter_map(|number| {
         let mut rest = number;
-        let components: Vec<i64> = (0..rank.saturating_mul(others))
+        let components: Vec<i64> = (0..rank * others)
             .map(|_| {
-                let digit = rest.checked_rem(3).unwrap_or(0);
-                rest = rest.checked_div(3).unwrap_or(0);
+                let digit = rest % 3;
+                rest /= 3;
                 STEPS.get(digit).copied().unwrap_or(0)
             })
             .collect();

@@ -43,9 +43,9 @@ impl LinkRecords {
 
     /// Makes room for exactly `more` records: the bytes of a cell say how many it has.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.rows.reserve_exact(more.saturating_mul(self.width)); // records that are in memory
+        self.rows.reserve_exact(more * self.width); // records that are in memory
         if let Some(places) = &mut self.places {
-            places.reserve_exact(more.saturating_mul(self.width));
+            places.reserve_exact(more * self.width);
         }
     }
 
@@ -77,13 +77,13 @@ impl LinkRecords {
         let width = self.width;
         let (before, room) = (self.rows.len(), self.rows.capacity());
         let places = self.places.get_or_insert_with(|| {
-            let one = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX));
+            let one = (0..width).map(|place| u8::try_from(place).unwrap_or(u8::MAX)); // below 8
             let mut all = Vec::with_capacity(room);
             all.extend(one.cycle().take(before));
             all
         });
         for (place, row) in ends {
-            places.push(u8::try_from(place).unwrap_or(u8::MAX));
+            places.push(u8::try_from(place).unwrap_or(u8::MAX)); // below 8
             self.rows.push(row);
         }
     }
@@ -145,7 +145,7 @@ impl LinkRecords {
     #[must_use]
     pub fn stored_row(&self, i: usize) -> u64 {
         match &self.stored {
-            Some(stored) => stored.get(i).copied().unwrap_or(u64::MAX),
+            Some(stored) => stored.get(i).copied().unwrap_or(u64::MAX), // a record past the end has no row
             None => to_u64(i),
         }
     }

@@ -234,8 +234,14 @@ impl LinkSegment {
         };
         let place = |error: ModelError| error.in_array(cells.path()).in_chunk(chunk);
         let size = u64::from(shape.size());
-        let bytes = |at: u64| at.saturating_mul(size);
-        let parts = rows.iter().map(|rows| bytes(rows.start)..bytes(rows.end)).collect();
+        let bytes = |at: u64| {
+            at.checked_mul(size).ok_or_else(|| {
+                let expected = Expected::Rule("rows that the cell has");
+                place(ModelError::refused(Class::OutOfBounds, "row of a link", expected, at))
+            })
+        };
+        let parts = rows.iter().map(|rows| Ok(bytes(rows.start)?..bytes(rows.end)?));
+        let parts = parts.collect::<Result<_, ModelError>>()?;
         let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
         let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
         let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
@@ -346,7 +352,7 @@ impl LinkSegment {
         leaf: &DenseArray,
     ) -> Result<LinkRecords, ModelError> {
         let bytes = leaf.read_all().await?;
-        let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX);
+        let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // at most 8
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
             .map_err(|error| ModelError::from(error).in_array(leaf.path()))?;
         let mut records = self.no_records(chunks);

@@ -80,14 +80,13 @@ pub(super) async fn manifests(
         })
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
-    let stride = saturating_usize(rank.saturating_add(1)).saturating_mul(8);
+    let stride = saturating_usize(rank + 1) * 8;
     let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
         let bytes = piece.and_then(|(piece, bytes)| {
-            let at =
-                |row: u64| saturating_usize(row.saturating_sub(piece.start)).saturating_mul(stride);
+            let at = |row: u64| saturating_usize(row - piece.start).saturating_mul(stride);
             bytes.get(at(span.start)..at(span.end))
         });
         blob(bytes.unwrap_or_default(), stride, rank)
@@ -104,7 +103,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
         let found = start.min(count);
         return Err(ModelError::refused(Class::Negative, "span of blocks", expected, found));
     };
-    let end = start.saturating_add(count);
+    let end = start + count;
     if end > blocks {
         let (what, expected) = ("end of a span of blocks", Expected::AtMost(blocks.into()));
         return Err(ModelError::refused(Class::OutOfBounds, what, expected, end));

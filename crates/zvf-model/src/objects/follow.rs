@@ -6,7 +6,7 @@
 use async_recursion::async_recursion as boxed;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::BlockFragments;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
 use zvf_store::KeyTable;
 
@@ -114,11 +114,8 @@ impl LevelReader {
             }
         }
         let mut places = named.places();
-        let keys: Vec<ChunkKey> = places
-            .list
-            .iter()
-            .filter_map(|(place, _)| table.get(saturating_usize((*place).into())))
-            .collect();
+        let keys: Vec<ChunkKey> =
+            places.list.iter().filter_map(|(place, _)| table.get(usize_from_u32(*place))).collect();
         let mut chunks = Vec::with_capacity(keys.len());
         let mut numbers = Vec::with_capacity(keys.len());
         for (found, (_, first)) in self.fragments(&keys).await.into_iter().zip(&places.list) {
@@ -188,7 +185,7 @@ impl<'a> Named<'a> {
             }
             self.blocks.push(place.unwrap_or(NOWHERE));
         }
-        self.manifests = self.manifests.saturating_add(1);
+        self.manifests += 1;
         Ok(absent)
     }
 
@@ -204,7 +201,7 @@ impl<'a> Named<'a> {
         }
         let mut first = vec![usize::MAX; self.table.len()];
         for (place, manifest) in &self.firsts {
-            if let Some(first) = first.get_mut(saturating_usize((*place).into())) {
+            if let Some(first) = first.get_mut(usize_from_u32(*place)) {
                 *first = (*first).min(*manifest);
             }
         }
@@ -224,7 +221,7 @@ impl Places {
     /// The number among the chunks that are there of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
-            Some(all) => saturating_usize((*all.get(saturating_usize(place.into()))?).into()),
+            Some(all) => usize_from_u32(*all.get(usize_from_u32(place))?),
             None => self.list.binary_search_by_key(&place, |(place, _)| *place).ok()?,
         };
         self.numbers.get(at).copied().flatten()

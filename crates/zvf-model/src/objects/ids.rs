@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
+use zvf_format::num::{i64s_from_le, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::DenseArray;
 
 use crate::{ModelError, ObjectId};
@@ -29,9 +29,7 @@ impl IdTable {
     /// The table of these ids; `None` when rows have no number of 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
-        let value = |row: &u32| {
-            numbers.get(saturating_usize((*row).into())).map(|id| i64::from_le_bytes(*id))
-        };
+        let value = |row: &u32| numbers.get(usize_from_u32(*row)).map(|id| i64::from_le_bytes(*id));
         let rows = u32::try_from(numbers.len()).ok()?;
         let ascending = i64s_from_le(&ids).is_sorted_by(|a, b| a < b);
         let order = (!ascending).then(|| {
@@ -89,7 +87,7 @@ impl IdTable {
         while low < high {
             let middle = low.midpoint(high);
             if self.id_at(middle).is_some_and(|found| found < id) {
-                low = middle.saturating_add(1);
+                low = middle + 1;
             } else {
                 high = middle;
             }
@@ -114,7 +112,7 @@ pub(super) async fn search(
                 *found = match found {
                     Ok(None) => Ok(Some(row)),
                     Ok(Some(_)) => Err(2),
-                    Err(rows) => Err(rows.saturating_add(1)),
+                    Err(rows) => Err(*rows + 1),
                 };
             }
         }

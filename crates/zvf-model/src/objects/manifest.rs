@@ -90,7 +90,7 @@ pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKe
     let mut rank = 0_usize;
     for (to, from) in own.iter_mut().zip(components) {
         *to = from;
-        rank = rank.saturating_add(1);
+        rank += 1;
     }
     ChunkKey::new(own.get(..rank)?).ok()
 }

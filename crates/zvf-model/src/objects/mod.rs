@@ -363,7 +363,7 @@ impl Form {
                 let (spans, blocks) = (node.dense(SPANS).await?, node.dense(BLOCKS).await?);
                 if let (Some(spans), Some(blocks)) = (spans, blocks) {
                     dense::check_shape(&spans, &[None, Some(2)])?;
-                    dense::check_shape(&blocks, &[None, Some(rank.saturating_add(1))])?;
+                    dense::check_shape(&blocks, &[None, Some(rank + 1)])?;
                     return Ok(Self::Dense { spans, blocks });
                 }
             } else if let Some(rows) = node.rows(MANIFESTS).await? {

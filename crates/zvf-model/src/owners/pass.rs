@@ -124,7 +124,8 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         self.owners.extend(block.fragments.iter().map(|fragment| {
-            (place, Owner { fragment: u32::try_from(fragment).unwrap_or(u32::MAX), row })
+            let fragment = u32::try_from(fragment).unwrap_or(u32::MAX); // checked above
+            (place, Owner { fragment, row })
         }));
         Ok(())
     }
@@ -146,14 +147,14 @@ impl<'a> Pass<'a> {
     }
 
     fn bytes(&self) -> u64 {
-        to_u64(self.owners.len().saturating_add(self.crossings.len())).saturating_mul(ENTRY)
+        to_u64(self.owners.len() + self.crossings.len()) * ENTRY
     }
 }
 
 /// Whether chunks are the same, or lie side by side.
 fn share_face(a: &[i64], b: &[i64]) -> bool {
     let steps = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
-    steps.fold(0_u64, u64::saturating_add) <= 1
+    steps.fold(0_u64, u64::saturating_add) <= 1 // a sum that is too large is not near
 }
 
 /// Refuses fragments that a chunk does not have.
@@ -166,7 +167,7 @@ fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
     if last < have {
         return Ok(());
     }
-    let expected = Expected::AtMost(i128::from(have).saturating_sub(1));
+    let expected = Expected::AtMost(i128::from(have) - 1);
     Err(ModelError::refused(Class::OutOfBounds, "fragment", expected, last))
 }
 

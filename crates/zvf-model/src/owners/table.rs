@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zvf_format::num::saturating_usize;
+use zvf_format::num::usize_from_u32;
 use zvf_store::KeyTable;
 
 use super::Near;
@@ -50,12 +50,12 @@ impl Table {
         owners.dedup();
         crossings.sort_unstable();
         crossings.dedup();
-        let mut starts = Vec::with_capacity(chunks.saturating_add(1));
+        let mut starts = Vec::with_capacity(chunks + 1);
         let mut at = 0_usize;
         for chunk in 0..=chunks {
             let before = owners.get(at..).unwrap_or_default();
-            let below = before.iter().take_while(|(c, _)| saturating_usize((*c).into()) < chunk);
-            at = at.saturating_add(below.count());
+            let below = before.iter().take_while(|(c, _)| usize_from_u32(*c) < chunk);
+            at += below.count();
             starts.push(at);
         }
         let owners = owners.into_iter().map(|(_, owner)| owner).collect();
@@ -71,7 +71,7 @@ impl Table {
             let is_near = match last {
                 Some((same, is_near)) if same == step => is_near,
                 _ => {
-                    let place = |at: u32| chunks.row(saturating_usize(at.into()));
+                    let place = |at: u32| chunks.row(usize_from_u32(at));
                     place(*from).zip(place(*to)).is_some_and(|(from, to)| near(from, to))
                 }
             };
@@ -87,7 +87,7 @@ impl Table {
 
     fn of_chunk(&self, chunk: usize) -> Range<usize> {
         let start = self.starts.get(chunk).copied().unwrap_or(0);
-        let end = self.starts.get(chunk.saturating_add(1)).copied().unwrap_or(start);
+        let end = self.starts.get(chunk + 1).copied().unwrap_or(start);
         start..end
     }
 }

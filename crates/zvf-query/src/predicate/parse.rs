@@ -85,7 +85,7 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let at = text.len().saturating_sub(rest.len());
+        let at = text.len() - rest.len();
         let (word, after) = match first {
             '(' | ')' | ',' | '[' | ']' | '.' => (Word::Mark(first), skip(rest, 1)),
             '"' | '\'' => {
@@ -200,7 +200,7 @@ impl Parser {
         } else {
             self.test()?
         };
-        self.depth = self.depth.saturating_sub(1);
+        self.depth -= 1;
         Ok(condition)
     }
 
@@ -255,7 +255,7 @@ impl Parser {
         if self.takes_mark('.') {
             let known = Scope::ALL.into_iter().find(|(_, word)| *word == name);
             let Some((known, _)) = known else {
-                self.next = self.next.saturating_sub(2);
+                self.next -= 2;
                 return self.refuse("vertex, fragment, object, group or link before the dot");
             };
             (scope, name) = (known, self.name()?);

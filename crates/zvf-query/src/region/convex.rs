@@ -200,6 +200,7 @@ impl Convex {
         let mut cut = Vec::with_capacity(face.len() + 4);
         for space in &self.spaces {
             let beyond = |corner: &Corner| space.signed_distance(&corner.position);
+            // An empty face has no last corner.
             let previous = face.iter().cycle().skip(face.len().saturating_sub(1));
             for (a, b) in previous.zip(&face) {
                 let (at_a, at_b) = (beyond(a), beyond(b));

@@ -59,7 +59,7 @@ impl Context {
         let Some(region) = self.query.region.as_ref().filter(|_| {
             self.kind.is_chain()
                 && !matches!(self.mode, Mode::Cells | Mode::Inside)
-                && keys.len().saturating_mul(4) <= self.chunks.len()
+                && keys.len() * 4 <= self.chunks.len()
         }) else {
             return Ok(all);
         };
@@ -88,6 +88,7 @@ impl Context {
         {
             let Some(fragments) = self.sift(fragments)? else { continue };
             let view = fragments.view()?;
+            check_extent(&view).map_err(|error| error.in_chunk(key))?;
             let rows =
                 held.get(zvf_format::num::usize_from_u32(cell)).and_then(|held| held.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
@@ -257,13 +258,13 @@ fn pieces(runs: &Runs, cell: u32) -> Vec<Piece> {
 /// The first and the last row.
 fn ends_only(pieces: &[Piece]) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Vec::new() };
-    let end = last.end().saturating_sub(1);
+    let end = last.end() - 1;
     vec![Piece { len: 1, ..*first }, Piece { start: end, len: 1, ..*last }]
 }
 
 /// Whether the box around two chunks meets the chunks of a region.
 fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
-    let spatial = |key: &[i64]| key.len().saturating_sub(axes);
+    let spatial = |key: &[i64]| key.len().saturating_sub(axes); // the bin of an attribute comes first
     let pairs = a.iter().skip(spatial(a)).zip(b.iter().skip(spatial(b)));
     pairs.enumerate().all(|(axis, (a, b))| {
         range.axis(axis).is_some_and(|(low, high)| *a.min(b) <= high && *a.max(b) >= low)

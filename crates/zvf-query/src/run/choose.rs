@@ -66,6 +66,7 @@ async fn finest(
 
 /// How many vertices, or bytes, of a level's own there are about where the query looks.
 async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryError> {
+    // Negative: unknown, and taken for none.
     let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
     let mut amount = f64_from_u64(count);
     if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
@@ -76,7 +77,7 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if bytes {
-        let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes()));
+        let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes())); // an estimate
         let kind = warm.kind(query.kind)?;
         for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {
             row = row.saturating_add(field.dtype().size.saturating_mul(field.width().into()));

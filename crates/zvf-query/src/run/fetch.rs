@@ -78,7 +78,7 @@ impl Of<'_> {
         if wanted == 0 {
             return Need::Nothing;
         }
-        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride());
+        let saved = rows.saturating_sub(wanted).saturating_mul(self.stride()); // estimates, to be compared
         if self.partial() == Partial::Whole || saved < WORTH_A_RANGE {
             return Need::Whole;
         }
@@ -163,7 +163,7 @@ pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
     let mut wanted = vec![0_u64; rows.len()];
     for piece in &pieces.list {
         if let Some(wanted) = wanted.get_mut(usize_from_u32(piece.cell)) {
-            *wanted = wanted.saturating_add(piece.len.into());
+            *wanted += u64::from(piece.len);
         }
     }
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
@@ -190,7 +190,7 @@ fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
 }
 
 fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
-    let firsts = ranges.iter().map(|range| saturating_u32(range.start));
+    let firsts = ranges.iter().map(|range| saturating_u32(range.start)); // ranges of rows of 32 bits
     Held::Parts(firsts.zip(columns).collect())
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn joined(context: &Context, mut batches: Vec<Batch>) -> Result<Batch
 /// The first `rows` vertices: whole parts only, and elements all of whose vertices are left.
 pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     let parts = batch.parts();
+    // Without parts there are no offsets.
     let whole = parts.offsets().partition_point(|end| *end <= rows).saturating_sub(1);
     let rows = if parts.is_empty() {
         rows.min(batch.len())
@@ -139,7 +140,7 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
 /// Bytes of a batch, about.
 pub(crate) fn weight(batch: &Batch) -> u64 {
     let fields = batch.fields().iter().map(|field| field.column.bytes().len());
-    let elements = batch.elements().map_or(0, |elements| elements.rows().len().saturating_mul(8));
-    let rest = fields.fold(elements, usize::saturating_add);
+    let elements = batch.elements().map_or(0, |elements| elements.rows().len() * 8);
+    let rest = elements + fields.sum::<usize>();
     to_u64(rest + batch.positions().bytes().len())
 }

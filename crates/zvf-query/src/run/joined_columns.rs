@@ -5,7 +5,7 @@
 //! that comes first in the index counts, among those that are asked for.
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, ColumnBuilder, Field, ModelError, ObjectId};
@@ -97,7 +97,7 @@ impl Context {
         };
         let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;
         let rows: usize = pieces.iter().map(|piece| usize_from_u32(piece.len)).sum();
-        let mut bytes = Vec::with_capacity(rows.saturating_mul(8));
+        let mut bytes = Vec::with_capacity(rows * 8);
         for piece in pieces {
             let Some(chunk) = chunks.get(usize_from_u32(piece.cell)).copied() else { continue };
             let first = u64::from(chunk) << 32 | u64::from(piece.start);
@@ -200,7 +200,7 @@ pub(super) fn null(dtype: Dtype, width: u32) -> Option<Vec<u8>> {
         (DtypeKind::Float, 8) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
         _ => return None,
     };
-    Some(nan.repeat(saturating_usize(width.into())))
+    Some(nan.repeat(usize_from_u32(width)))
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ impl Context {
 
     /// Bytes of one vertex with what comes along.
     pub(crate) fn row_bytes(&self) -> u64 {
-        let of = |size: u64, width: u64| size.saturating_mul(width);
+        let of = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
         let level = &self.warm.level;
         let position = of(level.dtype().size, to_u64(level.axes()));
         let fields =
@@ -409,8 +409,8 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     };
     for wave in &waves {
         // One more than the limit tells whether something was cut off.
-        let left = most.saturating_sub(rows);
-        let batch = context.answer(wave, left.saturating_add(1)).await?;
+        let left = most - rows;
+        let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
         let batch = if batch.len() > left {
             truncated = true;
             join::cut(&batch, left)?

@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::elements::Keyed;
@@ -95,19 +95,25 @@ struct VertexNumbers {
     next: u64,
 }
 
+/// A number of a vertex as elements name it.
+fn in_memory(number: u64) -> Result<usize, QueryError> {
+    let limit = || QueryError::limit("number of a vertex", to_u64(usize::MAX), number);
+    checked_usize(number).ok_or_else(limit)
+}
+
 impl VertexNumbers {
     fn part(&mut self, keyed: &Keyed) -> Result<NumberedPart, QueryError> {
         let batch = &keyed.batch;
         let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
         for (row, place) in keyed.places.iter().enumerate() {
             let (number, is_new) = self.number(*place);
-            numbers.push(saturating_usize(number));
+            numbers.push(in_memory(number)?);
             if is_new {
                 new.push(row);
             }
         }
         for cut in keyed.places.len()..batch.len() {
-            numbers.push(saturating_usize(self.next));
+            numbers.push(in_memory(self.next)?);
             self.next += 1;
             new.push(cut);
         }

@@ -236,7 +236,7 @@ impl Context {
         let (mut offsets, mut end) = (vec![0_usize], 0_usize);
         let mut rows = Vec::with_capacity(parted.pieces.list.len());
         for span in &parted.spans {
-            end = end.saturating_add(parted.len(span));
+            end += parted.len(span);
             offsets.push(end);
             rows.extend(parted.span_pieces(span).iter().map(|_| Some(span.row)));
         }
@@ -331,9 +331,7 @@ impl Parted {
     }
 
     fn len(&self, span: &Span) -> usize {
-        self.span_pieces(span)
-            .iter()
-            .fold(0, |rows: usize, piece| rows.saturating_add(usize_from_u32(piece.len)))
+        self.span_pieces(span).iter().map(|piece| usize_from_u32(piece.len)).sum()
     }
 
     /// Adds an object, or a run of one.
@@ -364,8 +362,8 @@ impl Parted {
         }
         let (mut rows, mut kept) = (0_usize, 0_usize);
         for span in &self.spans {
-            rows = rows.saturating_add(self.len(span));
-            kept = kept.saturating_add(1);
+            rows += self.len(span);
+            kept += 1;
             if rows >= limit {
                 break;
             }

@@ -170,14 +170,14 @@ impl Rows<'_> {
         words: &mut [u64],
     ) {
         let inside = |x: T| u8::from((low <= x) & (x <= high));
-        let blocks = self.bytes.chunks(ROWS.saturating_mul(self.stride)).zip(words);
+        let blocks = self.bytes.chunks(ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
         if self.stride == N {
             for (block, word) in blocks {
                 *word |= packed(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
             }
             return;
         }
-        let at = self.component.saturating_mul(N);
+        let at = self.component * N;
         for (block, word) in blocks {
             let rows = block.chunks_exact(self.stride);
             let numbers = rows.filter_map(|row| row.get(at..)?.first_chunk::<N>());

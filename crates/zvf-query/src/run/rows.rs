@@ -60,7 +60,7 @@ pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]
             missing: verdict(&Value::Null),
         });
         let ranges = if codes.is_none() { Ranges::new(predicate) } else { None };
-        let column = number.unwrap_or(usize::MAX);
+        let column = number.unwrap_or(usize::MAX); // no column has that place
         Condition::One(OneColumn { column, test: predicate.clone(), ranges, codes })
     };
     let each = |list: &[Predicate]| list.iter().map(|one| prepared(one, columns)).collect();
@@ -152,7 +152,7 @@ impl RowTest<'_> {
         let first = if of_fragment { piece.fragment } else { piece.start };
         let held = values.held.get(usize_from_u32(piece.cell)).and_then(|held| held.column(first));
         let Some((rows, start)) = held else { return Ok(nothing()) };
-        let at = usize_from_u32(first.saturating_sub(start));
+        let at = usize_from_u32(first - start);
         let verdict = |row: usize| -> Result<bool, QueryError> {
             let value = rows.value(row, values.component);
             match (codes, values.categories) {
@@ -165,7 +165,7 @@ impl RowTest<'_> {
         }
         match ranges.as_ref().and_then(|ranges| ranges.verdicts(rows, values.component, at, len)) {
             Some(verdicts) => Ok(verdicts),
-            None => Bits::collect((at..at.saturating_add(len)).map(verdict)),
+            None => Bits::collect((at..at + len).map(verdict)),
         }
     }
 
@@ -173,7 +173,7 @@ impl RowTest<'_> {
     fn runs(&self, piece: &Piece, mut visit: impl FnMut(Piece, bool)) -> Result<(), QueryError> {
         self.verdicts(piece)?.runs(|at, len, holds| {
             let [at, len] = [at, len].map(|rows| saturating_u32(to_u64(rows))); // of a piece
-            visit(Piece { start: piece.start.saturating_add(at), len, ..*piece }, holds);
+            visit(Piece { start: piece.start + at, len, ..*piece }, holds);
         });
         Ok(())
     }

@@ -189,7 +189,7 @@ impl Pipeline {
 
     /// Whether a wave of so many bytes may go on beside those under way.
     fn has_room_for(&self, bytes: u64) -> bool {
-        let taken = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let taken = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes)); // estimates
         self.answers.is_empty() || taken <= self.max_bytes
     }
 

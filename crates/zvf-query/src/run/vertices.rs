@@ -92,14 +92,14 @@ impl Context {
         let mut columns = self.chosen.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
         for chunks in groups {
-            let left = limit.saturating_sub(pieces.rows);
+            let left = limit - pieces.rows;
             let (more, held, held_columns) = self.read_rows(chunks, left, caching).await?;
             positions.add(&more, &held)?;
             for (column, held) in columns.iter_mut().zip(&held_columns) {
                 column.add(&more, held)?;
             }
             pieces.extend_from(more, first);
-            first = first.saturating_add(saturating_u32(to_u64(chunks.len())));
+            first += saturating_u32(to_u64(chunks.len()));
             let found = to_u64(pieces.rows);
             self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
             if pieces.rows >= limit {
@@ -314,11 +314,11 @@ impl Context {
         let chunks = self.runs_of(places).await?;
         for chunk in &chunks {
             plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
-            plan.rows = plan.rows.saturating_add(chunk.runs.rows);
+            plan.rows = plan.rows.saturating_add(chunk.runs.rows); // an estimate: rows may be repeated
         }
-        let arrays = to_u64(self.chosen.vertex.len()).saturating_add(1);
-        plan.requests = plan.requests.saturating_add(arrays.saturating_mul(to_u64(chunks.len())));
-        plan.bytes = plan.rows_before.saturating_mul(self.row_bytes());
+        let arrays = to_u64(self.chosen.vertex.len()) + 1;
+        plan.requests += arrays * to_u64(chunks.len());
+        plan.bytes = plan.rows_before.saturating_mul(self.row_bytes()); // an upper bound
         Ok(())
     }
 }
@@ -333,6 +333,7 @@ fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
 
 /// How many rows of `chunks` can matter.
 fn rows_of(chunks: &[Chunk]) -> u64 {
+    // Claims of fragments, to be compared.
     chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.runs.rows))
 }
 

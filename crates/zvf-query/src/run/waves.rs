@@ -122,7 +122,7 @@ impl Context {
         }
         let index = self.index().await?;
         let meta = self.warm.level.node().meta();
-        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0);
+        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, and taken for none
         if self.query.order == Some(Order::Original)
             && !self.kind.is_chain()
             && (vertices != index.slots() || self.warm.level.level() != LevelId(0))
@@ -181,7 +181,7 @@ impl Context {
             return if few { CELLS_FOR_A_LIMIT } else { MAX_CELLS_OF_A_WAVE };
         }
         let meta = self.warm.level.node().meta();
-        let rows = u64::try_from(meta.vertex_count).unwrap_or(0);
+        let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, and taken for none
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
@@ -202,6 +202,7 @@ impl Context {
         match wave {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
+                // Judged, not allocated.
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
                 let wave = |(part, bytes): (&[u32], _)| SizedWave {
                     wave: WorkUnit::Chunks(part.to_vec()),

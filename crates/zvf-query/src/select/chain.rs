@@ -80,7 +80,7 @@ impl<'a> Chain<'a> {
             };
             for row in piece.start..piece.end() {
                 let own = point.get_mut(..self.axes).unwrap_or_default();
-                position(column, usize_from_u32(row.saturating_sub(first)), own);
+                position(column, usize_from_u32(row - first), own);
                 if visit(piece, Some((row, &point))) {
                     return true;
                 }
@@ -119,7 +119,7 @@ impl<'a> Chain<'a> {
         let pieces = || self.pieces.iter().filter(|piece| piece.len > 0);
         let (piece, row) = if last {
             let piece = pieces().next_back()?;
-            (piece, piece.end().saturating_sub(1))
+            (piece, piece.end() - 1)
         } else {
             let piece = pieces().next()?;
             (piece, piece.start)
@@ -127,7 +127,7 @@ impl<'a> Chain<'a> {
         let (column, first) = self.held.get(usize_from_u32(piece.cell))?.column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
         let own = point.get_mut(..self.axes)?;
-        position(column, usize_from_u32(row.saturating_sub(first)), own);
+        position(column, usize_from_u32(row - first), own);
         Some(point)
     }
 
@@ -150,7 +150,7 @@ impl<'a> Chain<'a> {
                         if (last.cell, last.fragment) == (piece.cell, piece.fragment)
                             && last.end() == row =>
                     {
-                        last.len = last.len.saturating_add(1);
+                        last.len += 1;
                     }
                     _ => {
                         now.push(Piece { start: row, len: 1, ..*piece });
@@ -275,7 +275,7 @@ pub(crate) fn mixed(
     width: u32,
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
-    let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
+    let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
     for one in cuts {
         let row = |place: Place| {
             held.get(usize_from_u32(place.cell)).and_then(|held| held.bytes(place.row, 1))

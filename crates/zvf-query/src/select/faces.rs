@@ -81,7 +81,7 @@ pub(crate) fn blended(
     width: u32,
 ) -> Result<Column, QueryError> {
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
-    let mut bytes = Vec::with_capacity(cuts.len().saturating_mul(empty.stride()));
+    let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
     for cut in cuts {
         let mut rows = Vec::with_capacity(cut.weights.len());
         for (place, share) in &cut.weights {

@@ -65,7 +65,7 @@ pub(crate) fn ranges<'a>(
     let mut joined: Vec<Range<u64>> = Vec::new();
     for &(start, end) in scratch.iter() {
         match joined.last_mut() {
-            Some(last) if u64::from(start) <= last.end.saturating_add(gap.into()) => {
+            Some(last) if u64::from(start) <= last.end + u64::from(gap) => {
                 last.end = last.end.max(end.into());
             }
             _ => joined.push(start.into()..end.into()),

@@ -51,7 +51,7 @@ impl<'a> Test<'a> {
             if let Some(column) = held.slice(run.start, run.len) {
                 let piece = |start: u32, len: u32| Piece {
                     cell,
-                    start: run.start.saturating_add(start),
+                    start: run.start + start,
                     len,
                     fragment: run.fragment,
                 };
@@ -151,8 +151,7 @@ fn boxed<T: Copy + PartialOrd, const D: usize>(
             }
             word = (word >> 1) | (u64::from(inside) << 63);
         }
-        let missing = 64_u32.saturating_sub(u32::try_from(block.len()).unwrap_or(64));
-        word_runs(word.checked_shr(missing).unwrap_or(0), first, hit);
+        word_runs(word >> (64 - block.len()), first, hit); // a block has 1 to 64 rows
     }
 }
 
@@ -165,17 +164,17 @@ fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     while word != 0 {
         let skip = word.trailing_zeros();
         word = word.checked_shr(skip).unwrap_or(0);
-        at = at.saturating_add(skip);
+        at += skip;
         let len = word.trailing_ones();
         hit(at, len);
         word = word.checked_shr(len).unwrap_or(0);
-        at = at.saturating_add(len);
+        at += len;
     }
 }
 
 /// Bytes of positions that the runs of some chunks make a test go through.
 pub(crate) fn work(rows: u64, stride: usize) -> u64 {
-    rows.saturating_mul(to_u64(stride))
+    rows.saturating_mul(to_u64(stride)) // to be compared
 }
 
 const AXES: usize = Bounds::MAX_AXES;

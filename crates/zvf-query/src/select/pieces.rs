@@ -25,7 +25,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     pub(crate) const fn end(&self) -> u32 {
-        self.start.saturating_add(self.len)
+        self.start + self.len
     }
 }
 
@@ -33,6 +33,7 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) list: Vec<Piece>,
+    /// How many there are; where fragments claim more than memory can have, as many as that.
     pub(crate) rows: usize,
 }
 
@@ -48,7 +49,7 @@ impl Pieces {
                 if last.end() == piece.start
                     && (last.cell, last.fragment) == (piece.cell, piece.fragment) =>
             {
-                last.len = last.len.saturating_add(piece.len);
+                last.len += piece.len;
             }
             _ => self.list.push(piece),
         }
@@ -75,7 +76,7 @@ impl Pieces {
     /// Adds all rows of `others`, whose chunks are numbered from `first` on.
     pub(crate) fn extend_from(&mut self, others: Self, first: u32) {
         for piece in others.list {
-            self.push_apart(Piece { cell: piece.cell.saturating_add(first), ..piece });
+            self.push_apart(Piece { cell: piece.cell + first, ..piece });
         }
     }
 
@@ -84,8 +85,8 @@ impl Pieces {
         while let Some(excess) = self.rows.checked_sub(rows).filter(|excess| *excess > 0) {
             let Some(last) = self.list.last_mut() else { break };
             let cut = usize_from_u32(last.len).min(excess);
-            last.len = last.len.saturating_sub(zvf_format::num::saturating_u32(to_u64(cut)));
-            self.rows = self.rows.saturating_sub(cut);
+            last.len -= zvf_format::num::saturating_u32(to_u64(cut));
+            self.rows -= cut;
             if last.len == 0 {
                 self.list.pop();
             }
@@ -169,10 +170,8 @@ fn shared(held: &Held, piece: &Piece) -> Option<Column> {
 fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Result<(), QueryError> {
     if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
-        let rows = first
-            .iter()
-            .fold(0_usize, |rows, piece| rows.saturating_add(usize_from_u32(piece.len)));
-        let Some((left, right)) = out.split_at_mut_checked(rows.saturating_mul(stride)) else {
+        let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
+        let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
             return Err(not_held());
         };
         let (a, b) =

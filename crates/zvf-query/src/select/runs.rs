@@ -31,7 +31,7 @@ pub(crate) struct RowRun {
 
 impl RowRun {
     pub(crate) const fn end(&self) -> u32 {
-        self.start.saturating_add(self.len)
+        self.start + self.len
     }
 }
 
@@ -49,11 +49,13 @@ impl Runs {
         if len == 0 {
             return;
         }
-        self.rows = self.rows.saturating_add(len);
-        let run = RowRun { start: saturating_u32(start), len: saturating_u32(len), fragment };
+        self.rows = self.rows.saturating_add(len); // claims of fragments, to be compared
+        // Rows that pass `check_extent` fit. What a map holds may be others by now: no run ends past `u32::MAX`.
+        let start = saturating_u32(start);
+        let run = RowRun { start, len: saturating_u32(len).min(u32::MAX - start), fragment };
         match self.list.last_mut() {
             Some(last) if last.end() == run.start && last.fragment == fragment => {
-                last.len = last.len.saturating_add(run.len);
+                last.len += run.len;
             }
             _ => self.list.push(run),
         }

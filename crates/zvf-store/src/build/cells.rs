@@ -237,7 +237,7 @@ impl CellSink {
                 let axes = key.components().iter().zip(index.index().iter().zip(shape));
                 let first = axes.map(|(&component, (index, cells))| {
                     let past = index.checked_rem(*cells).unwrap_or(0);
-                    component.saturating_sub_unsigned(past)
+                    component.saturating_sub_unsigned(past) // not below the lowest key
                 });
                 first.collect()
             }
@@ -376,7 +376,7 @@ impl Core {
         let index = parts.last().map_or(0, |index| to_u64(index.len()));
         self.build.object(key, parts)?;
         let mut state = locked(&self.state);
-        state.report.stored_bytes = state.report.stored_bytes.saturating_add(index);
+        state.report.stored_bytes += index;
         state.report.objects += 1;
         Ok(())
     }
@@ -446,8 +446,12 @@ impl Core {
         });
         let low = if self.plan.low.is_empty() { low } else { self.plan.low.clone() };
         let high = if self.plan.high.is_empty() { high } else { self.plan.high.clone() };
-        let cells = |(low, high): (&i64, &i64)| high.abs_diff(*low).saturating_add(1);
-        let shape: Vec<u64> = low.iter().zip(&high).map(cells).collect();
+        let cells = |(low, high): (&i64, &i64)| high.abs_diff(*low).checked_add(1);
+        let shape: Option<Vec<u64>> = low.iter().zip(&high).map(cells).collect();
+        let shape = shape.ok_or_else(|| {
+            let expected = Expected::Rule("fewer than 2^64 cells on each axis");
+            StoreError::refused(Class::Overflow, Op::Write, "shape", expected, "more")
+        })?;
         Grid::new(&low, &shape)?;
         let ones = vec![1; self.plan.rank];
         let inner = self.inner.clone();
@@ -542,9 +546,9 @@ impl State {
     fn came(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
         let report = &mut self.report;
         report.cells += 1;
-        report.payload_bytes = report.payload_bytes.saturating_add(bytes);
-        report.stored_bytes = report.stored_bytes.saturating_add(stored);
-        report.objects = report.objects.saturating_add(objects);
+        report.payload_bytes += bytes;
+        report.stored_bytes += stored;
+        report.objects += objects;
         self.present.push(key.to_string().into());
         let at = key.components();
         let (low, high) = self.range.get_or_insert_with(|| (at.to_vec(), at.to_vec()));

@@ -129,7 +129,7 @@ impl DenseSink {
         let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
         if !matches!(chunk, Some(1..=LARGEST_CHUNK)) {
             let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
-            let found = Found::from(chunk.unwrap_or(u64::MAX));
+            let found = Found::from(chunk.unwrap_or(u64::MAX)); // for the message
             let error = StoreError::refused(class, Op::Open, "bytes of a chunk", expected, found);
             return Err(error.with_key(&key));
         }
@@ -137,7 +137,7 @@ impl DenseSink {
             room: Growing::new(&build.0.room),
             build,
             key,
-            width: saturating_usize(width.unwrap_or(1)),
+            width: saturating_usize(width.unwrap_or(1)), // was checked above
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
             chunk: Vec::new(),
@@ -172,12 +172,12 @@ impl DenseSink {
             if full == Some(self.chunk.len()) {
                 self.flush()?;
             }
-            let room = full.map_or(rows.len(), |full| full.saturating_sub(self.chunk.len()));
+            let room = full.map_or(rows.len(), |full| full - self.chunk.len());
             let (now, later) = rows.split_at_checked(room).unwrap_or((rows, &[]));
-            self.room.reach(self.chunk.len().saturating_add(now.len()))?;
+            self.room.reach(self.chunk.len() + now.len())?;
             self.chunk.extend_from_slice(now);
-            let came = now.len().checked_div(self.width).unwrap_or(0);
-            self.report.rows = self.report.rows.saturating_add(to_u64(came));
+            let came = now.len() / self.width;
+            self.report.rows += to_u64(came);
             rows = later;
         }
         Ok(())
@@ -220,7 +220,7 @@ impl DenseSink {
 
     /// Bytes of a full chunk, where there are several.
     fn full(&self) -> Option<usize> {
-        self.plan.chunk_rows.map(|rows| self.width.saturating_mul(saturating_usize(rows)))
+        self.plan.chunk_rows.map(|rows| self.width * saturating_usize(rows))
     }
 
     /// Writes the chunk.
@@ -228,6 +228,7 @@ impl DenseSink {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.room.clear();
         let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX);
+        // One chunk holds all rows.
         let number = self.report.rows.saturating_sub(1).checked_div(per_chunk).unwrap_or(0);
         let size = self.fill.len().max(1);
         if chunk.chunks(size).all(|item| item == &*self.fill) {
@@ -238,7 +239,7 @@ impl DenseSink {
         self.build.give_back(encoder);
         let parts = parts?;
         let report = &mut self.report;
-        report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
+        report.stored_bytes += codec::len(&parts);
         report.objects += 1;
         let index = if self.plan.columns.is_some() {
             format!("c/{number}/0")

@@ -666,6 +666,7 @@ fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();
     for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+        // the root has no segments
         at = at.child(segment)?;
         above.push(at.clone());
     }

@@ -205,8 +205,8 @@ impl Rearrangement {
         }
         let report = sink.finish(|_| ()).await?;
         moved.arrays += 1;
-        moved.stored_bytes = moved.stored_bytes.saturating_add(report.stored_bytes);
-        moved.objects = moved.objects.saturating_add(report.objects);
+        moved.stored_bytes += report.stored_bytes;
+        moved.objects += report.objects;
         Ok(())
     }
 
@@ -220,9 +220,12 @@ impl Rearrangement {
             Some(origin) => origin.iter().filter_map(|at| at.as_i64()).collect(),
             None => vec![0; rank],
         };
-        let last =
-            |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
-        let high = low.iter().zip(&doc.shape).map(last).collect();
+        let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
+        let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
+        let high = high.ok_or_else(|| {
+            let expected = Expected::Rule("origin + shape in 64 bits");
+            StoreError::refused(Class::Overflow, Op::Parse, "shape", expected, "more")
+        })?;
         let shard = match &self.shards {
             Arrange::Keep => doc.sharding().map(|_| doc.chunk_shape.clone()),
             Arrange::Cells => None,
@@ -246,7 +249,7 @@ impl Rearrangement {
             let axes = key.components().iter().zip(&plan.low).zip(shape);
             let number = axes.map(|((at, low), cells)| {
                 let cells = i64::try_from(*cells).unwrap_or(i64::MAX);
-                at.saturating_sub(*low).checked_div_euclid(cells).unwrap_or(0)
+                at.saturating_sub(*low).checked_div_euclid(cells).unwrap_or(0) // to be compared
             });
             number.collect()
         };

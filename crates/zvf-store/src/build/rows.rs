@@ -143,7 +143,7 @@ impl RowSink {
         if self.plan.chunk_rows == Some(self.in_chunk) {
             self.flush(self.in_chunk)?;
         }
-        self.room.reach(self.chunk.len().saturating_add(row.len()))?;
+        self.room.reach(self.chunk.len() + row.len())?;
         self.chunk.extend_from_slice(&length.to_le_bytes());
         self.chunk.extend_from_slice(row);
         self.empty &= row.is_empty();
@@ -202,7 +202,7 @@ impl RowSink {
         self.build.give_back(encoder);
         let parts = parts?;
         let report = &mut self.report;
-        report.stored_bytes = report.stored_bytes.saturating_add(codec::len(&parts));
+        report.stored_bytes += codec::len(&parts);
         report.objects += 1;
         self.build.object(self.key.below(&format!("c/{number}"))?, parts)
     }

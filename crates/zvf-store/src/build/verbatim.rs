@@ -103,6 +103,7 @@ impl VerbatimArray {
                 let inner = doc.inner_chunk_shape().iter();
                 let chunks = doc.chunk_shape.iter().zip(inner);
                 let shape: Vec<u64> =
+                    // No chunk is empty.
                     chunks.map(|(shard, chunk)| shard.checked_div(*chunk).unwrap_or(1)).collect();
                 Some(Shards::new(&shape, doc.rank()).map_err(named)?)
             }
@@ -133,7 +134,7 @@ impl VerbatimArray {
         let width = saturating_usize(dtype.size);
         let wanted = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
         if wanted != Some(items.len()) {
-            let expected = Expected::Exactly(to_u64(wanted.unwrap_or(usize::MAX)).into());
+            let expected = Expected::Exactly(to_u64(wanted.unwrap_or(usize::MAX)).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
             return Err(StoreError::refused(class, Op::Write, "bytes of a chunk", expected, found)
                 .with_key(&self.key));
@@ -214,7 +215,7 @@ impl VerbatimArray {
             let report = &mut locked(&self.state).report;
             report.chunks += 1;
             report.objects += 1;
-            report.stored_bytes = report.stored_bytes.saturating_add(stored);
+            report.stored_bytes += stored;
             return Ok(());
         }
         let kept = self.build.0.room.keep(stored)?;
@@ -233,7 +234,7 @@ impl VerbatimArray {
         self.build.object(key, parts)?;
         let report = &mut locked(&self.state).report;
         report.objects += 1;
-        report.stored_bytes = report.stored_bytes.saturating_add(stored);
+        report.stored_bytes += stored;
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Job {
 /// What each of `jobs` held, in their order.
 pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
     let compressed = jobs.iter().filter(|job| !job.chain.is_empty());
-    let work = compressed.fold(0_u64, |sum, job| sum.saturating_add(to_u64(job.stored.len())));
+    let work = compressed.map(|job| to_u64(job.stored.len())).sum::<u64>();
     let jobs: Arc<[Job]> = jobs.into();
     let places: Vec<usize> = (0..jobs.len()).collect();
     let first = Arc::clone(&jobs);

@@ -4,7 +4,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 
 /// How many bytes of `stored` are the payload, once the checksum behind it was verified.
 pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
-    let at = u64::try_from(stored.len().saturating_sub(SUM)).unwrap_or(u64::MAX);
+    let at = zvf_format::num::to_u64(stored.len().saturating_sub(SUM));
     let Some((payload, sum)) = stored.split_last_chunk::<SUM>() else {
         let expected = Expected::Bytes(4);
         return Err(refuse(

@@ -161,7 +161,7 @@ impl Step {
         if let Some(settings) = blosc {
             Ok(Self::Blosc(settings))
         } else if let CodecKind::Zstd { level, checksum } = *codec.kind() {
-            let level = i32::try_from(level).unwrap_or(0);
+            let level = i32::try_from(level).unwrap_or(0); // readers need no level
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
             Ok(Self::Gzip { level: u32::try_from(level).unwrap_or(6).min(9) })
@@ -234,7 +234,7 @@ fn settings(blosc: &Blosc) -> Option<BloscSettings> {
         compressor: Compressor::named(blosc.cname.as_deref().unwrap_or("zstd"))?,
         level: blosc.clevel.map_or(Some(default.level), |level| u8::try_from(level).ok())?,
         filter: Shuffle::named(blosc.shuffle.as_deref().unwrap_or("noshuffle"))?,
-        typesize: u8::try_from(blosc.typesize.unwrap_or(1)).unwrap_or(1),
+        typesize: u8::try_from(blosc.typesize.unwrap_or(1)).unwrap_or(1), // as Blosc does
         block_size: u32::try_from(block_size.unwrap_or(default.block_size.into())).ok()?,
     })
 }
@@ -296,7 +296,7 @@ pub(crate) fn join(mut parts: Vec<Bytes>) -> Bytes {
 
 /// How many bytes the parts have.
 pub(crate) fn len(parts: &[Bytes]) -> u64 {
-    parts.iter().fold(0, |sum, part| sum.saturating_add(to_u64(part.len())))
+    parts.iter().map(|part| to_u64(part.len())).sum()
 }
 
 #[cfg(not(target_arch = "wasm32"))]

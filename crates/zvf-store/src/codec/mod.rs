@@ -103,7 +103,7 @@ impl Chain {
         let mut bytes = stored;
         let mut left = self.steps.len();
         for step in self.steps.iter().rev() {
-            left = left.saturating_sub(1);
+            left -= 1;
             // Between two steps there may be a little more than in the end, but not much.
             let cap =
                 if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
@@ -144,7 +144,7 @@ impl Step {
 
 /// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
 fn fitted(mut decoded: Vec<u8>) -> Bytes {
-    if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
+    if decoded.capacity() - decoded.len() > decoded.len() / 8 {
         decoded.shrink_to_fit();
     }
     decoded.into()

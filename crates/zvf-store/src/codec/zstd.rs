@@ -85,7 +85,7 @@ fn named(code: ErrorCode, at: usize) -> FormatError {
 }
 
 fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) -> FormatError {
-    let at = u64::try_from(at).unwrap_or(u64::MAX);
+    let at = zvf_format::num::to_u64(at);
     FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)
 }
 

@@ -60,7 +60,7 @@ fn collect(decoder: &mut FrameDecoder, decoded: &mut Vec<u8>, cap: u64) -> Resul
 }
 
 fn refuse(input: &[u8], rest: &[u8], expected: &'static str, found: &'static str) -> FormatError {
-    let at = u64::try_from(input.len().saturating_sub(rest.len())).unwrap_or(u64::MAX);
+    let at = zvf_format::num::to_u64(input.len().saturating_sub(rest.len()));
     let (class, found) =
         if rest.is_empty() { (Class::Truncated, "the end") } else { (Class::Codec, found) };
     FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)

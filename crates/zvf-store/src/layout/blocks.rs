@@ -37,7 +37,7 @@ pub(super) async fn by_block(
         let mut answers = shared.source.read_many(&gets).await.into_iter();
         chunks.iter_mut().for_each(|chunk| chunk.take(&mut answers));
     }
-    let work = chunks.iter().fold(0_u64, |sum, chunk| sum.saturating_add(chunk.fetched()));
+    let work = chunks.iter().map(Blosc::fetched).sum::<u64>();
     let cap = shared.chunk_cap();
     let (jobs, finish): (Vec<_>, Vec<_>) =
         chunks.into_iter().map(|chunk| (chunk.state, (chunk.place, chunk.ranges))).unzip();
@@ -183,9 +183,7 @@ impl<'a> Blosc<'a> {
 
     fn fetched(&self) -> u64 {
         match &self.state {
-            State::Ready { parts, .. } => {
-                parts.iter().fold(0, |sum, (_, part)| sum.saturating_add(to_u64(part.len())))
-            }
+            State::Ready { parts, .. } => parts.iter().map(|(_, part)| to_u64(part.len())).sum(),
             State::Start
             | State::Absent
             | State::Header { .. }

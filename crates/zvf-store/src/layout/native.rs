@@ -139,7 +139,7 @@ impl Native {
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
         let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let (rank, mut other) = (self.rank(), None);
-        let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
+        let mut coords = Vec::with_capacity(keys.len() * rank);
         for text in keys.iter() {
             let key = ChunkKey::parse(text).map_err(|error| {
                 StoreError::refused(
@@ -193,7 +193,7 @@ impl Native {
         };
         for (object, size) in shared.source.list(&folder).await? {
             // The root has no name, and no slash after it.
-            let before = if key.is_root() { 0 } else { key.as_str().len().saturating_add(1) };
+            let before = if key.is_root() { 0 } else { key.as_str().len() + 1 };
             let name = object.as_str().get(before..);
             let path = name.and_then(|name| parse_chunk_name(array.names, name));
             let Some(path) = path else { continue };

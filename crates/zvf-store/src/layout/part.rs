@@ -71,7 +71,7 @@ pub(super) async fn sizes(
 fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shifted(place, range));
-    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1));
+    let mut gets = Vec::with_capacity(ranges.len() + 1);
     for part in iter::once(Ok(0..FRAME)).chain(shifted) {
         let part = part?;
         gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);

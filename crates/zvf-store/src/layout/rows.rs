@@ -310,9 +310,9 @@ fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
     let mut end = FIRST_ITEM;
-    let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
+    let mut ends = Vec::with_capacity(rows.len() * END_BYTES);
     for payload in rows.iter() {
-        end = end.saturating_add(ITEM_HEAD).saturating_add(payload.len());
+        end += ITEM_HEAD + payload.len();
         // A chunk is at most the cap of one, far below 2^32.
         ends.extend_from_slice(&u32::try_from(end).unwrap_or(u32::MAX).to_le_bytes());
     }

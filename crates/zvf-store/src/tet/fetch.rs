@@ -96,7 +96,7 @@ async fn flush(
             true => asks.extend(raw_ranges(touched, size)),
             false => asks.push(touched.row().payload_offset()..touched.row().payload_end()),
         }
-        counts.push(asks.len().saturating_sub(before));
+        counts.push(asks.len() - before);
     }
     let mut fetched = asks.iter().zip(file.bytes().read_many(&asks).await);
     let mut packed = Vec::new();

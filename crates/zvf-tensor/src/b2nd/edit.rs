@@ -150,7 +150,7 @@ impl BlockEdit {
     fn push(&mut self, place: Region, items: Bytes) -> Result<(), TensorError> {
         let wanted = place.items().checked_mul(self.array.item_size().into());
         if wanted != Some(to_u64(items.len())) {
-            let expected = Expected::Exactly(wanted.unwrap_or(u64::MAX).into());
+            let expected = Expected::Exactly(wanted.unwrap_or(u64::MAX).into()); // for the message
             let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
             return Err(TensorError::refused(class, "bytes of a slice", expected, found));
         }
@@ -190,7 +190,7 @@ impl BlockEdit {
     /// The items of a chunk after the writes.
     async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
         let item = saturating_usize(self.array.item_size().into());
-        let bytes = saturating_usize(chunk.items()).saturating_mul(item);
+        let bytes = saturating_usize(chunk.items()) * item;
         let mut items = vec![0; bytes];
         let before = chunk.clamp_to(self.array.shape());
         if before.items() > 0 && !self.writes.iter().any(|write| write.place.holds(chunk)) {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_blosc::{Decoder, Layout, Stored};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 
@@ -80,7 +80,7 @@ async fn flush(
     for (part, place) in wave {
         match *place {
             ChunkPlace::Frame(at) => {
-                let start = array.start().saturating_add(at);
+                let start = array.start().saturating_add(at); // too large: past the end
                 sources.push(Source { part, file: None, start, room: frame.room(at) });
             }
             ChunkPlace::File(name) => {
@@ -142,8 +142,8 @@ fn needed(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Rang
 /// The decoded bytes of a chunk that are block `number`.
 fn decoded(array: &BlockArray, number: u32) -> Range<u64> {
     let size = u64::from(array.geometry().block_size());
-    let start = u64::from(number).saturating_mul(size);
-    start..start.saturating_add(size)
+    let start = u64::from(number) * size;
+    start..start + size
 }
 
 /// What `ranges` of each source hold: one batch for all chunks of the frame.
@@ -192,9 +192,9 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
         let (mut rest, mut at) = (&mut *out, 0);
         for (ready, block) in blocks {
             let Range { start, end } = block.reach();
-            let skipped = saturating_usize(start.saturating_sub(at));
+            let skipped = saturating_usize(start - at);
             let (_, from) = rest.split_at_mut_checked(skipped).unwrap_or_default();
-            let len = saturating_usize(end.saturating_sub(start));
+            let len = saturating_usize(end - start);
             let (target, after) = from.split_at_mut_checked(len).unwrap_or_default();
             tasks.push(Task { ready, block, target: Target::Result(start, target) });
             (rest, at) = (after, end);
@@ -226,7 +226,7 @@ fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
 /// others only at the end.
 fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
     let size = u64::from(array.geometry().block_size());
-    let bytes = size.saturating_mul(u64::try_from(tasks.len()).unwrap_or(u64::MAX));
+    let bytes = size * to_u64(tasks.len());
     let most = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
     let others = most.min(tasks.len()).saturating_sub(1);
     let (rest, outcome) = (Mutex::new(tasks.iter_mut()), Mutex::new(Ok(())));
@@ -272,10 +272,10 @@ impl Task<'_, '_, '_> {
         let mut gathered = 0;
         for run in block.runs() {
             let to = start.map_or(gathered, |start| run.to.saturating_sub(start));
-            gathered = gathered.saturating_add(run.len);
+            gathered += run.len;
             let [from, to, len] = [run.from, to, run.len].map(saturating_usize);
             // All runs are inside the block and the target.
-            let target = target.get_mut(to..to.saturating_add(len)).unwrap_or_default();
+            let target = target.get_mut(to..to + len).unwrap_or_default();
             let _inside = opened.copy(from, target);
         }
         Ok(())
@@ -288,7 +288,7 @@ impl Task<'_, '_, '_> {
         for run in self.block.runs() {
             let [to, len] = [run.to, run.len].map(saturating_usize);
             let (bytes, after) = rest.split_at_checked(len).unwrap_or_default();
-            if let Some(target) = out.get_mut(to..to.saturating_add(len))
+            if let Some(target) = out.get_mut(to..to + len)
                 && target.len() == bytes.len()
             {
                 target.copy_from_slice(bytes);
@@ -304,7 +304,7 @@ fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
     for block in part.blocks() {
         for run in block.runs() {
             let [to, len] = [run.to, run.len].map(saturating_usize);
-            let target = out.get_mut(to..to.saturating_add(len)).unwrap_or_default();
+            let target = out.get_mut(to..to + len).unwrap_or_default();
             for (byte, value) in target.iter_mut().zip(nan.iter().cycle()) {
                 *byte = *value;
             }

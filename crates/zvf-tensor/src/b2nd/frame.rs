@@ -10,7 +10,7 @@ use zvf_b2nd::{
     BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
 };
 use zvf_blosc::{Chunk, Decoder, Layout, Stored};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
 use zvf_tet::MemoryBudget;
@@ -129,7 +129,7 @@ impl BlockArray {
     /// As [`open`](Self::open).
     #[boxed]
     pub async fn embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
-        let container = Container::Embedded(file.len().saturating_sub(start));
+        let container = Container::Embedded(file.len().saturating_sub(start)); // nothing lies behind the end
         Self::begin(file, start, container, None).await
     }
 
@@ -145,6 +145,7 @@ impl BlockArray {
         folder: Option<Folder>,
     ) -> Result<Self, TensorError> {
         let read = async |range: std::ops::Range<u64>| {
+            // Too large: past the end.
             let shifted = start.saturating_add(range.start)..start.saturating_add(range.end);
             // Copied before they are checked: bytes of a map may be others the next time.
             file.read(shifted).await.map(|bytes| Bytes::copy_from_slice(&bytes))
@@ -235,7 +236,7 @@ impl BlockArray {
         frame: &Frame<'_>,
         position: u64,
     ) -> Result<Bytes, TensorError> {
-        let start = self.0.start.saturating_add(position);
+        let start = self.0.start.saturating_add(position); // too large: past the end
         let room = frame.room(position);
         let front = self.0.file.read(start..start.saturating_add(frame.chunk_front(room))).await?;
         let header = ChunkHeader::parse(&front)?;
@@ -376,7 +377,7 @@ impl BlockArray {
         let shape = selection.extent().as_slice().to_vec();
         let (shape, bytes) = match steps.iter().all(|step| *step == 1) {
             true => (shape, bytes),
-            false => every(&bytes, &shape, &steps, saturating_usize(self.item_size().into())),
+            false => every(&bytes, &shape, &steps, usize_from_u32(self.item_size())),
         };
         let (item_size, dtype) = (self.item_size(), self.0.dtype.clone());
         Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
@@ -410,7 +411,7 @@ impl Places<'_> {
         frame: &Frame<'_>,
         number: u64,
     ) -> Result<ChunkPlace, TensorError> {
-        let at = number.saturating_mul(ENTRY);
+        let at = number.saturating_mul(ENTRY); // too large: past the end of the table
         let entry = match self.entry(at) {
             Some(entry) => entry,
             None => {
@@ -434,7 +435,7 @@ impl Places<'_> {
         let len = offsets.layout.decoded_len();
         // From the start of a block, so that none is decoded twice.
         let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
-        let start = at.saturating_sub(at.checked_rem(step).unwrap_or(0));
+        let start = at - at % step;
         let end = start.saturating_add(step).min(len);
         let stored = Stored::from_chunk(&offsets.stored);
         self.window = self.decoder.decode_range(&offsets.layout, &stored, start.min(end)..end)?;
@@ -447,18 +448,18 @@ impl Places<'_> {
 fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
     let counts: Vec<u64> =
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
-    let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n));
-    let mut out = Vec::with_capacity(saturating_usize(total).saturating_mul(item));
+    let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n)); // in memory, or an extent is 0
+    let mut out = Vec::with_capacity(saturating_usize(total) * item);
     let mut at = vec![0_u64; shape.len()];
     for _ in 0..total {
         let mut place = 0_u64;
         for ((at, step), extent) in at.iter().zip(steps).zip(shape) {
-            place = place.saturating_mul(*extent).saturating_add(at.saturating_mul(*step));
+            place = place * extent + at * step;
         }
-        let from = saturating_usize(place).saturating_mul(item);
-        out.extend_from_slice(bytes.get(from..from.saturating_add(item)).unwrap_or_default());
+        let from = saturating_usize(place) * item;
+        out.extend_from_slice(bytes.get(from..from + item).unwrap_or_default());
         for (at, count) in at.iter_mut().zip(&counts).rev() {
-            *at = at.saturating_add(1);
+            *at += 1;
             if *at < *count {
                 break;
             }

@@ -88,7 +88,7 @@ impl NewBlocks {
         let settings = Blosc2Settings {
             typesize: 1,
             filters: [FilterSlot::default(); FILTER_SLOTS],
-            block_size: u32::try_from(content.len()).unwrap_or(u32::MAX).max(1),
+            block_size: u32::try_from(content.len()).unwrap_or(u32::MAX).max(1), // too large: refused
             ..self.coding
         };
         let chunk = Encoder::default().encode_blosc2(content, &settings)?;

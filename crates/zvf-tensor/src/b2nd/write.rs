@@ -108,7 +108,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         let number = to_u64(self.places.len());
         let at = geometry.chunk_coordinate(number).filter(|_| number < geometry.chunk_count())?;
         let axes = at.as_slice().iter().zip(geometry.chunkshape().as_slice());
-        let start: Vec<u64> = axes.map(|(at, extent)| at.saturating_mul(*extent)).collect();
+        let start: Vec<u64> = axes.map(|(at, extent)| at * extent).collect();
         let ends = start.iter().zip(geometry.chunkshape().as_slice());
         let stop = ends.zip(geometry.shape().as_slice());
         let stop = stop.map(|((at, extent), end)| at.saturating_add(*extent).min(*end)).collect();
@@ -375,7 +375,7 @@ fn encoded(
     let size = saturating_usize(geometry.block_size().into());
     let mut padded = vec![0; saturating_usize(geometry.chunk_size().into())];
     for block in part.blocks() {
-        let start = size.saturating_mul(saturating_usize(block.number().into()));
+        let start = size * saturating_usize(block.number().into());
         let target = padded.get_mut(start..).unwrap_or_default();
         for run in block.runs() {
             let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);

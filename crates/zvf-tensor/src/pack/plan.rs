@@ -136,8 +136,8 @@ fn table_and_values(
         Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
         Content::Bytes(_) | Content::Items(_) => 0,
     };
-    let columns = (to_u64(rank) + 2).saturating_mul(TensorDtype::I64.size());
-    let count = to_u64(table.len()).checked_div(columns).unwrap_or(0);
+    let columns = (to_u64(rank) + 2) * TensorDtype::I64.size();
+    let count = to_u64(table.len()) / columns;
     if total == 0 {
         return Ok(Vec::new());
     }
@@ -237,7 +237,7 @@ impl Row {
     }
 
     fn count(&self, bytes: u64) -> u64 {
-        bytes.checked_div(self.bytes).unwrap_or(0)
+        bytes / self.bytes
     }
 }
 

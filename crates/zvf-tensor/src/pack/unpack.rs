@@ -84,8 +84,8 @@ pub async fn unpack(
                     None => error,
                 })?;
                 let report = array.finish()?;
-                done.chunks = done.chunks.saturating_add(report.chunks);
-                done.objects = done.objects.saturating_add(report.objects);
+                done.chunks += report.chunks;
+                done.objects += report.objects;
                 told(&done);
             }
         }
@@ -115,7 +115,7 @@ async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(),
     let doc = array.document();
     if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
         return match store.dense(key.as_str()).await? {
-            Some(dense) => items(&dense, array).await,
+            Some(dense) => items(&dense, array, store.budget().max_bytes()).await,
             None => Ok(()),
         };
     }
@@ -189,14 +189,14 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
         if some.iter().any(|row| !row.is_empty()) {
             array.put_rows(&[index], &some)?;
         }
-        (at, index) = (end, index.saturating_add(1));
+        (at, index) = (end, index + 1);
         pause().await;
     }
     Ok(())
 }
 
 /// Items of one size: bands of rows, cut into chunks.
-async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorError> {
+async fn items(dense: &DenseArray, array: &VerbatimArray, most: u64) -> Result<(), TensorError> {
     let chunk: Vec<u64> = array.document().inner_chunk_shape().to_vec();
     let shape = dense.shape();
     if shape.contains(&0) {
@@ -205,13 +205,20 @@ async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorEr
     let Some(&step) = chunk.first() else {
         return put(array, &[], dense, &dense.read_all().await?);
     };
+    let item = to_u64(dense.fill().len()).max(dense.dtype().size);
+    let bytes = chunk.iter().fold(item, |bytes, n| bytes.saturating_mul(*n));
+    if bytes > most {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+        let found = zvf_format::Found::from(bytes);
+        return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
+    }
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);
     while at < rows {
         let end = at.saturating_add(step).min(rows);
         let bytes = dense.rows(at..end).await?;
         let band_shape: Vec<u64> =
-            std::iter::once(end.saturating_sub(at)).chain(shape.iter().skip(1).copied()).collect();
+            std::iter::once(end - at).chain(shape.iter().skip(1).copied()).collect();
         let counts = band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil((*chunk).max(1)));
         let counts: Vec<u64> = counts.collect();
         let mut coords = vec![0_u64; counts.len()];
@@ -226,7 +233,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray) -> Result<(), TensorEr
                 break;
             }
         }
-        (at, band) = (end, band.saturating_add(1));
+        (at, band) = (end, band + 1);
         pause().await;
     }
     Ok(())
@@ -256,18 +263,18 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
         .iter()
         .zip(chunk.iter().zip(coords))
         .map(|(extent, (chunk, at))| {
-            let lo = at.saturating_mul(*chunk);
+            let lo = at * chunk;
             lo..lo.saturating_add(*chunk).min(*extent)
         })
         .collect();
-    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent));
+    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent)); // was compared with the budget
     let mut out = dense.fill().repeat(saturating_usize(items));
     let inner = spans.last().map_or(0..1, Clone::clone);
-    let run = saturating_usize(inner.end.saturating_sub(inner.start)).saturating_mul(width);
+    let run = saturating_usize(inner.end - inner.start) * width;
     let outer: Vec<u64> = spans
         .iter()
         .take(spans.len().saturating_sub(1))
-        .map(|span| span.end.saturating_sub(span.start))
+        .map(|span| span.end - span.start)
         .collect();
     let mut at = vec![0_u64; outer.len()];
     loop {
@@ -276,14 +283,14 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
             for (axis, extent) in extents.iter().enumerate() {
                 let lo = spans.get(axis).map_or(0, |span| span.start);
                 let here = at.get(axis).copied().unwrap_or(0);
-                let here = if absolute { here.saturating_add(lo) } else { here };
-                place = place.saturating_mul(*extent).saturating_add(here);
+                let here = if absolute { here + lo } else { here };
+                place = place.saturating_mul(*extent) + here; // too large only in a chunk without items
             }
-            saturating_usize(place).saturating_mul(width)
+            saturating_usize(place) * width
         };
         let (from, to) = (place(shape, true), place(chunk, false));
-        let source = bytes.get(from..from.saturating_add(run));
-        if let (Some(source), Some(target)) = (source, out.get_mut(to..to.saturating_add(run))) {
+        let source = bytes.get(from..from + run);
+        if let (Some(source), Some(target)) = (source, out.get_mut(to..to + run)) {
             target.copy_from_slice(source);
         }
         if !count_up(&mut at, &outer) {
@@ -295,7 +302,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
 /// The next position, last axis fastest; false after the last.
 fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
     for (at, count) in at.iter_mut().zip(counts).rev() {
-        *at = at.saturating_add(1);
+        *at += 1;
         if *at < *count {
             return true;
         }

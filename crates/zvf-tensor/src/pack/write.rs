@@ -186,10 +186,10 @@ async fn items<W: Write + Seek>(
     while left > 0 {
         let rows = writer.next_chunk().and_then(|(_, tile)| {
             let (lo, extent) = (tile.lo().first()?, tile.extents().first()?);
-            Some(*lo..lo.saturating_add(*extent))
+            Some(*lo..lo + extent)
         });
         writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
-        left = left.saturating_sub(1);
+        left -= 1;
         pause().await;
     }
     Ok(())

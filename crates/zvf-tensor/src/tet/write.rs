@@ -243,7 +243,7 @@ impl<W: Write + Seek> TetWriter<W> {
             let mut wave = Vec::new();
             let mut held = 0_u64;
             // The layout counts on only when a chunk is placed, so tiles of a wave are counted here.
-            let mut ahead = Ahead::new(&geometry, geometry.tile_count().saturating_sub(left));
+            let mut ahead = Ahead::new(&geometry, geometry.tile_count() - left);
             while let Some(tile) = ahead.next().filter(|_| held < WAVE) {
                 held += tile.byte_len();
                 wave.push(tile);
@@ -297,7 +297,7 @@ impl<W: Write + Seek> TetWriter<W> {
             return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
         }
         self.out.write_all(piece).map_err(failed)?;
-        self.open = self.open.saturating_sub(len);
+        self.open -= len;
         self.at += len;
         Ok(())
     }
@@ -344,11 +344,11 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
-        let mut left = offset.saturating_sub(self.at);
+        let mut left = offset.saturating_sub(self.at); // nothing to do past it
         while left > 0 {
             let some = ZEROS.get(..saturating_usize(left)).unwrap_or(&ZEROS);
             self.out.write_all(some).map_err(failed)?;
-            left = left.saturating_sub(to_u64(some.len()));
+            left -= to_u64(some.len());
         }
         self.at = self.at.max(offset);
         Ok(())
@@ -406,7 +406,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {
         // All of a tensor is selected, so runs are side by side on both sides.
-        let len = saturating_usize(count.saturating_mul(size));
+        let len = saturating_usize(count * size);
         let [src, dst] = [src, dst].map(saturating_usize);
         let from = elements.get(dst..dst + len);
         if let (Some(from), Some(to)) = (from, chunk.get_mut(src..src + len)) {

@@ -51,7 +51,7 @@ impl TensorFile {
     ) -> Result<(), TensorError> {
         let spill = self.container().parsed()?.footer().and_then(|footer| footer.zone_maps());
         let Some(spill) = spill else { return Ok(()) };
-        let end = spill.offset.saturating_add(spill.len);
+        let end = spill.offset.saturating_add(spill.len); // too large: past the end
         let text = self.bytes().read(spill.offset..end).await?;
         let Ok(zones) = serde_json::from_slice::<Zones>(&text) else {
             faults.push(fault("zone maps", "a JSON object with chunks", "something else"));
@@ -90,9 +90,9 @@ impl Zone {
         let (mut nan, mut ends) = (0_u64, None::<(Worth, Worth)>);
         let mut count = 0_u64;
         for item in bytes.chunks_exact(size) {
-            count = count.saturating_add(1);
+            count += 1;
             match worth(element, item) {
-                None => nan = nan.saturating_add(1),
+                None => nan += 1,
                 Some(value) => {
                     let (low, high) = ends.unwrap_or((value, value));
                     let low = if value < low { value } else { low };
@@ -165,7 +165,7 @@ fn half(bits: u16) -> f64 {
         // Multiples of 2 to the -24.
         0 => f64::from_bits(sign | (f64::from(bits & 1023) * 5.960_464_477_539_063e-8).to_bits()),
         31 => f64::from_bits(sign | 0x7ff_u64 << 52 | mantissa << 42),
-        _ => f64::from_bits(sign | exponent.saturating_add(1008) << 52 | mantissa << 42),
+        _ => f64::from_bits(sign | (exponent + 1008) << 52 | mantissa << 42),
     }
 }
 

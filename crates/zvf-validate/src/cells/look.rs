@@ -149,7 +149,7 @@ impl Looked {
         let high: Vec<f64> = corner
             .iter()
             .zip(&plan.chunk)
-            .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size)
+            .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size) // a face; far out, about
             .collect();
         let slack = slack(&low, &high);
         if !self.extent.is_in(&low, &high, &slack)
@@ -239,7 +239,7 @@ impl Looked {
             for ((low, high), (((chunk, n), place), size)) in
                 low.iter_mut().zip(&mut high).zip(axes)
             {
-                let bin = chunk.saturating_mul(*n).saturating_add(place);
+                let bin = chunk.saturating_mul(*n).saturating_add(place); // far out, about
                 *low = f64_from_i64(bin) * size;
                 *high = f64_from_i64(bin.saturating_add(1)) * size;
             }
@@ -332,7 +332,7 @@ fn ends(fragment: &Fragment<'_>) -> Ends {
     let (first, last) = match fragment {
         Fragment::Range { start, count } => (*start, start.saturating_add(count.saturating_sub(1))),
         Fragment::Rows(rows) => {
-            let row = |row: Option<u64>| row.unwrap_or(0);
+            let row = |row: Option<u64>| row.unwrap_or(0); // without rows `count` is 0
             (row(fragment.rows().next()), row(rows.last().map(|row| row.get().unsigned_abs())))
         }
     };
@@ -353,8 +353,8 @@ fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
         .rev()
         .map(|n| {
             let n = n.unsigned_abs().max(1);
-            let here = rest.checked_rem(n).unwrap_or(0);
-            rest = rest.checked_div(n).unwrap_or(0);
+            let here = rest % n;
+            rest /= n;
             here.cast_signed()
         })
         .collect();

@@ -135,7 +135,7 @@ impl Gathered {
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
         let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept;
-        let n = zvf_format::num::saturating_usize(chunks.total_fragments().saturating_sub(before));
+        let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
         keep(&mut chunks.ends, looked.ends, n, fits);
         keep(&mut chunks.owners, looked.owners, n, fits);
         self.extent = self.extent.joined(&looked.extent);
@@ -145,7 +145,7 @@ impl Gathered {
         }
         for (at, of_fragments, rows, values) in looked.misfits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
-            let width = values.checked_div(rows).unwrap_or(0);
+            let width = values.checked_div(rows).unwrap_or(0); // without rows any width
             let (count, first) = widths.found.entry(width).or_default();
             *count += 1;
             first.get_or_insert(*key);
@@ -155,8 +155,9 @@ impl Gathered {
             self.untiled.1.get_or_insert(*key);
         }
         let checked = &mut run.checked;
-        checked.cells = checked.cells.saturating_add(looked.cells);
-        checked.bytes = checked.bytes.saturating_add(looked.bytes);
+        checked.cells += looked.cells;
+        checked.bytes += looked.bytes;
+        // Where positions are opaque, a claim.
         checked.rows = checked.rows.saturating_add(looked.rows.unwrap_or(0));
         run.found.absorb(looked.found);
     }
@@ -188,7 +189,7 @@ impl Gathered {
         let found = self.chunks.total_fragments();
         let most = run.options.kept.saturating_sub(run.fragments);
         if found <= most {
-            run.fragments = run.fragments.saturating_add(found);
+            run.fragments += found;
             self.chunks.is_kept = true;
             return;
         }

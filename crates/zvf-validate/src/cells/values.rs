@@ -60,7 +60,7 @@ pub(crate) struct Positions {
 impl Positions {
     /// Bytes of a row.
     pub(crate) fn row_bytes(&self) -> u64 {
-        self.dtype.size.saturating_mul(to_u64(self.axes))
+        self.dtype.size.saturating_mul(to_u64(self.axes)) // too large: more than any cell has
     }
 
     /// The box around the rows in `bytes`.

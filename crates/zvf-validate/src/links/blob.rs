@@ -32,7 +32,7 @@ pub(super) async fn check(
     opened: &Opened,
     total: &mut Total,
 ) -> Result<(), Stop> {
-    let number = i64::from(level.node.number()).saturating_add(opened.delta.0.into());
+    let number = i64::from(level.node.number()) + i64::from(opened.delta.0);
     let (width, rank) = (opened.family.link_width(), opened.family.sid_ndim());
     let ends = Ends {
         level,
@@ -45,8 +45,7 @@ pub(super) async fn check(
         Loose::None => return Ok(()),
         Loose::Flat(path) => {
             total.begin(run, level, path, ends.uses);
-            let record = to_u64(width).saturating_mul(to_u64(rank).saturating_add(1));
-            let record = record.saturating_mul(8);
+            let record = to_u64(width) * (to_u64(rank) + 1) * 8;
             let parse = |bytes: &[u8]| -> Result<Vec<Record>, FormatError> {
                 let links = FlatLinks::parse(bytes, width, rank)?;
                 Ok(links.records().map(|link| link.endpoints().collect()).collect())
@@ -56,10 +55,10 @@ pub(super) async fn check(
         Loose::Leaves(leaves) => {
             let first = leaves.first().map_or(opened.path.as_str(), |leaf| &leaf.path);
             total.begin(run, level, first, ends.uses);
-            let record = to_u64(width).saturating_mul(9);
+            let record = to_u64(width) * 9;
             for leaf in leaves {
                 let chunks = &leaf.chunks;
-                let of = u8::try_from(chunks.len()).unwrap_or(u8::MAX);
+                let of = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // too many: more than slots can name
                 let parse = |bytes: &[u8]| -> Result<Vec<Record>, FormatError> {
                     let links = PartitionedLinks::parse(bytes, width, of)?;
                     let end = |(slot, row): (u8, u64)| Some((*chunks.get(usize::from(slot))?, row));
@@ -116,7 +115,7 @@ async fn blob(
         ));
         return Ok(());
     }
-    let piece = PIECE.checked_div(record).unwrap_or(1).max(1).saturating_mul(record);
+    let piece = PIECE.checked_div(record).unwrap_or(1).max(1) * record;
     let mut start = 0_u64;
     while start < data.len() {
         run.step(path, start, data.len())?;

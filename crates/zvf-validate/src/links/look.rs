@@ -132,15 +132,12 @@ impl LinkLooked {
             if let Some(end) = over {
                 bad += 1;
                 if bad == 1 {
-                    let offset = first
-                        .saturating_add(at.saturating_mul(record))
-                        .saturating_add(perm)
-                        .saturating_add(to_u64(end).saturating_mul(item));
+                    let offset = first + at * record + perm + to_u64(end) * item;
                     self.check_fragments(sought, key, offset, &link, end, &rows);
                 }
                 continue;
             }
-            let offset = first.saturating_add(at.saturating_mul(record));
+            let offset = first + at * record;
             self.used(sought, offset, &link, &chunks, &hashes, &ends);
             if sought.grouped {
                 let rows = link.rows().iter().copied();
@@ -153,7 +150,7 @@ impl LinkLooked {
             self.found.add(finding.with_details("parent", expected, parent));
         }
         if bad > 1 {
-            let more = bad.saturating_sub(1);
+            let more = bad - 1;
             let finding = Finding::new(&C18, path).in_cell(key);
             self.found.add(finding.with_details(
                 "links",
@@ -278,10 +275,10 @@ impl LinkLooked {
             Err(error) => self.found.add(crate::cells::of_cell(path, key, error)),
             Ok(bytes) => {
                 let found = bytes.as_ref().map_or(0, |bytes| to_u64(bytes.len()));
-                self.cells = self.cells.saturating_add(u64::from(bytes.is_some()));
-                self.bytes = self.bytes.saturating_add(found);
+                self.cells += u64::from(bytes.is_some());
+                self.bytes += found;
                 let Some(rows) = self.rows else { return };
-                let wanted = rows.saturating_mul(row);
+                let wanted = rows.saturating_mul(row); // too large: more than any cell has
                 if found != wanted {
                     let finding = Finding::new(&C20, path).in_cell(key);
                     let expected = format!("{wanted}, {rows} links of {row}");
@@ -422,9 +419,7 @@ pub(super) fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option
     // Fragments that ascend are searched; in the others, each is asked.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);
     let begins = |ends: &Ends| ends.count > 0 && u64::from(ends.first) == row;
-    let from = |at: usize| {
-        ends.get(at..).and_then(|rest| Some(at.saturating_add(rest.iter().position(begins)?)))
-    };
+    let from = |at: usize| ends.get(at..).and_then(|rest| Some(at + rest.iter().position(begins)?));
     let found = match ends.get(at) {
         Some(ends) if begins(ends) => Some(at),
         _ => from(at).or_else(|| from(0)),

@@ -137,7 +137,7 @@ fn sought(
     segment: &Segment,
 ) -> Sought {
     let delta = segment.family.delta();
-    let number = i64::from(level.node.number()).saturating_add(delta.0.into());
+    let number = i64::from(level.node.number()) + i64::from(delta.0);
     let other = levels.iter().find(|other| i64::from(other.node.number()) == number);
     // The older families put both ends under the key of the cell.
     let there = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();

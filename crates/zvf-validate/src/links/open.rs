@@ -211,7 +211,7 @@ async fn value(
                 run.add(finding.with_details("offsets", expected, format!("{said:?}")));
             }
             let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
-            Ok(Some((array, row.unwrap_or(u64::MAX))))
+            Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
         }
         Err(error) => {
             run.add(Finding::of_metadata(&M20, &array.path, &error));
@@ -536,7 +536,7 @@ fn policy(
     if delta == Delta::SAME {
         return Some(family);
     }
-    let number = i64::from(level.node.number()).saturating_add(delta.0.into());
+    let number = i64::from(level.node.number()) + i64::from(delta.0);
     let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
         // A level that was taken out leaves the others as they are.
         run.add(

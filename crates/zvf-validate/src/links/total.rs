@@ -87,15 +87,14 @@ impl Total {
 
     /// Adds a cell; its rows to the counts where they are `counted`.
     pub(super) fn take(&mut self, run: &mut Validation, looked: LinkLooked, counted: bool) {
-        let rows = looked.rows.unwrap_or(0);
-        self.links = self.links.saturating_add(rows);
+        let rows = looked.rows.unwrap_or(0); // without rows it is not complete
+        self.links += rows;
         self.complete &= looked.rows.is_some();
         if counted {
-            self.physical =
-                self.physical.zip(looked.rows).map(|(sum, rows)| sum.saturating_add(rows));
+            self.physical = self.physical.zip(looked.rows).map(|(sum, rows)| sum + rows);
             let (chunks, lead) = looked.copies;
             let (n, sum) = self.copies.entry(chunks).or_default().entry(lead).or_default();
-            *n = n.saturating_add(rows);
+            *n += rows;
             *sum = sum.wrapping_add(looked.sum);
         }
         self.sum = self.sum.wrapping_add(looked.between);
@@ -114,19 +113,19 @@ impl Total {
             self.set_source(row);
         }
         let checked = &mut run.checked;
-        checked.cells = checked.cells.saturating_add(looked.cells);
-        checked.bytes = checked.bytes.saturating_add(looked.bytes);
-        checked.links = checked.links.saturating_add(rows);
+        checked.cells += looked.cells;
+        checked.bytes += looked.bytes;
+        checked.links += rows;
         run.found.absorb(looked.found);
     }
 
     /// Adds records that lie in no cell.
     pub(super) fn count(&mut self, run: &mut Validation, records: u64) {
-        self.links = self.links.saturating_add(records);
-        self.physical = self.physical.map(|sum| sum.saturating_add(records));
+        self.links += records;
+        self.physical = self.physical.map(|sum| sum + records);
         let (n, _) = self.copies.entry(1).or_default().entry(0).or_default();
-        *n = n.saturating_add(records);
-        run.checked.links = run.checked.links.saturating_add(records);
+        *n += records;
+        run.checked.links += records;
     }
 
     /// How many rows are counted; none where a cell could not be read.
@@ -207,11 +206,11 @@ impl Total {
         let mut logical = 0_u64;
         for (chunks, copies) in &self.copies {
             if !duplicate || *chunks == 1 || opened.delta != Delta::SAME {
-                logical = copies.values().fold(logical, |sum, (n, _)| sum.saturating_add(*n));
+                logical += copies.values().map(|(n, _)| n).sum::<u64>();
                 continue;
             }
             let (n, sum) = copies.get(&0).copied().unwrap_or_default();
-            logical = logical.saturating_add(n);
+            logical += n;
             let same = |lead: usize| copies.get(&lead).copied().unwrap_or_default() == (n, sum);
             if !(0..*chunks).all(same) {
                 let finding = Finding::new(&C19, &opened.path);
@@ -226,8 +225,8 @@ impl Total {
     pub(super) fn sums(self, level: &LevelState) -> Sums {
         let known = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| known).map(|sources| {
-            let ones = |sum: u64, word: &u64| sum.saturating_add(word.count_ones().into());
-            level.chunks.total_rows().saturating_sub(sources.iter().fold(0, ones))
+            let ones = |word: &u64| u64::from(word.count_ones());
+            level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
         let between = Between {
             delta: self.delta.0,

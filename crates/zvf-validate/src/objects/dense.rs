@@ -36,14 +36,10 @@ impl Table {
         level: &LevelState,
         rank: u64,
     ) -> Result<Option<Self>, Stop> {
-        let columns = rank.saturating_add(1);
+        let columns = rank + 1;
         let spans = array(run, level, SPANS, 2).await?;
         let blocks = array(run, level, BLOCKS, columns).await?;
-        Ok(spans.zip(blocks).map(|(spans, blocks)| Self {
-            spans,
-            blocks,
-            stride: columns.saturating_mul(8),
-        }))
+        Ok(spans.zip(blocks).map(|(spans, blocks)| Self { spans, blocks, stride: columns * 8 }))
     }
 
     /// Whether a level has one of the arrays, of whatever form.

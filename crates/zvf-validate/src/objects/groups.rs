@@ -52,7 +52,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             let found = format!("[{}, {}] of group {}", range.start, range.stop, range.group);
             run.add(finding(&C38).with_details("group_ranges", "a range of a group", found));
         } else if range.start < range.stop
-            && (!is_object(range.start) || !is_object(range.stop.saturating_sub(1)))
+            && (!is_object(range.start) || !is_object(range.stop - 1))
         {
             let found = format!("{} to {}", range.start, range.stop);
             run.add(finding(&C26).with_details("group_ranges", "ids of objects", found));
@@ -76,7 +76,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             let mut bad = i64s_from_le(&ids).enumerate().filter(|(_, id)| !is_object(*id));
             if let Some((n, id)) = bad.next() {
                 let found = format!("{id}, and {} more that are not", bad.count());
-                let finding = finding(&C26).at(to_u64(n).saturating_mul(8));
+                let finding = finding(&C26).at(to_u64(n) * 8);
                 run.add(finding.with_details("member", "the id of an object", found));
             }
         }

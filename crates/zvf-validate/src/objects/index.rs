@@ -194,7 +194,7 @@ pub(crate) async fn ids(
     let most = run.options.kept.saturating_sub(run.ids);
     let keeps = index.rows <= most;
     if keeps {
-        run.ids = run.ids.saturating_add(index.rows);
+        run.ids += index.rows;
     } else {
         for rule in [&C24, &C26, &P7] {
             run.too_many(rule, &path, "ids", most, index.rows);

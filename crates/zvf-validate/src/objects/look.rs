@@ -143,21 +143,13 @@ impl RowsLooked {
                 }
             };
             known = Some(place);
-            let head = to_u64(size_of_val(block.chunk)).saturating_add(1);
+            let head = to_u64(size_of_val(block.chunk)) + 1;
             if place.is_none() {
                 self.no_chunk(sought, row, at, &chunk);
             }
             let fragments = &block.fragments;
-            self.block(
-                sought,
-                row,
-                at.saturating_add(head),
-                place,
-                fragments,
-                &mut sums,
-                &mut last,
-            );
-            at = at.saturating_add(head).saturating_add(size(&block.fragments));
+            self.block(sought, row, at + head, place, fragments, &mut sums, &mut last);
+            at += head + size(&block.fragments);
         }
         self.object(sought, row, &sums);
     }
@@ -170,7 +162,7 @@ impl RowsLooked {
         }
         let (mut sums, mut last) = (Sums { known: true, ..Sums::default() }, None);
         let components = saturating_usize(sought.sid_ndim);
-        let stride = components.saturating_add(1).saturating_mul(8);
+        let stride = (components + 1) * 8;
         let mut at = 0_u64;
         for reference in blocks.chunks_exact(stride) {
             let numbers: Vec<i64> = i64s_from_le(reference).collect();
@@ -179,7 +171,7 @@ impl RowsLooked {
             if place.is_none() {
                 self.no_chunk(sought, row, at, chunk);
             }
-            let behind = at.saturating_add(to_u64(size_of_val(chunk)));
+            let behind = at + to_u64(size_of_val(chunk));
             match fragment.first().map(|fragment| u64::try_from(*fragment)) {
                 Some(Ok(fragment)) => {
                     let one = BlockFragments::Single(fragment);
@@ -192,7 +184,7 @@ impl RowsLooked {
                     (sums.known, last) = (false, None);
                 }
             }
-            at = at.saturating_add(to_u64(stride));
+            at += to_u64(stride);
         }
         self.object(sought, row, &sums);
     }
@@ -253,11 +245,11 @@ impl RowsLooked {
                 sums.known = false;
                 continue;
             };
-            sums.rows = sums.rows.saturating_add(here.count.into());
+            sums.rows += u64::from(here.count);
             if here.count > 0 {
                 sums.fragments += 1;
                 let parents = number.and_then(|number| sought.parents.get(number));
-                sums.parents = sums.parents.saturating_add(parents.copied().unwrap_or(0).into());
+                sums.parents += parents.map_or(0, |parents| u64::from(*parents));
                 self.bridge(sought, *last, Last { chunk: place, ends: here });
                 *last = Some(Last { chunk: place, ends: here });
             }
@@ -312,7 +304,7 @@ fn size(fragments: &BlockFragments<'_>) -> u64 {
     match fragments {
         BlockFragments::Single(_) => 8,
         BlockFragments::Range { .. } => 16,
-        BlockFragments::Explicit(list) => to_u64(size_of_val(*list)).saturating_add(4),
+        BlockFragments::Explicit(list) => to_u64(size_of_val(*list)) + 4,
     }
 }
 

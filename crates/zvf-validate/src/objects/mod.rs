@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::GeometryType;
 
 use self::index::Index;
@@ -49,7 +49,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 fn room(run: &mut Validation, level: &mut LevelState, index: &Index) {
     let most = run.options.kept.saturating_sub(run.ids);
     if index.rows <= most {
-        run.ids = run.ids.saturating_add(index.rows);
+        run.ids += index.rows;
     } else {
         level.objects.named = None;
         run.too_many(&P11, &level.path("object_index"), "objects", most, index.rows);
@@ -113,10 +113,10 @@ impl Gathered {
                 Err(error) if crate::finding::is_content(&error) => return Ok((Err(error), 0)),
                 Err(error) => return Err(error),
             };
-            let weigh = |sum: u64, entry| sum.saturating_add(dense::weight(entry));
+            let weigh = |sum: u64, entry| sum + dense::weight(entry);
             let bytes = entries.iter().fold(0_u64, weigh);
             let taken = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
-            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes.saturating_add(ROW)))
+            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes + ROW))
         };
         let shared = Arc::clone(&sought);
         let looking = move |rows: Result<Vec<(u64, Entry)>, _>| {
@@ -138,7 +138,7 @@ impl Gathered {
             run.step(&sought.path, to_u64(range.end), total)
         };
         batches(saturating_usize(total), reading, looking, taking).await?;
-        run.checked.objects = run.checked.objects.saturating_add(total);
+        run.checked.objects += total;
         if unread {
             level.objects.named = None;
         } else if let Some(named) = &mut level.objects.named {
@@ -149,12 +149,13 @@ impl Gathered {
     }
 
     fn take(&mut self, run: &mut Validation, looked: RowsLooked) {
-        self.present = self.present.saturating_add(looked.present);
-        run.checked.bytes = run.checked.bytes.saturating_add(looked.bytes);
+        self.present += looked.present;
+        run.checked.bytes += looked.bytes;
         self.named.extend(looked.named);
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in looked.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
+                // Row 2^32 and later count as several.
                 let row = zvf_format::num::saturating_u32(row.saturating_add(1));
                 if *owner == 0 || *owner == row {
                     *owner = row;
@@ -197,7 +198,7 @@ impl Gathered {
             return;
         };
         let finding = Finding::new(&C25, index.manifests.path());
-        let finding = finding.in_row(row.saturating_sub(1));
+        let finding = finding.in_row(row - 1);
         let place = level.chunks.locate(fragment);
         let place =
             place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
@@ -220,10 +221,10 @@ impl Gathered {
                 0 => NOBODY,
                 SEVERAL => SHARED,
                 row => {
-                    let row = saturating_usize(u64::from(row).saturating_sub(1));
+                    let row = usize_from_u32(row - 1);
                     let by_column =
                         level.objects.ids.as_ref().and_then(|ids| ids.get(row).copied());
-                    by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX))
+                    by_column.unwrap_or_else(|| i64::try_from(row).unwrap_or(i64::MAX)) // fits
                 }
             }
         };

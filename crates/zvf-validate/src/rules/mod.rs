@@ -42,11 +42,7 @@ const PARTS: [&[&Rule]; 5] =
 
 const COUNT: usize = {
     let [s, m, c, g, p] = PARTS;
-    s.len()
-        .saturating_add(m.len())
-        .saturating_add(c.len())
-        .saturating_add(g.len())
-        .saturating_add(p.len())
+    s.len() + m.len() + c.len() + g.len() + p.len()
 };
 
 /// The parts, one after the other.

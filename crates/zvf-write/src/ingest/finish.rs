@@ -64,7 +64,7 @@ impl Placed {
                     each(
                         number,
                         order.rank(chunk),
-                        saturating_u32_from_usize(saturating_usize(row)),
+                        saturating_u32_from_usize(saturating_usize(row)), // rows have 32 bits
                     )?;
                 }
             }
@@ -144,7 +144,7 @@ impl Ingest {
         let said = Said {
             schema: &self.schema,
             columns: self.columns.as_ref(),
-            vertices: self.given.saturating_sub(self.left_out),
+            vertices: self.given.saturating_sub(self.left_out), // they were among those given
             indexed,
             owners: !bins && !self.options.compat,
             links: linked || links.links > 0,

@@ -24,14 +24,14 @@ impl Ingest {
     pub(crate) fn held(&self) -> u64 {
         let placed = self.schema.kind.has_links() || self.tells_places;
         let places = if placed { PLACE } else { 0 };
-        let rows = self.since.saturating_mul(places);
+        let rows = self.since * places;
         let counted = [
             self.buffer.bytes(),
             rows,
             self.elements.bytes(),
-            to_u64(self.chains.entries.len()).saturating_mul(RUN),
+            to_u64(self.chains.entries.len()) * RUN,
             self.objects.bytes(),
-            to_u64(self.rooted.len()).saturating_mul(8),
+            to_u64(self.rooted.len()) * 8,
         ];
         counted.into_iter().sum::<u64>()
     }
@@ -45,7 +45,7 @@ impl Ingest {
         let (runs, by_chunk) = self.buffer.take(&table);
         let positions = runs.par_iter().map(|run| {
             let stride = run.positions.stride();
-            let kept = run.rows.len().saturating_mul(stride);
+            let kept = run.rows.len() * stride;
             sum(run.positions.bytes().get(..kept).unwrap_or(&[]), stride)
         });
         let positions = positions.reduce(|| 0, u64::wrapping_add);

@@ -28,7 +28,7 @@ use crate::schema::Schema;
 use crate::scratch::Scratch;
 use crate::stages::{ColumnsRecord, Slice};
 use crate::stop::StopFlag;
-use crate::types::chain::{self, Chains};
+use crate::types::chain::{self, Chains, ids_from};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
@@ -103,6 +103,7 @@ impl Columns {
 
     /// Bytes of one position.
     pub(crate) fn positions_stride(&self) -> usize {
+        // Too large: more than any memory.
         saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
     }
 
@@ -241,6 +242,7 @@ impl Ingest {
     /// the first tree and the first line.
     pub(crate) fn begin_at(&mut self, vertex: u64, tree: u64, line: u64) {
         self.given = vertex;
+        // What no id can follow is refused by `ids_from`.
         self.trees = saturating_i64(tree);
         self.chains.lines = saturating_i64(line);
     }
@@ -406,8 +408,7 @@ impl Ingest {
             None if kind == Kind::Line => {
                 let first = self.next.unwrap_or(self.chains.lines);
                 let pairs = chain::pairs(batch.len(), first)?;
-                self.next =
-                    self.next.map(|next| next.saturating_add(saturating_i64(to_u64(pairs.len()))));
+                self.next = self.next.map(|next| next + saturating_i64(to_u64(pairs.len())));
                 pairs
             }
             None => {
@@ -417,6 +418,7 @@ impl Ingest {
         };
         if kind == Kind::Line {
             chain::check_lines(parts.iter().filter(|part| !part.rows.is_empty()))?;
+            // Past all ids, `ids_from` refuses the next.
             self.chains.lines =
                 self.chains.lines.saturating_add(saturating_i64(to_u64(parts.len())));
         }
@@ -443,7 +445,7 @@ impl Ingest {
                 let parts = batch.parts().iter();
                 parts.flat_map(|p| std::iter::repeat_n(p.object.0, p.rows.len())).collect()
             }
-            None => self.unsaid(rows, trees.as_ref()),
+            None => self.unsaid(rows, trees.as_ref())?,
         };
         if taken.groups.is_empty() {
             taken.groups = objects.iter().copied().map(group_of).collect();
@@ -462,35 +464,40 @@ impl Ingest {
     }
 
     /// The objects of vertices of which nothing is said.
-    fn unsaid(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Vec<i64> {
+    fn unsaid(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Result<Vec<i64>, WriteError> {
         if let Some(next) = self.next {
             return self.unsaid_from(next, rows, trees);
         }
         if let Some(trees) = trees {
-            let first = self.trees;
-            self.trees = first.saturating_add(saturating_i64(to_u64(trees.roots.len())));
-            return trees.tree.iter().map(|tree| first.saturating_add((*tree).into())).collect();
+            let ids = ids_from(self.trees, trees.roots.len())?;
+            self.trees = ids.end;
+            return Ok(trees.tree.iter().map(|tree| ids.start + i64::from(*tree)).collect());
         }
         if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
-            let first = saturating_i64(self.given);
-            return (first..).take(rows).collect();
+            return Ok(ids_from(saturating_i64(self.given), rows)?.collect());
         }
-        vec![0; rows]
+        Ok(vec![0; rows])
     }
 
     /// The same where the ids of other kinds must not be taken: from `next` on.
-    fn unsaid_from(&mut self, next: i64, rows: usize, trees: Option<&tree::Trees>) -> Vec<i64> {
+    fn unsaid_from(
+        &mut self,
+        next: i64,
+        rows: usize,
+        trees: Option<&tree::Trees>,
+    ) -> Result<Vec<i64>, WriteError> {
         let (ids, taken) = if let Some(trees) = trees {
-            let ids = trees.tree.iter().map(|tree| next.saturating_add((*tree).into()));
-            (ids.collect(), trees.roots.len())
+            let taken = ids_from(next, trees.roots.len())?;
+            (trees.tree.iter().map(|tree| next + i64::from(*tree)).collect(), taken)
         } else if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
-            ((next..).take(rows).collect(), rows)
+            let taken = ids_from(next, rows)?;
+            (taken.clone().collect(), taken)
         } else {
-            let fresh = usize::from(self.whole.is_none());
-            (vec![*self.whole.get_or_insert(next); rows], fresh)
+            let taken = ids_from(next, usize::from(self.whole.is_none()))?;
+            (vec![*self.whole.get_or_insert(next); rows], taken)
         };
-        self.next = Some(next.saturating_add(saturating_i64(to_u64(taken))));
-        ids
+        self.next = Some(taken.end);
+        Ok(ids)
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.

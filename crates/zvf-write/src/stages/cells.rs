@@ -129,7 +129,7 @@ pub(crate) fn run(
             record.fragments += to_u64(done.groups.len());
             record.bytes += done.bytes;
             record.sum = record.sum.wrapping_add(done.sum);
-            push_entries(&mut entries, &done, grouping)?;
+            push_entries(known, &mut entries, &done, grouping)?;
             if numbered {
                 for (row, number) in (0_u32..).zip(&done.numbers) {
                     let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
@@ -137,6 +137,7 @@ pub(crate) fn run(
                 }
             }
             if linked {
+                // Of 32 bits, as `put` has checked.
                 fragments.write(&saturating_u32_from_usize(done.groups.len()).to_le_bytes())?;
                 for group in &done.groups {
                     fragments.write(
@@ -155,6 +156,7 @@ pub(crate) fn run(
 
 /// Remembers which objects the fragments of a chunk belong to.
 fn push_entries(
+    known: &Known,
     entries: &mut ExternalSorter,
     done: &Done,
     grouping: Grouping,
@@ -170,17 +172,15 @@ fn push_entries(
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
-                let object = done
-                    .owners
-                    .get(zvf_format::num::usize_from_u32(fragment))
-                    .copied()
-                    .unwrap_or(0);
+                let owner = done.owners.get(zvf_format::num::usize_from_u32(fragment)).copied();
                 let row = |row: u64| {
                     ascending_u32(saturating_u32_from_usize(zvf_format::num::saturating_usize(row)))
                 };
                 let first = zvf_format::num::saturating_usize(group.start);
-                let order = done.numbers.get(first).copied().unwrap_or(0);
-                let last = (group.start + group.count).saturating_sub(1);
+                let Some((object, order)) = owner.zip(done.numbers.get(first).copied()) else {
+                    return Err(known.damaged("rows", "an object for each run", "none"));
+                };
+                let last = group.start + group.count - 1;
                 let ends = [row(group.start), row(last)].concat();
                 let order = ascending_u64(order);
                 entries.push(&[&ascending(object), &order, &chunk, &fragment_bytes, &ends])?;

@@ -65,7 +65,7 @@ pub(crate) fn width(known: &Known) -> usize {
 /// Bytes of a record of `NAME.links`.
 pub(crate) fn record_width(known: &Known) -> usize {
     let attributes = known.element_attributes.iter().map(Attribute::stride);
-    let ends = width(known).saturating_mul(8) + 12;
+    let ends = width(known).saturating_mul(8).saturating_add(12); // too much is too much
     attributes.fold(ends, usize::saturating_add)
 }
 
@@ -265,7 +265,7 @@ pub(crate) fn chains(
     while let Some(entry) = entries.head() {
         let (object, chunk) = (number(entry), number_u32(entry, 16));
         let (from, to) = (number_u32(entry, 24), number_u32(entry, 28));
-        let count = u64::from(to.saturating_sub(from)) + 1;
+        let count = u64::from(to.saturating_sub(from)) + 1; // a run has a row at least
         match last {
             Some((before, end)) if before == object => {
                 rows += count;

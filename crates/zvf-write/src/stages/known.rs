@@ -131,7 +131,9 @@ impl Known {
         let said = element_attributes.iter().map(Attribute::stride).sum();
         let elements = (count(|slice| slice.elements), width, said);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
-        let bytes = |chunk: u32| rows.get(usize_from_u32(chunk)).copied().unwrap_or(0) * stride;
+        let bytes = |chunk: u32| {
+            rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(stride)
+        };
         if let (Some(shard), Some(most)) = (&schema.shard, schema.shard_bytes) {
             schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, most);
         }
@@ -215,8 +217,8 @@ impl Known {
     pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
         let total = u128::from(self.kept());
         let cut = |number: u32| {
-            let part = total.saturating_mul(number.into());
-            part.checked_div(u128::from(shares.max(1))).unwrap_or(0)
+            let part = total * u128::from(number);
+            part / u128::from(shares.max(1))
         };
         let (from, to) = (cut(number), cut(number + 1));
         let (mut start, mut end, mut at, mut before) = (None, 0_usize, 0_usize, 0_u128);
@@ -266,7 +268,7 @@ impl Known {
             let Some(span) = source.spans.get(&chunk) else { continue };
             let mut base = to_u64(loaded.owners.len());
             let same = source.goes_on == Some(chunk) && base > 0;
-            base = base.saturating_sub(u64::from(same));
+            base -= u64::from(same);
             let (mut run, owners) = self.read(source, *span)?;
             if runs {
                 run.groups.iter_mut().for_each(|group| *group += base);
@@ -294,7 +296,7 @@ impl Known {
             file.read_exact(&mut bytes).map_err(WriteError::Scratch)?;
         }
         let mut bytes = Bytes::from(bytes);
-        let mut take = |stride: usize| bytes.split_to(stride.saturating_mul(rows).min(bytes.len()));
+        let mut take = |stride: usize| bytes.split_to((stride * rows).min(bytes.len()));
         let positions = columns.positions_column(take(columns.positions_stride()))?;
         let mut fields = Vec::new();
         for (attribute, codes) in columns.attributes().zip(&source.codes) {
@@ -343,7 +345,7 @@ pub(crate) fn row_bytes(
 ) -> u64 {
     let columns = to_u64(columns.map_or(0, Columns::stride)) + 32;
     let links = elements.saturating_mul(to_u64(width * 8 + said)); // too much is too much
-    columns + links.div_ceil(vertices.max(1))
+    columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
 
 /// The keys of all chunks, in numeric order.
@@ -367,7 +369,7 @@ fn each_span(
     mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let rank = schema.key_rank();
-    let width = rank.saturating_mul(8) + 16;
+    let width = rank * 8 + 16;
     let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
     let (mut record, mut key) = (vec![0; width], Vec::with_capacity(rank));
     loop {
@@ -380,8 +382,8 @@ fn each_span(
         key.clear();
         key.extend(words.iter().take(rank).map(|word| i64::from_le_bytes(*word)));
         let mut rest = words.iter().skip(rank).map(|word| u64::from_le_bytes(*word));
-        let (start, counts) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
-        let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0);
+        let (start, counts) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0)); // both are there
+        let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
         each(&key, Span { start, rows: low(counts), owners: low(counts >> 32) })?;
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Fragments;
 use zvf_store::{Build, CellSink};
 
@@ -194,11 +194,11 @@ impl<'a> Step<'a> {
         for record in records.chunks_exact(record_width(self.known)) {
             let ends: Vec<End> = (0..width(self.known))
                 .map(|end| {
-                    let at = end.saturating_mul(8) + 12;
+                    let at = end * 8 + 12;
                     (number_u32(record, at), number_u32(record, at + 4))
                 })
                 .collect();
-            let start = ends.len().saturating_mul(8) + 12;
+            let start = ends.len() * 8 + 12;
             let attributes = record.get(start..).unwrap_or(&[]).to_vec();
             if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
                 self.place_between(of, &ends, &attributes)?;
@@ -215,6 +215,7 @@ impl<'a> Step<'a> {
                 continue;
             }
             let mut fragments = rows.iter().map(fragment);
+            // The first fragment begins with row 0.
             let first = fragments.next().unwrap_or(0).saturating_sub(1);
             let same = fragments.all(|other| other.saturating_sub(1) == first);
             of.inside.push(Inside { fragment: same.then_some(first), rows, attributes });
@@ -366,5 +367,5 @@ fn starts(file: &mut impl std::io::Read) -> Result<Vec<u64>, WriteError> {
         Ok::<_, WriteError>(u32::from_le_bytes(word))
     };
     let count = next(file)?;
-    (0..saturating_usize(count.into())).map(|_| next(file).map(u64::from)).collect()
+    (0..count).map(|_| next(file).map(u64::from)).collect()
 }

@@ -205,6 +205,7 @@ impl Stages {
         let same = |what: &str, expected: u64, found: u64| {
             if expected == found { Ok(()) } else { Err(known.damaged(what, expected, found)) }
         };
+        // `same` compares the sum.
         let given = known.slices.iter().map(|slice| slice.given.saturating_sub(slice.left_out));
         let rows = self.cells.iter().map(|(record, _)| record.rows).sum::<u64>();
         same("vertices in cells", given.sum::<u64>(), rows)?;
@@ -238,7 +239,7 @@ impl Stages {
         let inside = total(&|record| record.inside);
         let rows = total(&|record| record.rows) + inside;
         let between = self.joins.iter().map(|(record, _)| record.between);
-        let logical = between.fold(inside, u64::saturating_add);
+        let logical = inside + between.sum::<u64>();
         if !step.elements && logical == 0 {
             return Ok((0, 0, 0, false));
         }

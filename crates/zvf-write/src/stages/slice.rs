@@ -119,8 +119,14 @@ pub(crate) fn write_rows<'a>(
         }
         let owners = owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
-        chunks.write(&saturating_u32_from_usize(gathered.numbers.len()).to_le_bytes())?;
-        chunks.write(&saturating_u32_from_usize(owners.len()).to_le_bytes())?;
+        for (what, n) in
+            [("rows of a chunk", gathered.numbers.len()), ("runs of a chunk", owners.len())]
+        {
+            let (most, found) = (u64::from(u32::MAX), to_u64(n));
+            let n =
+                u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, most, found })?;
+            chunks.write(&n.to_le_bytes())?;
+        }
         for column in &gathered.columns {
             rows.write(column)?;
         }

@@ -82,7 +82,7 @@ impl ExternalSorter {
     fn write(&self, path: PathBuf) -> Result<Written, WriteError> {
         let count = self.held.len().checked_div(self.width).unwrap_or(0);
         let record = |number: &u32| {
-            let start = usize_from_u32(*number).saturating_mul(self.width);
+            let start = usize_from_u32(*number) * self.width;
             self.held.get(start..start + self.width).unwrap_or(&[])
         };
         let mut order: Vec<u32> = (0..saturating_u32_from_usize(count)).collect();
@@ -172,7 +172,7 @@ impl KWayMerge {
     /// Puts the entry at `at` below what is smaller.
     fn sink(&mut self, mut at: usize) {
         loop {
-            let left = at.saturating_mul(2) + 1;
+            let left = at * 2 + 1;
             let children = [left, left + 1];
             let smaller = |a: usize, b: usize| match (self.heap.get(a), self.heap.get(b)) {
                 (Some(one), Some(other)) => self.key(*one) < self.key(*other),
@@ -203,7 +203,7 @@ impl Source {
         if !lowest.is_empty() {
             while from < to {
                 let middle = from.midpoint(to);
-                let at = SeekFrom::Start(middle.saturating_mul(to_u64(width)));
+                let at = SeekFrom::Start(middle * to_u64(width));
                 file.seek(at).map_err(WriteError::Scratch)?;
                 file.read_exact(&mut head).map_err(WriteError::Scratch)?;
                 if head.as_slice() < lowest {
@@ -212,7 +212,7 @@ impl Source {
                     to = middle;
                 }
             }
-            let start = SeekFrom::Start(from.saturating_mul(to_u64(width)));
+            let start = SeekFrom::Start(from * to_u64(width));
             file.seek(start).map_err(WriteError::Scratch)?;
         }
         Ok(Self { file: BufReader::with_capacity(BUFFER, file), head })

@@ -48,7 +48,7 @@ impl Chains {
                 let Some(chunk) = self.chunks.get_mut(usize_from_u32(number)) else { continue };
                 let first = chunk.rows;
                 chunk.rows = first + to_u64(run.len());
-                let last = chunk.rows.saturating_sub(1);
+                let last = chunk.rows - 1;
                 let goes_on = self.last == Some((part.object.0, number));
                 match self.entries.last_mut().filter(|_| goes_on) {
                     Some(entry) => entry.last = last,
@@ -60,7 +60,7 @@ impl Chains {
                     }
                 }
                 self.last = Some((part.object.0, number));
-                let group = to_u64(chunk.owners.len()).saturating_sub(1);
+                let group = to_u64(chunk.owners.len()) - 1;
                 groups.extend(std::iter::repeat_n(group, run.len()));
             }
         }
@@ -79,12 +79,21 @@ impl Chains {
     }
 }
 
+/// The ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
+pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>, WriteError> {
+    let (most, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
+    match first.checked_add_unsigned(to_u64(count)) {
+        Some(end) => Ok(first..end),
+        None => Err(WriteError::TooMuch { what: "ids of objects", most, found }),
+    }
+}
+
 /// Pairs of vertices as lines numbered from `first`.
 pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>, WriteError> {
     if !rows.is_multiple_of(2) {
         return Err(WriteError::unfit(Kind::Line, "vertices without parts", "two a line", rows));
     }
-    let starts = (0..rows).step_by(2).zip(first..);
+    let starts = (0..rows).step_by(2).zip(ids_from(first, rows / 2)?);
     Ok(starts.map(|(start, id)| Part { rows: start..start + 2, object: ObjectId(id) }).collect())
 }
 
@@ -102,7 +111,7 @@ pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Resu
 /// Refuses an object that is several lines, given the runs of all, by object.
 pub(crate) fn check_once(runs: &[Entry]) -> Result<(), WriteError> {
     let rows = |runs: &[Entry]| {
-        let counts = runs.iter().map(|run| run.last.saturating_sub(run.first) + 1);
+        let counts = runs.iter().map(|run| run.last - run.first + 1);
         counts.sum::<u64>()
     };
     let mut objects = runs.chunk_by(|a, b| a.object == b.object);
@@ -150,6 +159,16 @@ mod tests {
         assert_eq!(
             check_lines([part(0..3, 4)].iter()).unwrap_err().to_string(),
             "a batch of line: object 4 must be two vertices, found 3"
+        );
+    }
+
+    #[test]
+    fn ids_that_are_used_up_are_refused() {
+        assert_eq!(ids_from(i64::MAX - 2, 2).unwrap(), i64::MAX - 2..i64::MAX);
+        assert!(ids_from(i64::MAX, 0).unwrap().is_empty());
+        assert_eq!(
+            pairs(4, i64::MAX - 1).unwrap_err().to_string(),
+            "ids of objects: 9223372036854775808 is more than 9223372036854775807"
         );
     }
 }

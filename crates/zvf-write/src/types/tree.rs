@@ -54,7 +54,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
     let mut starts = ends.clone();
     for [child, parent] in pairs.iter().rev() {
         if let Some(start) = starts.get_mut(*parent) {
-            *start = start.saturating_sub(1);
+            *start -= 1;
             if let Some(to) = children.get_mut(usize_from_u32(*start)) {
                 *to = saturating_u32_from_usize(*child);
             }

@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field as Named};
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
@@ -362,7 +363,7 @@ fn as_integer(cell: &Cell<'_>) -> i64 {
 fn bytes_of(array: &ArrayRef, dtype: Dtype, width: u32) -> Vec<u8> {
     if let Some(list) = array.as_fixed_size_list_opt() {
         let start = usize::try_from(list.value_offset(0)).unwrap_or(0);
-        let count = list.len() * usize::try_from(width).unwrap_or(1);
+        let count = list.len() * usize_from_u32(width);
         let start = if list.is_empty() { 0 } else { start };
         return bytes_of(&list.values().slice(start, count.min(list.values().len())), dtype, 1);
     }

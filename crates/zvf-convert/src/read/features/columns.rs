@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
@@ -122,7 +123,7 @@ impl Columns {
             rows: 0,
         });
         self.by_name.insert(name.to_owned(), at);
-        self.take_room(name.len().saturating_add(256))?;
+        self.take_room(name.len() + 256)?;
         Ok(at)
     }
 
@@ -172,7 +173,7 @@ impl Columns {
     #[cfg(feature = "arrow")]
     pub(crate) fn note_rows(&mut self, at: usize, rows: usize) {
         if let Some(growing) = self.columns.get_mut(at) {
-            growing.rows = growing.rows.saturating_add(rows);
+            growing.rows += rows;
         }
     }
 
@@ -183,9 +184,9 @@ impl Columns {
 
     /// The first pass: ends so many features.
     pub(crate) fn end_rows(&mut self, rows: usize) {
-        self.rows = self.rows.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+        self.rows += to_u64(rows);
         for growing in &mut self.columns {
-            let rows = u64::try_from(growing.rows).unwrap_or(u64::MAX);
+            let rows = to_u64(growing.rows);
             if rows < self.rows {
                 growing.forms.missing = true;
                 growing.rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
@@ -251,7 +252,7 @@ impl Columns {
     }
 
     fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
-        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
         }
@@ -305,7 +306,7 @@ impl Growing {
         let code = i32::try_from(self.order.len()).unwrap_or(-1);
         self.labels.insert(text.to_owned(), code);
         self.order.push(Value::from(text));
-        text.len().saturating_mul(2).saturating_add(120)
+        text.len() * 2 + 120
     }
 
     fn fill(&mut self, rows: usize) {

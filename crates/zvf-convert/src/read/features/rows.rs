@@ -56,7 +56,7 @@ impl Rows {
         self.next += 1;
         let mut rest = shape.positions.as_slice();
         for part in &shape.parts {
-            let numbers = part.len.saturating_mul(shape.axes);
+            let numbers = part.len * shape.axes;
             let (own, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
             rest = after;
             if (part.kind == PartKind::Point) == self.kind.is_chain() {
@@ -66,9 +66,9 @@ impl Rows {
                 self.offsets.push(self.vertices);
                 self.part_objects.push(id);
             } else {
-                self.owners.resize(self.owners.len().saturating_add(part.len), Some(id));
+                self.owners.resize(self.owners.len() + part.len, Some(id));
             }
-            self.vertices = self.vertices.saturating_add(part.len);
+            self.vertices += part.len;
             self.positions.extend(own.iter().flat_map(|x| x.to_le_bytes()));
         }
         self.ids.push(id);

@@ -1,6 +1,7 @@
 //! The positions of a feature, and what kinds of geometry a file has.
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
 use crate::ConvertError;
@@ -64,8 +65,7 @@ impl Seen {
     pub(crate) fn add(&mut self, shape: &Shape) -> bool {
         for part in &shape.parts {
             self.add_kind(part.kind);
-            self.vertices =
-                self.vertices.saturating_add(u64::try_from(part.len).unwrap_or(u64::MAX));
+            self.vertices += to_u64(part.len);
         }
         if shape.axes == 0 || self.axes == shape.axes {
             return true;

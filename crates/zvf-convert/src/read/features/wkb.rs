@@ -12,6 +12,7 @@
 //! bytes that are there. A point of NaNs is an empty one. Measures are left out.
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
 use super::{PartKind, Shape};
 
@@ -146,7 +147,7 @@ impl Reader<'_> {
         for _ in 0..count {
             self.position(head, shape, false)?;
         }
-        shape.end_part(kind, usize::try_from(count).unwrap_or(0));
+        shape.end_part(kind, usize_from_u32(count));
         Ok(())
     }
 

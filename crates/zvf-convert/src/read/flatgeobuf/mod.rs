@@ -16,6 +16,7 @@ mod feature;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use self::buffer::Table;
 use self::feature::{BadFeature, FgbColumn, read_cells, read_shape};
@@ -158,6 +159,7 @@ impl FgbHeader {
                 "1".to_owned(),
             );
         }
+        // A sum that is too large is no file.
         let nodes = self.levels().iter().fold(0_u64, |sum, level| sum.saturating_add(*level));
         let end = nodes.checked_mul(NODE_BYTES).and_then(|bytes| bytes.checked_add(at));
         let least = self.count.checked_mul(4);
@@ -206,7 +208,7 @@ impl FgbHeader {
             start += level;
         }
         let mut found = Vec::new();
-        let top = levels.len().saturating_sub(1);
+        let top = levels.len().saturating_sub(1); // without a tree there are no levels
         let mut open = vec![(top, 0_u64, 1_u64)]; // level, first node in it, nodes
         while let Some((level, first, count)) = open.pop() {
             let start = starts.get(level).copied().unwrap_or(0);
@@ -278,7 +280,7 @@ impl FgbHeader {
 }
 
 fn fault(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
-    let place = Place::Byte(at.saturating_add(u64::try_from(bad.at).unwrap_or(0)));
+    let place = Place::Byte(at.saturating_add(to_u64(bad.at)));
     source.bad(bad.class, place, bad.expected, bad.found).into()
 }
 

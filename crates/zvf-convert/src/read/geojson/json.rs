@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -125,7 +126,7 @@ impl<'a> Text<'a> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
-                let at = at.saturating_add(u64::try_from(error.valid_up_to()).unwrap_or(0));
+                let at = at.saturating_add(to_u64(error.valid_up_to()));
                 Err(BadInput::new(
                     Class::Encoding,
                     NAME,
@@ -144,7 +145,7 @@ impl<'a> Text<'a> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> BadInput {
-        let at = self.at.saturating_add(u64::try_from(self.used).unwrap_or(0));
+        let at = self.at.saturating_add(to_u64(self.used));
         BadInput::new(class, NAME, Place::Byte(at), expected, found)
     }
 

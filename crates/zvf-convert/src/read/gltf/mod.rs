@@ -18,6 +18,7 @@ mod scene;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -111,7 +112,13 @@ fn read_primitive(
     let indices = match (unpacked, primitive.get("indices")) {
         (Some(unpacked), _) => unpacked.faces,
         (None, Some(index)) => document.read_indices(index, &place())?,
-        (None, None) => (0..u32::try_from(positions.len()).unwrap_or(u32::MAX)).collect(),
+        (None, None) => {
+            let count = u32::try_from(positions.len()).map_err(|_too_many| {
+                let expected = format!("at most {} positions", u32::MAX);
+                bad(Class::LimitExceeded, &expected, positions.len().to_string())
+            })?;
+            (0..count).collect()
+        }
     };
     if let Some(far) =
         indices.iter().find(|index| usize::try_from(**index).is_ok_and(|i| i >= positions.len()))
@@ -283,7 +290,7 @@ fn join_instances(
     let vertices: usize = instances.iter().map(|one| one.primitive.positions.len()).sum();
     let elements: usize = instances.iter().map(|one| one.primitive.elements.len()).sum();
     let bytes = vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8));
-    if u64::try_from(bytes).unwrap_or(u64::MAX) > options.memory {
+    if to_u64(bytes) > options.memory {
         let expected = format!("at most {} bytes of geometry", options.memory);
         let found = format!("{vertices} vertices");
         return Err(document.file.bad_in(Class::LimitExceeded, "the scene", expected, found));
@@ -302,9 +309,7 @@ fn join_instances(
             }
         }
         let turned = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
-        for element in
-            one.primitive.elements.chunks(usize::try_from(one.primitive.width).unwrap_or(1))
-        {
+        for element in one.primitive.elements.chunks(usize_from_u32(one.primitive.width)) {
             let vertex = |at: &u32| i64::from(*at) + first;
             match element {
                 [a, b, c] if turned => rows.extend([a, c, b].map(vertex)),
@@ -312,7 +317,7 @@ fn join_instances(
             }
         }
         owners.extend(std::iter::repeat_n(Some(ObjectId(one.id)), points.len()));
-        first += i64::try_from(points.len()).unwrap_or(0);
+        first += i64::try_from(points.len()).unwrap_or(i64::MAX);
     }
     let dtype = if stays { Dtype::FLOAT32 } else { FLOAT64 };
     let mut geometry = Geometry::new(kind, column(dtype, 3, positions)?);
@@ -358,7 +363,7 @@ fn join_attributes(
                 Some(values) if same(&values) => bytes.extend_from_slice(values.bytes()),
                 found => {
                     let count = one.primitive.positions.len();
-                    let row = missing.repeat(usize::try_from(like.width()).unwrap_or(1));
+                    let row = missing.repeat(usize_from_u32(like.width()));
                     bytes.extend_from_slice(&row.repeat(count));
                     if found.is_some() { others += 1 } else { gaps += 1 }
                 }

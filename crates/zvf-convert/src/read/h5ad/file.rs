@@ -222,8 +222,7 @@ impl H5 {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
-                let used =
-                    texts.iter().fold(0_u64, |sum, text| sum.saturating_add(text.len() as u64));
+                let used = texts.iter().map(|text| text.len() as u64).sum::<u64>();
                 *room = room.saturating_sub(used);
                 Ok(texts)
             }
@@ -253,7 +252,7 @@ impl H5 {
                 bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
-        *room = room.saturating_sub(bytes);
+        *room -= bytes;
         usize::try_from(count)
             .map_err(|_overflow| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
     }

@@ -53,6 +53,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             None => left_out.push(format!("obs/{name}: neither numbers nor text nor categories")),
         }
     }
+    // Each row has a name in memory.
     let numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
     let free = options.columns.fields.is_none()
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
@@ -109,7 +110,7 @@ impl Obs {
     }
 
     fn record(&self, key: &str) -> Json {
-        let bytes = self.names.iter().fold(0_usize, |sum, name| sum.saturating_add(name.len()));
+        let bytes = self.names.iter().map(String::len).sum::<usize>();
         let names = (bytes <= MAX_NAMES_BYTES).then_some(&self.names);
         json!({ "spatial_key": key, "obs_names": names })
     }

@@ -16,6 +16,7 @@ use laz::record::{
     LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor,
 };
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use super::header::LasHeader;
 use crate::ConvertError;
@@ -52,7 +53,7 @@ impl Compression {
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
         let items = u64::from(Numbers(&raw).u16(32));
-        if length(&raw) != items.saturating_mul(6).saturating_add(34) {
+        if length(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
             return Err(source.bad(Class::CountMismatch, place(), expected, found).into());
@@ -61,7 +62,7 @@ impl Compression {
         let vlr = LazVlr::from_buffer(&raw).map_err(|error| bad(error.to_string()))?;
         let kind = Numbers(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
-        let sizes = vlr.items().iter().fold(0_usize, |sum, item| sum.saturating_add(size(item)));
+        let sizes = vlr.items().iter().map(size).sum::<usize>();
         if sizes != record_bytes
             || vlr.items().iter().any(|item| size(item) != usize::from(item.size()))
         {
@@ -127,17 +128,17 @@ impl Compression {
     ) -> Result<Vec<Chunk>, ConvertError> {
         let raw = source.read(table_at, 8, "the chunk table")?;
         let count = u64::from(Numbers(&raw).u32(4));
-        let data = table_at.saturating_sub(first);
+        let data = table_at - first;
         let place = Place::Byte(table_at);
         let smallest = u64::from(header.record_bytes).max(1);
-        if count > data.checked_div(smallest).unwrap_or(0) {
+        if count > data / smallest {
             let expected = format!("chunks in {data} bytes");
             return Err(source
                 .bad(Class::CountMismatch, place, expected, count.to_string())
                 .into());
         }
-        let left = source.len().saturating_sub(table_at);
-        let size = count.saturating_mul(16).saturating_add(64).min(left);
+        let left = source.len() - table_at;
+        let size = (count * 16 + 64).min(left);
         let raw = source.read(table_at, size, "the chunk table")?;
         let vary = self.vlr.uses_variable_size_chunks();
         let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), vary));
@@ -161,7 +162,7 @@ impl Compression {
                 return Err(bad(Class::CountMismatch, "points as the header counts", found));
             }
             chunks.push(Chunk { at, bytes: entry.byte_count, points });
-            left = left.saturating_sub(points);
+            left -= points;
             at = end;
         }
         if left > 0 {
@@ -180,7 +181,7 @@ impl Compression {
             LazItemType::Byte14(n) => usize::from(n),
             _ => 1,
         });
-        layers.fold(0, usize::saturating_add)
+        layers.sum()
     }
 
     /// Begins to decompress `chunk`.
@@ -220,11 +221,11 @@ impl Compression {
             let expected = format!("a chunk of {} points", chunk.points);
             return bad(Class::CountMismatch, expected, count.to_string());
         }
-        let sizes = self.record_bytes.saturating_add(4);
-        let data = sizes.saturating_add(self.layers().saturating_mul(4));
+        let sizes = self.record_bytes + 4;
+        let data = sizes + self.layers() * 4;
         let layers = (sizes..data).step_by(4).map(|at| u64::from(n.u32(at)));
-        let sum = layers.fold(0, u64::saturating_add);
-        let have = chunk.bytes.saturating_sub(u64::try_from(data).unwrap_or(u64::MAX));
+        let sum = layers.sum::<u64>();
+        let have = chunk.bytes.saturating_sub(to_u64(data));
         if sum > have {
             return bad(Class::Truncated, format!("layers of {sum} bytes"), have.to_string());
         }
@@ -246,7 +247,7 @@ impl Open {
     /// The next points, at most `rows` of them.
     pub(super) fn read(&mut self, source: &Source, rows: usize) -> Result<Vec<u8>, ConvertError> {
         let rows = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows);
-        let mut points = vec![0; rows.saturating_mul(self.record_bytes)];
+        let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;
         let done = isolate::catch(|| decoder.decompress_many(&mut points));
         let done = done.and_then(|done| done.map_err(|error| error.to_string()));
@@ -254,7 +255,7 @@ impl Open {
             let expected = format!("{rows} compressed points");
             source.bad(Class::Codec, Place::Byte(self.at), expected, found)
         })?;
-        self.left = self.left.saturating_sub(u64::try_from(rows).unwrap_or(u64::MAX));
+        self.left -= to_u64(rows);
         Ok(points)
     }
 }

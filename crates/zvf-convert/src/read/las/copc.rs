@@ -30,7 +30,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let compression = Compression::read(&said, &mut source)?;
     let nodes = info.nodes(&mut source, options)?;
     let all = options.bounds.is_none() && options.resolution.is_none();
-    let sum = nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.points));
+    let sum = nodes.iter().map(|node| node.points).sum::<u64>();
     if all && sum != said.count {
         let place = Place::Named("EVLR copc 1000".to_owned());
         let expected = format!("nodes of {} points, as the header counts", said.count);
@@ -155,7 +155,7 @@ impl Info {
                 if !self.is_wanted(entry.key, deepest, bounds) {
                     continue;
                 }
-                let bytes = u64::try_from(entry.bytes).unwrap_or(0);
+                let bytes = u64::try_from(entry.bytes).unwrap_or(0); // negative only where there are no points
                 match u64::try_from(entry.points) {
                     Err(_) => pages.push((entry.at, bytes)),
                     Ok(0) => {}

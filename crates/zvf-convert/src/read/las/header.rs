@@ -186,7 +186,7 @@ impl LasHeader {
         count: u32,
     ) -> Result<(), ConvertError> {
         let room = self.points_at.saturating_sub(at);
-        if u64::from(count) > room.checked_div(VLR_BYTES).unwrap_or(0) {
+        if u64::from(count) > room / VLR_BYTES {
             let expected = format!("records in {room} bytes before the points");
             let bad =
                 source.bad(Class::CountMismatch, Place::Byte(100), expected, count.to_string());
@@ -224,7 +224,7 @@ impl LasHeader {
                 .bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
                 .into());
         }
-        if u64::from(count) > room.checked_div(EVLR_BYTES).unwrap_or(0) {
+        if u64::from(count) > room / EVLR_BYTES {
             let expected = format!("EVLRs in {room} bytes");
             let bad =
                 source.bad(Class::CountMismatch, Place::Byte(243), expected, count.to_string());

@@ -15,6 +15,7 @@
 //! Behind the standard fields come extra bytes, as their VLR says. Names are those of laspy.
 
 use zvf_format::Class;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{LasHeader, RECORD_BYTES};
@@ -60,7 +61,7 @@ impl LasField {
     /// Bytes of it in a record.
     pub(crate) fn size(&self) -> usize {
         let size = usize::try_from(self.stored.size).unwrap_or(usize::MAX);
-        size.saturating_mul(usize::try_from(self.width).unwrap_or(usize::MAX))
+        size.saturating_mul(usize_from_u32(self.width))
     }
 
     pub(crate) fn plain(name: &str, offset: usize, stored: Dtype) -> Self {
@@ -106,7 +107,7 @@ pub(crate) fn standard_fields(format: u8) -> Vec<LasField> {
     ];
     for (name, dtype) in groups.into_iter().filter(|(has, _)| *has).flat_map(|(_, group)| group) {
         fields.push(LasField::plain(name, at, *dtype));
-        at = at.saturating_add(usize::try_from(dtype.size).unwrap_or(0));
+        at += saturating_usize(dtype.size);
     }
     fields
 }
@@ -210,7 +211,7 @@ fn extra_field(n: Numbers<'_>, offset: usize) -> Option<LasField> {
         21..=30 => 3,
         _ => return None,
     };
-    let three = |at: usize| [0, 8, 16].map(|axis| n.f64(at.saturating_add(axis)));
+    let three = |at: usize| [0, 8, 16].map(|axis| n.f64(at + axis));
     let scales = if options & 8 != 0 { three(112) } else { [1.0; 3] };
     let offsets = if options & 16 != 0 { three(136) } else { [0.0; 3] };
     let form = if options & 24 != 0 { Form::Scaled { scales, offsets } } else { Form::Plain };

@@ -1,5 +1,6 @@
 //! Points in blocks, wherever they lie; and columns of them.
 
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
@@ -44,11 +45,11 @@ impl Points {
     ) -> Result<Vec<u8>, ConvertError> {
         match self {
             Self::Plain { at, left, record_bytes } => {
-                let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(*left);
-                let bytes = rows.saturating_mul(*record_bytes);
+                let rows = to_u64(rows).min(*left);
+                let bytes = rows * *record_bytes;
                 let points = source.read(*at, bytes, "points")?;
-                *at = at.saturating_add(bytes);
-                *left = left.saturating_sub(rows);
+                *at += bytes;
+                *left -= rows;
                 Ok(points)
             }
             Self::Compressed { compression, chunks, open } => loop {
@@ -93,7 +94,7 @@ impl Table {
     /// Where a point is.
     pub(super) fn position(&self, record: &[u8]) -> [f64; 3] {
         [0, 1, 2].map(|axis: usize| {
-            let raw = f64::from(Numbers(record).i32(axis.saturating_mul(4)));
+            let raw = f64::from(Numbers(record).i32(axis * 4));
             let scale = self.scales.get(axis).copied().unwrap_or(1.0);
             raw * scale + self.offsets.get(axis).copied().unwrap_or(0.0)
         })
@@ -101,7 +102,7 @@ impl Table {
 
     fn positions(&self, records: &[u8]) -> Vec<u8> {
         let rows = records.len().checked_div(self.record_bytes).unwrap_or(0);
-        let mut bytes = Vec::with_capacity(rows.saturating_mul(24));
+        let mut bytes = Vec::with_capacity(rows * 24);
         for record in records.chunks_exact(self.record_bytes.max(1)) {
             for value in self.position(record) {
                 bytes.extend_from_slice(&value.to_le_bytes());

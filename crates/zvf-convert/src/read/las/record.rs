@@ -30,7 +30,7 @@ pub(super) fn keep(
             ));
             continue;
         }
-        room = room.saturating_sub(record.len);
+        room -= record.len;
         let (at, len) = (record.at, record.len);
         vlrs.push(json!({
             "user_id": record.user,

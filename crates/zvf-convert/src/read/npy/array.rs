@@ -1,6 +1,7 @@
 //! The rows of an array, block by block.
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use super::header::ArrayHeader;
 use crate::ConvertError;
@@ -52,7 +53,7 @@ impl Array {
         };
         let mut fields = header.fields.clone();
         if let ([only], Ok(width)) = (fields.as_mut_slice(), u32::try_from(width)) {
-            only.width = only.width.saturating_mul(width);
+            only.width = only.width.saturating_mul(width); // too wide: refused below
         }
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
         if width == 0 || width > WIDEST || !(1..=LONGEST).contains(&stride) {
@@ -100,13 +101,13 @@ impl Array {
         }
         let block = match &mut self.source {
             Source::Rows(bytes) => {
-                let mut block = vec![0; rows.saturating_mul(self.stride)];
+                let mut block = vec![0; rows * self.stride];
                 bytes.read(&mut block, "the rows")?;
                 block
             }
             Source::Columns(columns, size) => interleaved(columns, *size, rows)?,
         };
-        self.left = self.left.saturating_sub(u64::try_from(rows).unwrap_or(u64::MAX));
+        self.left -= to_u64(rows);
         Ok(Some(block))
     }
 }
@@ -126,9 +127,9 @@ impl Source {
         };
         let width = usize::try_from(width).unwrap_or(usize::MAX);
         let size = stride.checked_div(width).unwrap_or(1);
-        let column = rows.saturating_mul(u64::try_from(size).unwrap_or(u64::MAX));
-        let all = column.saturating_mul(u64::try_from(width).unwrap_or(u64::MAX));
-        present(bytes, start.saturating_add(all))?;
+        let column = rows.saturating_mul(to_u64(size));
+        let all = column.saturating_mul(to_u64(width));
+        present(bytes, start.saturating_add(all))?; // too large: past the end of any file
         let mut columns = Vec::new();
         let mut at = start;
         for _ in 0..width.min(MAX_COLUMNS) {
@@ -179,14 +180,14 @@ fn present(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
 
 /// `rows` rows, whose values come one from each of `columns`.
 fn interleaved(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>, ConvertError> {
-    let stride = size.saturating_mul(columns.len());
-    let mut block = vec![0; stride.saturating_mul(rows)];
-    let mut column = vec![0; size.saturating_mul(rows)];
+    let stride = size * columns.len();
+    let mut block = vec![0; stride * rows];
+    let mut column = vec![0; size * rows];
     for (at, bytes) in columns.iter_mut().enumerate() {
         bytes.read(&mut column, "a column")?;
-        let offset = at.saturating_mul(size);
+        let offset = at * size;
         for (row, value) in block.chunks_exact_mut(stride).zip(column.chunks_exact(size)) {
-            if let Some(place) = row.get_mut(offset..offset.saturating_add(size)) {
+            if let Some(place) = row.get_mut(offset..offset + size) {
                 place.copy_from_slice(value);
             }
         }

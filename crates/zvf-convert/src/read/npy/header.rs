@@ -9,6 +9,7 @@
 //! ```
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 
 use crate::ConvertError;
@@ -62,7 +63,7 @@ impl ArrayHeader {
         let mut text = vec![0; length];
         bytes.read(&mut text, "the header")?;
         let fault = |fault: Fault| {
-            let place = Place::Byte(at.saturating_add(u64::try_from(fault.at).unwrap_or(0)));
+            let place = Place::Byte(at.saturating_add(to_u64(fault.at)));
             let bad = bytes.bad(fault.class, place, fault.expected, fault.found);
             fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
         };
@@ -140,6 +141,7 @@ impl Parser<'_> {
             if self.take(b',') && self.peek() != Some(b')') {
                 let shape =
                     if self.peek() == Some(b'(') { self.numbers()? } else { vec![self.number()?] };
+                // Too large: refused below.
                 width = shape.iter().fold(1, |product, length| product.saturating_mul(*length));
             }
             self.want(b')', "the end of the field")?;
@@ -214,7 +216,7 @@ impl Parser<'_> {
         let text = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
         let number = text.and_then(|text| text.parse().ok());
         let number = number.ok_or_else(|| self.unexpected("a number"))?;
-        self.at = self.at.saturating_add(digits);
+        self.at += digits;
         Ok(number)
     }
 
@@ -222,7 +224,7 @@ impl Parser<'_> {
         self.blanks();
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
         let quote = quote.ok_or_else(|| self.unexpected(what))?;
-        let start = self.at.saturating_add(1);
+        let start = self.at + 1;
         let mut bytes = Vec::new();
         let mut rest = self.text.get(start..).unwrap_or(&[]).iter();
         let mut taken = 0_usize;
@@ -230,7 +232,7 @@ impl Parser<'_> {
             taken += 1;
             match byte {
                 byte if *byte == quote => {
-                    self.at = start.saturating_add(taken);
+                    self.at = start + taken;
                     return String::from_utf8(bytes).map_err(|_no_text| {
                         fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
                     });
@@ -251,7 +253,7 @@ impl Parser<'_> {
 
     fn take(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
-        self.at = self.at.saturating_add(usize::from(there));
+        self.at += usize::from(there);
         there
     }
 
@@ -263,7 +265,7 @@ impl Parser<'_> {
     fn blanks(&mut self) {
         let rest = self.text.get(self.at..).unwrap_or(&[]);
         let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        self.at = self.at.saturating_add(blanks);
+        self.at += blanks;
     }
 
     fn unexpected(&self, expected: &'static str) -> Box<Fault> {

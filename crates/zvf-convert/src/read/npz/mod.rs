@@ -15,6 +15,7 @@
 //! that memory does not depend on their length.
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Kind, ObjectId, Value};
 
@@ -258,8 +259,8 @@ impl Arrays {
         let kind = self.vertices.kind();
         for row in 0..count {
             for (block, stride) in &positions {
-                let start = row.saturating_mul(*stride);
-                let value = block.get(start..start.saturating_add(*stride)).unwrap_or(&[]);
+                let start = row * stride;
+                let value = block.get(start..start + stride).unwrap_or(&[]);
                 self.vertices.positions.push_bytes(value);
             }
             let object =
@@ -275,7 +276,7 @@ impl Arrays {
         let rows = block(named.array.stride(), self.batch_rows);
         let Some(bytes) = named.array.next(rows)? else { return Ok(None) };
         let stored = column(field.dtype, field.width, bytes)?;
-        let width = usize::try_from(field.width).unwrap_or(0);
+        let width = usize_from_u32(field.width);
         let mut wide = Values::new(Dtype::INT64, field.width);
         for row in 0..stored.len() {
             for at in 0..width {

@@ -1,6 +1,7 @@
 //! The body of a PLY file: values as text, or as bytes in either order.
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{Encoding, PlyElement, Property};
@@ -21,7 +22,7 @@ pub(super) struct Body {
 impl Body {
     /// The values after the header, which ended with line `line`.
     pub(super) const fn new(bytes: Bytes, encoding: Encoding, line: u64) -> Self {
-        let line = line.saturating_add(1);
+        let line = line + 1;
         Self { bytes, encoding, start: 0, line, word: String::new() }
     }
 
@@ -58,7 +59,7 @@ impl Body {
         self.start = self.bytes.at();
         if self.encoding != Encoding::Text {
             let end = to.len();
-            to.resize(end.saturating_add(size(property.dtype)), 0);
+            to.resize(end + size(property.dtype), 0);
             let place = to.get_mut(end..).unwrap_or_default();
             return self.bytes.read(place, &property.name);
         }
@@ -129,8 +130,8 @@ impl Body {
             }
             count += 1;
         }
-        self.bytes.take(count.saturating_mul(TRIANGLE_BYTES));
-        Ok(u64::try_from(count).unwrap_or(u64::MAX))
+        self.bytes.take(count * TRIANGLE_BYTES);
+        Ok(to_u64(count))
     }
 
     /// Passes over a value or a list.
@@ -202,16 +203,16 @@ impl Body {
                 let mut lines = 0_u64;
                 for byte in blanks {
                     taken += 1;
-                    lines = lines.saturating_add(u64::from(*byte == b'\n'));
+                    lines += u64::from(*byte == b'\n');
                 }
-                self.line = self.line.saturating_add(lines);
+                self.line += lines;
             }
             let rest = shown.get(taken..).unwrap_or(&[]);
             let letters = rest.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
             let piece = rest.get(..letters).unwrap_or(&[]);
             self.word.push_str(&String::from_utf8_lossy(piece));
             let ended = letters < rest.len();
-            self.bytes.take(taken.saturating_add(letters));
+            self.bytes.take(taken + letters);
             if self.word.len() > LONGEST_WORD {
                 let expected = format!("a value of at most {LONGEST_WORD} bytes");
                 let bad = self.bad(Class::LimitExceeded, property, expected, "a longer one");

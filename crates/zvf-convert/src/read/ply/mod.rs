@@ -9,6 +9,7 @@ mod body;
 mod header;
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
@@ -266,9 +267,9 @@ struct Pieces {
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
         while let Some(element) = self.elements.get(self.at) {
-            let left = element.count.saturating_sub(self.done);
+            let left = element.count - self.done;
             if left == 0 {
-                (self.at, self.done) = (self.at.saturating_add(1), 0);
+                (self.at, self.done) = (self.at + 1, 0);
                 continue;
             }
             let joined = self.joined.as_ref().is_some_and(|joined| joined.at == self.at);
@@ -278,7 +279,7 @@ impl Pieces {
             if element.name == "vertex" {
                 let most = block(self.table.stride(), self.batch_rows);
                 let rows = usize::try_from(left).unwrap_or(usize::MAX).min(most);
-                self.done = self.done.saturating_add(u64::try_from(rows).unwrap_or(0));
+                self.done += to_u64(rows);
                 let records = self.body.records(element, rows)?;
                 return self.table.piece(&records).map(Some);
             }
@@ -310,7 +311,7 @@ impl Pieces {
                 let room = room.min(self.batch_rows);
                 let add = |face| corners.rows() < room && corners.add_triangle(face, vertices);
                 let many = body.triangles(list, add)?;
-                (left, self.done) = (left.saturating_sub(many), self.done.saturating_add(many));
+                (left, self.done) = (left - many, self.done + many);
                 if many > 0 {
                     continue;
                 }
@@ -363,7 +364,7 @@ impl Pieces {
                     rest = after;
                 }
             }
-            left = left.saturating_sub(1);
+            left -= 1;
             self.done += 1;
         }
         self.corners.take(&mut joined.fields)

@@ -11,6 +11,7 @@
 
 use serde_json::Value as Json;
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
 use super::folder::{Folder, bad, gunzip};
 use crate::ConvertError;
@@ -131,16 +132,16 @@ impl Sharding {
 
     /// The shard and the minishard of an id.
     pub(crate) fn locate(&self, id: u64) -> (u64, u64) {
-        let shifted = id.checked_shr(self.preshift_bits).unwrap_or(0);
+        let shifted = id.checked_shr(self.preshift_bits).unwrap_or(0); // a shift by 64 leaves no bits
         let hash = if self.is_hashed { murmur(shifted) } else { shifted };
         let mask = |bits: u32| if bits >= 64 { u64::MAX } else { (1_u64 << bits) - 1 };
-        let rest = hash.checked_shr(self.minishard_bits).unwrap_or(0);
+        let rest = hash.checked_shr(self.minishard_bits).unwrap_or(0); // as above
         (rest & mask(self.shard_bits), hash & mask(self.minishard_bits))
     }
 
     /// The name of a shard.
     pub(crate) fn file_name(&self, shard: u64) -> String {
-        let digits = usize::try_from(self.shard_bits.div_ceil(4).max(1)).unwrap_or(1);
+        let digits = usize_from_u32(self.shard_bits.div_ceil(4).max(1));
         format!("{shard:0digits$x}.shard")
     }
 
@@ -172,7 +173,7 @@ impl Sharding {
         shard: u64,
         to: &mut Vec<Entry>,
     ) -> Result<(), ConvertError> {
-        let size = folder.size(name)?.unwrap_or(0);
+        let size = folder.size(name)?.unwrap_or(0); // no file has no bytes
         let table_size = 16_u64 << self.minishard_bits;
         if table_size > size {
             let expected = format!("a table of {table_size} bytes");

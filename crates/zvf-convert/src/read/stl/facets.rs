@@ -1,6 +1,7 @@
 //! The triangles of an STL file, one after the other.
 
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::ConvertError;
 use crate::error::Place;
@@ -108,7 +109,7 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
     let normal = triple();
     let corners = [triple(), triple(), triple()];
     if let Some(at) = corners.iter().flatten().position(|x: &f32| !x.is_finite()) {
-        let at = u64::try_from(at).unwrap_or(0) * 4;
+        let at = to_u64(at) * 4;
         let found = "NaN or infinity";
         let place = Place::Byte(start + 12 + at);
         return Err(bytes.bad(Class::OutOfBounds, place, "a finite coordinate", found).into());

@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
 
     /// `count` items of `size` bytes.
     fn items(&mut self, count: usize, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
-        let total = count.saturating_mul(size);
+        let total = count.saturating_mul(size); // too large: past the end of any file
         self.take(total, what)
     }
 
@@ -323,7 +323,7 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
             return Err(file.bad_at(Class::Duplicate, start + at * 8, expected, found));
         }
     }
-    let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect();
+    let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect(); // each vertex has one
     let table = if bytes.rest().is_empty() || bytes.int("a flag of a table")? == 0 {
         Vec::new()
     } else {

@@ -10,6 +10,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
@@ -231,9 +232,7 @@ impl Shape {
             };
             dims.push(dim);
         }
-        let size = dims.iter().try_fold(dtype.size, |size, dim| {
-            size.checked_mul(u64::try_from(*dim).unwrap_or(u64::MAX))
-        });
+        let size = dims.iter().try_fold(dtype.size, |size, dim| size.checked_mul(to_u64(*dim)));
         let size = size.and_then(|size| usize::try_from(size).ok());
         let Some(size) = size else {
             let found = format!("{dims:?}");
@@ -318,7 +317,7 @@ impl Shape {
         let path = companion("GIFTI", file.path.as_deref(), name)?;
         let offset = element.get("ExternalFileOffset").unwrap_or("0").trim().parse::<u64>();
         let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
-        let size = u64::try_from(self.size).unwrap_or(u64::MAX);
+        let size = to_u64(self.size);
         let end = offset.ok().and_then(|offset| offset.checked_add(size));
         let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
             let expected = format!("{size} bytes of {name:?}");
@@ -487,7 +486,7 @@ fn vertices_of(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, C
         let found = values.width().to_string();
         return Err(bad(Class::BadShape, place(), format!("{width} vertices a row"), found));
     }
-    let width = usize::try_from(width).unwrap_or(1);
+    let width = usize_from_u32(width);
     let mut all = Vec::with_capacity(values.len() * width);
     for row in 0..values.len() {
         for c in 0..width {

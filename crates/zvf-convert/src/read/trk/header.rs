@@ -81,9 +81,8 @@ impl TrkHeader {
         };
         let scalars = names(36, 38, "n_scalars", "scalars")?;
         let properties = names(238, 240, "n_properties", "properties")?;
-        let matrix = [440, 456, 472, 488].map(|row: usize| {
-            [0, 4, 8, 12].map(|column: usize| fields.f32(row.saturating_add(column)))
-        });
+        let matrix = [440, 456, 472, 488]
+            .map(|row: usize| [0, 4, 8, 12].map(|column: usize| fields.f32(row + column)));
         let recorded = version == 2 && fields.f32(500) != 0.0;
         if recorded && !matrix.iter().flatten().all(|value| value.is_finite()) {
             return Err(bad(

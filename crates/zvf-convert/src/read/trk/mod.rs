@@ -14,6 +14,7 @@ mod header;
 pub(crate) mod world;
 
 use zvf_format::Class;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Kind, ObjectId};
 
@@ -65,12 +66,12 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
     header.space = Some(Space { name: None, affine: Some(world.to_matrix()), is_applied });
     let world = if is_applied { world } else { World::identity() };
     let widths = |names: &[(String, u32)]| {
-        let sum = names.iter().fold(0_u32, |sum, (_, width)| sum.saturating_add(*width));
-        usize::try_from(sum).unwrap_or(usize::MAX).saturating_mul(4)
+        let sum = names.iter().map(|(_, width)| usize_from_u32(*width)).sum::<usize>();
+        sum * 4
     };
     let mut pieces = Pieces {
         bytes,
-        stride: widths(&said.scalars).saturating_add(POSITION),
+        stride: widths(&said.scalars) + POSITION,
         property_bytes: widths(&said.properties),
         big_endian: said.big_endian,
         world,
@@ -174,7 +175,7 @@ impl Pieces {
         let room = self.batch_rows.saturating_sub(self.vertices.rows());
         let most = block(self.stride, room);
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(most);
-        let mut points = vec![0; rows.saturating_mul(self.stride)];
+        let mut points = vec![0; rows * self.stride];
         self.bytes.read(&mut points, "the points of a streamline")?;
         let object = i64::try_from(self.current).unwrap_or(i64::MAX);
         for point in points.chunks_exact(self.stride) {
@@ -191,7 +192,7 @@ impl Pieces {
             }
             self.vertices.end_row(Some(ObjectId(object)), 0);
         }
-        self.left = Some(left.saturating_sub(u64::try_from(rows).unwrap_or(u64::MAX)));
+        self.left = Some(left - to_u64(rows));
         Ok(())
     }
 

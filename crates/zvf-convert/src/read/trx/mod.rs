@@ -206,7 +206,8 @@ fn offsets(
     if found == said.streamlines && found > 0 {
         offsets.push(said.vertices);
         notes.push(format!("{} lacks its last value: it is taken for NB_VERTICES", array.path));
-    } else if found != said.streamlines.saturating_add(1) && !(found == 0 && said.streamlines == 0)
+    } else if found.checked_sub(1) != Some(said.streamlines)
+        && !(found == 0 && said.streamlines == 0)
     {
         let expected =
             format!("{} values, one more than NB_STREAMLINES", said.streamlines.saturating_add(1));

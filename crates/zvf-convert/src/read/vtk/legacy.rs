@@ -236,6 +236,7 @@ impl<'a> Parser<'a> {
                 [name, width, rows, kind] => {
                     let (width, rows) = (self.count(width)?, self.count(rows)?);
                     if kind.eq_ignore_ascii_case("string") {
+                        // Too large: more than the file has.
                         self.read_strings(name, width.saturating_mul(rows), scope)?;
                     } else {
                         let values = self.read_array(rows, width, kind)?;
@@ -268,7 +269,7 @@ impl<'a> Parser<'a> {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
             return Err(self.bad(Class::BadShape, expected, width.to_string()));
         }
-        let values = rows.saturating_mul(width);
+        let values = rows.saturating_mul(width); // too large: more than the file has
         let columns = u32::try_from(width).unwrap_or(1);
         if !self.is_binary {
             return column(*kept, columns, self.read_text(values, *kept)?);

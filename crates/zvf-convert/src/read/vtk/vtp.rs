@@ -158,7 +158,7 @@ impl<'a> Form<'a> {
             return Err(self.bad(array, Class::BadShape, expected, found));
         };
         let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
-        let size = rows.map(|rows| rows.saturating_mul(stride));
+        let size = rows.map(|rows| rows.saturating_mul(stride)); // too large: no data are that long
         if array.element.get("format") == Some("ascii") {
             let bytes = self.read_text(array, *dtype)?;
             self.check_size(array, bytes.len(), size, stride)?;
@@ -255,7 +255,7 @@ impl<'a> Form<'a> {
             let found = format!("a count of {count}");
             return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
         }
-        let total = count.saturating_add(self.count_bytes);
+        let total = count.saturating_add(self.count_bytes); // too large: more than there is
         let mut bytes = packed.take(total)?;
         Ok(bytes.split_off(self.count_bytes.min(bytes.len())))
     }
@@ -277,7 +277,8 @@ impl<'a> Form<'a> {
             };
         }
         let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
-        let header = packed.take(header.unwrap_or(usize::MAX))?;
+        let header = packed.take(header.unwrap_or(usize::MAX))?; // more than there is
+        // All words are whole.
         let mut words = header.chunks(self.count_bytes).map(|bytes| self.count(bytes).unwrap_or(0));
         let (_, block, last) = (words.next(), words.next().unwrap_or(0), words.next().unwrap_or(0));
         let last = if last == 0 { block } else { last };
@@ -290,7 +291,7 @@ impl<'a> Form<'a> {
         let mut all = Vec::new();
         let sizes: Vec<usize> = words.collect();
         let compressed = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size));
-        let stream = packed.take(compressed.unwrap_or(usize::MAX))?;
+        let stream = packed.take(compressed.unwrap_or(usize::MAX))?; // more than there is
         let mut rest = stream.as_slice();
         for (at, size) in sizes.iter().enumerate() {
             let (one, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
@@ -435,7 +436,7 @@ impl Piece {
                     match &*section.name {
                         "PointData" => data.point_data = read_fields(form, &arrays, points)?,
                         "CellData" => {
-                            let rows = cells.unwrap_or(usize::MAX);
+                            let rows = cells.unwrap_or(usize::MAX); // too large: refused
                             data.cell_data = read_fields(form, &arrays, rows)?;
                         }
                         "Points" => {

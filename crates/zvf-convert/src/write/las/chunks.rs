@@ -8,6 +8,7 @@ use laz::record::{
 use super::schema::{Schema, refuse};
 use crate::read::las::header::RECORD_BYTES;
 use crate::{ConvertError, isolate};
+use zvf_format::num::to_u64;
 
 /// Points on their way to chunks.
 pub(super) struct Chunks {
@@ -39,7 +40,7 @@ impl Chunks {
             layered: schema.point_format > 5,
             table: ChunkTable::default(),
             waiting: Vec::new(),
-            chunk_bytes: points.saturating_mul(schema.record_bytes),
+            chunk_bytes: points * schema.record_bytes,
             record_bytes: schema.record_bytes,
         })
     }
@@ -78,9 +79,9 @@ impl Chunks {
             Ok::<_, std::io::Error>(compressor.box_into_inner())
         });
         let bytes = done.map_err(refuse)??;
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let count = to_u64;
         self.table.push(ChunkTableEntry {
-            point_count: count(records.len().checked_div(self.record_bytes).unwrap_or(0)),
+            point_count: count(records.len() / self.record_bytes),
             byte_count: count(bytes.len()),
         });
         Ok(bytes)

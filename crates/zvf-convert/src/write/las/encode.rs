@@ -108,7 +108,7 @@ pub(super) fn encode(
     summary: &mut Summary,
 ) -> Result<Vec<u8>, ConvertError> {
     let size = schema.record_bytes;
-    let mut records = vec![0; batch.len().saturating_mul(size)];
+    let mut records = vec![0; batch.len() * size];
     let axes = usize_from_u32(batch.positions().width());
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for axis in 0..axes.min(3) {
@@ -116,7 +116,7 @@ pub(super) fn encode(
             let Some((raw, back)) = grid.store(axis, value) else {
                 return Err(out_of_reach(grid, axis, value));
             };
-            put(record, axis.saturating_mul(4), &raw.to_le_bytes());
+            put(record, axis * 4, &raw.to_le_bytes());
             summary.add(axis, value, back);
         }
         for (min, max) in summary.min.iter_mut().zip(&mut summary.max).skip(axes) {
@@ -183,8 +183,8 @@ fn owners(batch: &Batch) -> Vec<i64> {
 fn fill(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result<(), ConvertError> {
     let own = &slot.field;
     let value_bytes = usize::try_from(column.dtype().size).unwrap_or(1);
-    let width = usize::try_from(own.width).unwrap_or(1);
-    let first = slot.first.saturating_mul(value_bytes);
+    let width = usize_from_u32(own.width);
+    let first = slot.first * value_bytes;
     let bits = match own.form {
         Form::Bits { shift, bits } => Some((shift, bits)),
         Form::Plain | Form::Scaled { .. } => None,
@@ -199,7 +199,7 @@ fn fill(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result
     for (row, record) in records.chunks_exact_mut(size).enumerate() {
         for at in 0..width {
             let value = column.value(row, slot.first + at);
-            let place = own.offset + at.saturating_mul(own.size() / width.max(1));
+            let place = own.offset + at * (own.size() / width.max(1));
             match (bits, &value) {
                 (None, Value::Float(x)) => put_float(record, place, own.size() / width.max(1), *x),
                 _ => put_whole(slot, bits, record, place, &value)?,
@@ -231,7 +231,7 @@ fn put_whole(
         Value::Null | Value::Float(_) | Value::Text(_) => 0,
     };
     let own = &slot.field;
-    let size = own.size() / usize::try_from(own.width).unwrap_or(1).max(1);
+    let size = own.size() / usize_from_u32(own.width).max(1);
     let wide =
         bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
     let signed = own.stored.kind == zvf_metadata::DtypeKind::Int;

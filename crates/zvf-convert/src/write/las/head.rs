@@ -87,7 +87,7 @@ impl Head<'_> {
         put(&mut raw, 96, &self.points_at.to_le_bytes());
         put(&mut raw, 100, &self.vlrs.to_le_bytes());
         put(&mut raw, 104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]);
-        let record_bytes = u16::try_from(schema.record_bytes).unwrap_or(u16::MAX);
+        let record_bytes = u16::try_from(schema.record_bytes).unwrap_or(u16::MAX); // the schema was checked
         put(&mut raw, 105, &record_bytes.to_le_bytes());
         if schema.point_format < 6 {
             // Versions before 1.4 are checked for it; 1.4 has the counts in 64 bits below.

@@ -185,7 +185,7 @@ impl<'a> LasWriter<'a> {
         if let Some(chunks) = &mut state.chunks {
             let (last, table) = chunks.finish()?;
             self.put(&last)?;
-            let table_at = self.out().stream_position()?.saturating_sub(self.origin());
+            let table_at = self.out().stream_position()? - self.origin();
             self.put(&table)?;
             let at = self.origin() + state.points_at;
             self.out().seek(SeekFrom::Start(at))?;
@@ -194,7 +194,7 @@ impl<'a> LasWriter<'a> {
         }
         let mut evlrs = (0, 0);
         if !state.evlrs.is_empty() {
-            evlrs.0 = self.out().stream_position()?.saturating_sub(self.origin());
+            evlrs.0 = self.out().stream_position()? - self.origin();
             evlrs.1 = count_u32(state.evlrs.len(), "LAS", "records behind the points")?;
             for record in &state.evlrs {
                 self.put(&record.evlr())?;
@@ -240,9 +240,9 @@ impl<'a> LasWriter<'a> {
             let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
             let Some(chunks) = &mut state.chunks else { return Ok(()) };
             let bytes = chunks.compress(&points)?;
-            let at = self.out().stream_position()?.saturating_sub(self.origin());
+            let at = self.out().stream_position()? - self.origin();
             self.put(&bytes)?;
-            page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len()));
+            page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len())?);
         }
         let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));
         let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
@@ -278,8 +278,8 @@ impl Writer for LasWriter<'_> {
             self.write_batch(&mut state, &batch)?;
         } else {
             let bytes = batch.fields().iter().map(|field| field.column.bytes().len());
-            let bytes = bytes.fold(batch.positions().bytes().len(), usize::saturating_add);
-            state.held_bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+            let bytes = batch.positions().bytes().len() + bytes.sum::<usize>();
+            state.held_bytes += to_u64(bytes);
             state.held.push(batch);
             if state.held_bytes > self.options.memory / 2 {
                 self.release(&mut state)?;
@@ -337,7 +337,7 @@ impl State {
             .into_iter()
             .flatten()
         {
-            let (out, extended) = kept_record(kept);
+            let (out, extended) = kept_record(kept)?;
             if extended && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
         }
         let mut encoding = record
@@ -389,13 +389,14 @@ impl State {
 }
 
 /// A record that a reader kept, and whether it was behind the points.
-fn kept_record(kept: &Json) -> (OutRecord, bool) {
+fn kept_record(kept: &Json) -> Result<(OutRecord, bool), ConvertError> {
     let text = |name: &str| kept.get(name).and_then(Json::as_str).unwrap_or_default();
     let id = kept.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
+    let id = id.ok_or_else(|| refuse("a record without an id of 16 bits".to_owned()))?;
     let extended = kept.get("extended").and_then(Json::as_bool).unwrap_or(false);
     let data = bytes_of(text("hex"));
     let extended = extended || data.len() > usize::from(u16::MAX);
-    (OutRecord::new(text("user_id"), id.unwrap_or(0), text("description"), data), extended)
+    Ok((OutRecord::new(text("user_id"), id, text("description"), data), extended))
 }
 
 /// The grid that was asked for, or that of the file that the points came from.

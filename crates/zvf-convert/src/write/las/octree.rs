@@ -5,7 +5,8 @@
 //! All points are in memory; `las.memory` is that of the writer.
 
 use super::encode::Grid;
-use super::schema::put;
+use super::schema::{put, refuse};
+use crate::ConvertError;
 use crate::read::source::Numbers;
 
 /// Points of a cell of the octree.
@@ -126,13 +127,25 @@ pub(super) fn info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Vec<u8> {
 }
 
 /// An entry of a page.
-pub(super) fn entry(key: [i32; 4], at: u64, bytes: usize, points: usize) -> Vec<u8> {
+///
+/// # Errors
+///
+/// When it has more bytes or points than 31 bits count.
+pub(super) fn entry(
+    key: [i32; 4],
+    at: u64,
+    bytes: usize,
+    points: usize,
+) -> Result<Vec<u8>, ConvertError> {
     let mut raw: Vec<u8> = key.iter().flat_map(|n| n.to_le_bytes()).collect();
     raw.extend_from_slice(&at.to_le_bytes());
-    let small = |n: usize| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
-    raw.extend_from_slice(&small(bytes));
-    raw.extend_from_slice(&small(points));
-    raw
+    for n in [bytes, points] {
+        let n = i32::try_from(n).map_err(|_too_many| {
+            refuse(format!("{points} points of {bytes} bytes in a node of the octree"))
+        })?;
+        raw.extend_from_slice(&n.to_le_bytes());
+    }
+    Ok(raw)
 }
 
 /// Places along a side of a node.

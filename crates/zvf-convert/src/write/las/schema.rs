@@ -1,6 +1,7 @@
 //! Which attribute goes where in a point.
 
 use serde_json::Value as Json;
+use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
@@ -95,7 +96,7 @@ impl Schema {
                 extra: true,
             };
             self.record_bytes += own.size();
-            let first = usize::try_from(first).unwrap_or(0);
+            let first = usize_from_u32(first);
             self.slots.push(Slot { column, first, field: own });
         };
         let count = u8::try_from(width).ok().filter(|count| *count > 3 && stored == UINT8);

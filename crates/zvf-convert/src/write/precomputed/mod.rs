@@ -246,7 +246,7 @@ impl Objects {
     /// How far this level may lie from the finest one, in nanometres.
     fn lod_scale(&self) -> f64 {
         let record = self.header.records.iter().find(|(name, _)| name == LOD_SCALE);
-        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0);
+        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0); // 0 where nothing is said
         self.lengths.length(scale)
     }
 

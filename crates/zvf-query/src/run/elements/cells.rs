@@ -87,7 +87,7 @@ impl Context {
             return (0..axes).all(|axis| {
                 let at = |key: &ChunkKey| key.spatial(axes).and_then(|key| key.get(axis).copied());
                 let ends = between.iter().filter_map(at);
-                let low = ends.clone().min().unwrap_or(i64::MAX);
+                let low = ends.clone().min().unwrap_or(i64::MAX); // without ends in no range
                 let high = ends.max().unwrap_or(i64::MIN);
                 range.axis(axis).is_some_and(|(first, last)| low <= last && high >= first)
             });
@@ -121,7 +121,7 @@ fn sources(
         low.push(from);
         high.push(to);
     }
-    if count > cells.saturating_add(8) {
+    if count > cells + 8 {
         return None;
     }
     let mut sources = Vec::new();

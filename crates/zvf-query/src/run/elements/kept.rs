@@ -34,7 +34,7 @@ impl Kept {
     /// Room for so many elements of so many ends each.
     fn with_capacity(elements: usize, width: usize) -> Self {
         Self {
-            ends: Vec::with_capacity(elements.saturating_mul(width)), // of records that are in memory
+            ends: Vec::with_capacity(elements * width), // of records that are in memory
             stops: Vec::with_capacity(elements),
             from: Vec::with_capacity(elements),
             cuts: Vec::new(),
@@ -149,6 +149,7 @@ impl Context {
                 }
                 ends.clear();
                 ends.extend(part.records.ends(i).filter_map(|(place, row)| {
+                    // Rows were checked by `check_ends`.
                     Some(Place { cell: *part.chunks.get(place)?, row: saturating_u32(row) })
                 }));
                 if self.follows_rows() {

@@ -85,9 +85,10 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
             let Some(chunk) = chunks.get(usize_from_u32(cell)).filter(|chunk| !chunk.absent) else {
                 continue;
             };
-            if row >= chunk.rows {
+            let rows = chunk.rows.min(u32::MAX.into()); // rows are numbered with 32 bits
+            if row >= rows {
                 let (what, expected) =
-                    ("row that a link names", Expected::AtMost(i128::from(chunk.rows) - 1));
+                    ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
                 let error = ModelError::refused(Class::OutOfBounds, what, expected, row);
                 return Err(error.in_chunk(&chunk.key).into());
             }
@@ -137,7 +138,7 @@ impl Context {
         let mut chunks = self.chunks_of(&mut parts, &mut told, &work.chunks).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows));
+        let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
         self.count(keys.len() + parts.len(), asked);
 
         let of = Of::Positions(&self.warm.level);
@@ -165,6 +166,10 @@ impl Context {
 
         let (pieces, numbers, columns) = loop {
             let (pieces, numbers) = marks.numbered(&chunks, &kept);
+            if pieces.rows >= usize_from_u32(NONE) {
+                let (cap, found) = (u64::from(NONE) - 1, to_u64(pieces.rows));
+                return Err(QueryError::limit("vertices of elements", cap, found));
+            }
             let mut read = pieces.clone();
             kept.sources().for_each(|source| read.push_apart(source));
             let columns = self.columns(&keys, &extents, &read, caching).await?;

@@ -442,7 +442,7 @@ impl Shared {
             found.len() < LISTED
         })?;
         if found.len() >= LISTED {
-            let cap = to_u64(LISTED).saturating_sub(1);
+            let cap = to_u64(LISTED) - 1;
             return Err(StoreError::limit(Op::List, "keys", cap, to_u64(LISTED)));
         }
         found.sort_unstable();

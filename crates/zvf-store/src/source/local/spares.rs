@@ -50,7 +50,7 @@ impl BufferPool {
         let bytes = match kept.buffers.iter().rposition(fits) {
             Some(found) => {
                 let bytes = kept.buffers.swap_remove(found);
-                kept.bytes = kept.bytes.saturating_sub(bytes.len());
+                kept.bytes -= bytes.len();
                 bytes
             }
             None => vec![0; wanted.next_multiple_of(ROUNDED)],
@@ -82,7 +82,7 @@ impl Drop for Spare {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let mut kept = self.home.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = kept.bytes.saturating_add(bytes.len());
+        let more = kept.bytes + bytes.len();
         if more <= self.home.max_bytes {
             kept.bytes = more;
             kept.buffers.push(bytes);

@@ -109,7 +109,7 @@ impl File {
         while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match pread(&self.open, rest, start.saturating_add(to_u64(done))) {
                 Ok(0) => break,
-                Ok(n) => done = done.saturating_add(n),
+                Ok(n) => done += n,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -157,7 +157,7 @@ impl Remote {
         let path = self.0.path(prefix)?;
         let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
         if listed.len() >= LISTED {
-            let cap = to_u64(LISTED).saturating_sub(1);
+            let cap = to_u64(LISTED) - 1;
             let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
             return Err(error.with_key(prefix));
         }
@@ -255,7 +255,7 @@ impl Shared {
                         return Ok(Some(Begun::Known(known)));
                     }
                     let len = len.min(known.size);
-                    range = ByteRange::At { start: known.size.saturating_sub(len), len };
+                    range = ByteRange::At { start: known.size - len, len };
                     continue;
                 }
                 ByteRange::Last(len) => Some(GetRange::Suffix(len)),

@@ -69,6 +69,7 @@ impl Part {
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);
             } else {
+                // What is still missing.
                 self.bytes.reserve(saturating_usize(expected).saturating_sub(self.bytes.len()));
                 self.bytes.extend_from_slice(&chunk);
             }
