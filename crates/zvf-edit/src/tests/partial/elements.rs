@@ -1,0 +1,342 @@
+//! Graphs, skeletons and meshes: objects that changed are built again, where objects are apart.
+
+use serde_json::{Value as Json, json};
+use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
+use zvf_pyramid::{Aggregation, Method, Options};
+use zvf_store::CodecPipeline;
+use zvf_write::{Schema, Writer};
+
+use super::chains::with_mass;
+use super::{
+    Pair, Random, SIDE, assert_partial, assert_whole, axes_of, column, schema, small_moves_of,
+};
+
+/// Vertices and elements of objects, while they are made up.
+struct Drawn {
+    kind: Kind,
+    at: Vec<f64>,
+    owners: Vec<Option<ObjectId>>,
+    rows: Vec<usize>,
+}
+
+impl Drawn {
+    fn new(kind: Kind) -> Self {
+        Self { kind, at: Vec::new(), owners: Vec::new(), rows: Vec::new() }
+    }
+
+    fn push(&mut self, id: i64, x: f64, y: f64, z: f64) -> usize {
+        self.at.extend([x, y, z].into_iter().take(axes_of(self.kind)));
+        self.owners.push(Some(ObjectId(id)));
+        self.owners.len() - 1
+    }
+
+    /// A batch with attributes of vertices, and of links where there are some.
+    fn batch(self, dtype: &str, weighs: bool) -> Batch {
+        let Self { kind, at, owners, rows } = self;
+        let count = owners.len();
+        let width = if kind == Kind::Mesh { 3 } else { 2 };
+        let links = rows.len() / width;
+        let mut elements = Elements::new(width, rows).unwrap();
+        if weighs {
+            let values =
+                |end: usize| (0..links).map(|link| (link % end) as f64).collect::<Vec<_>>();
+            for field in [
+                Field::new("weight", column("float32", 1, values(13))),
+                Field::new("sort", column("int16", 1, values(3))),
+            ] {
+                elements = elements.with_field(field).unwrap();
+            }
+        }
+        let zeta = (0..count).map(|row| (row % 23) as f64 * 0.7).collect::<Vec<_>>();
+        let class = (0..count).map(|row| (row % 5) as f64).collect::<Vec<_>>();
+        Batch::new(kind, column(dtype, axes_of(kind) as u32, at))
+            .with_field(Field::new("zeta", column("float32", 1, zeta)))
+            .unwrap()
+            .with_field(Field::new("class", column("int16", 1, class)))
+            .unwrap()
+            .with_vertex_objects(owners)
+            .unwrap()
+            .with_elements(elements)
+            .unwrap()
+    }
+}
+
+/// Objects of any kind over 3 by 3 chunks, most of them in several.
+fn drawn(random: &mut Random, kind: Kind, count: i64) -> Drawn {
+    let mut drawn = Drawn::new(kind);
+    for id in 0..count {
+        match kind {
+            Kind::Skeleton => draw_tree(random, &mut drawn, id),
+            Kind::Graph => draw_web(random, &mut drawn, id),
+            _ => draw_patch(random, &mut drawn, id),
+        }
+    }
+    drawn
+}
+
+/// A tree that goes to and fro between chunks, with two tips that are alike.
+fn draw_tree(random: &mut Random, drawn: &mut Drawn, id: i64) {
+    let mut places = vec![(random.within(10.0, 25), random.within(10.0, 25))];
+    let first = drawn.push(id, places[0].0, places[0].1, 0.0);
+    for node in 1..10 + random.below(12) as usize {
+        let above = node - 1 - random.below(node.min(5) as u64) as usize;
+        let (x, y) = places[above];
+        places.push((x + random.within(-5.0, 10), y + random.within(-5.0, 10)));
+        let row = drawn.push(id, places[node].0, places[node].1, 0.0);
+        drawn.rows.extend([row, first + above]);
+    }
+    for _ in 0..2 {
+        let row = drawn.push(id, 33.0, 24.0, 0.0);
+        drawn.rows.extend([row, first + 1]);
+    }
+}
+
+/// A graph in two pieces, with a loop, a double edge and a lone node.
+fn draw_web(random: &mut Random, drawn: &mut Drawn, id: i64) {
+    let (x, y) = (random.within(10.0, 25), random.within(10.0, 25));
+    let count = 10 + random.below(12) as usize;
+    let place = |random: &mut Random| (x + random.within(-8.0, 16), y + random.within(-8.0, 16));
+    let (a, b) = place(random);
+    let first = drawn.push(id, a, b, 0.0);
+    for node in 1..count {
+        let (a, b) = place(random);
+        let row = drawn.push(id, a, b, 0.0);
+        if node != count / 2 && node + 1 < count {
+            let other = first + node - 1 - random.below(node.min(4) as u64) as usize;
+            drawn.rows.extend(if random.below(2) == 0 { [row, other] } else { [other, row] });
+        }
+    }
+    drawn.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
+}
+
+/// A bent sheet of triangles.
+fn draw_patch(random: &mut Random, drawn: &mut Drawn, id: i64) {
+    let (x, y) = (random.within(2.0, 28), random.within(2.0, 28));
+    let side = 5 + random.below(2) as usize;
+    let first = drawn.owners.len();
+    for i in 0..side * side {
+        let (a, b) = ((i / side) as f64 * 1.9, (i % side) as f64 * 2.3);
+        drawn.push(id, x + a, y + b, 4.0 + (a * 0.7).sin() * (b * 0.4 + id as f64).cos());
+    }
+    for i in 0..side - 1 {
+        for j in 0..side - 1 {
+            let at = first + i * side + j;
+            drawn.rows.extend([at, at + side, at + side + 1, at, at + side + 1, at + 1]);
+        }
+    }
+}
+
+/// What is done to some objects.
+fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Vec<Json> {
+    let id = random.below(count);
+    let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
+    let place = |x: f64, y: f64| -> Vec<f64> { [x, y, 3.0][..axes_of(kind)].to_vec() };
+    let by = |x: f64, y: f64| -> Vec<f64> { [x, y, 0.0][..axes_of(kind)].to_vec() };
+    let one = json!({"object": id, "index": [2]});
+    let end = |index: u64| json!({"object": id, "index": [index]});
+    let mut low = place(x, y);
+    let mut high = place(x + 9.0, y + 9.0);
+    if kind == Kind::Mesh {
+        (low[2], high[2]) = (0.0, 10.0);
+    }
+    let positions =
+        [place(x, y), place(x + 7.0, y + 2.0), place(x + 8.0, y + 8.5), place(x, y + 3.0)];
+    let mut add = json!({
+        "op": "object.add", "kind": kind.token(), "positions": positions,
+        "attributes": {"zeta": [0, 1, 2, 3], "class": [0, 1, 2, 3]},
+    });
+    let mut all = vec![
+        json!({"op": "vertex.move", "vertices": one, "by": by(1.25, -0.5)}),
+        json!({"op": "vertex.move", "vertices": one, "by": by(-12.0, 3.0)}),
+        json!({"op": "vertex.set", "vertices": {"kind": kind.token(), "box": [low, high]}, "values": {"zeta": 3.5, "class": 1}}),
+        json!({"op": "object.copy", "object": id, "by": by(1.0, 1.0)}),
+        json!({"op": "object.set", "objects": [id], "values": {"mass": 4.5}}),
+    ];
+    if kind == Kind::Skeleton {
+        add["parents"] = json!([null, 0, 0, 1]);
+        all.push(json!({"op": "object.reroot", "object": id, "index": 3}));
+        all.push(json!({
+            "op": "vertex.add", "object": id, "positions": [place(x, y)], "parents": [{"index": 1}],
+            "attributes": {"zeta": [0.25], "class": [7]},
+        }));
+    } else {
+        let mesh = kind == Kind::Mesh;
+        add["links"] = if mesh { json!([[0, 1, 2], [0, 2, 3]]) } else { json!([[1, 0], [2, 3]]) };
+        let ends = if mesh { vec![end(0), end(3), end(1)] } else { vec![end(0), end(3)] };
+        let mut joined = json!({"op": "link.add", "kind": kind.token(), "links": [ends]});
+        if weighs {
+            add["link_attributes"] = json!({"weight": [5, 6], "sort": [1, 0]});
+            joined["attributes"] = json!({"weight": [2.5], "sort": [2]});
+            all.push(json!({"op": "link.set", "kind": kind.token(), "all": true, "values": {"weight": 1.5}}));
+        }
+        all.push(joined);
+        all.push(json!({"op": "link.remove", "touching": end(1)}));
+        all.push(json!({"op": "vertex.remove", "vertices": {"object": id, "index": [1]}}));
+    }
+    all.push(add);
+    (0..=random.below(2)).map(|_| all[random.below(all.len() as u64) as usize].clone()).collect()
+}
+
+/// Merges and removes objects which no other edit names.
+fn regroup(kind: Kind, count: i64) -> Vec<Json> {
+    let [a, b, c] = [count - 1, count - 2, count - 3];
+    let merge = if kind == Kind::Skeleton {
+        json!({
+            "op": "object.merge", "objects": [a, b],
+            "child": {"object": b, "index": [2]}, "parent": {"object": a, "index": [1]},
+        })
+    } else {
+        json!({"op": "object.merge", "objects": [a, b]})
+    };
+    vec![merge, json!({"op": "object.remove", "objects": [c]})]
+}
+
+fn of(method: Method, size: Option<f64>) -> Options {
+    Options { method: Some(method), size, levels: Some(2), ..Options::default() }
+}
+
+fn sharded(kind: Kind) -> Schema {
+    let shape = vec![4; axes_of(kind)];
+    schema(kind).with_codecs(CodecPipeline::zstd(1)).sharded(&shape).unwrap()
+}
+
+#[test]
+fn skeletons_are_built_again_by_objects() {
+    let three = Options { levels: Some(3), ..of(Method::Simplify, Some(1.5)) };
+    let pruned = Options { prune: Some(6.0), ..of(Method::Simplify, Some(1.0)) };
+    let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
+    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let explicit = schema(Kind::Skeleton).explicit();
+    for (what, schema, dtype, weighs, options) in [
+        ("simplified", schema(Kind::Skeleton), "float32", false, three),
+        ("pruned in shards", sharded(Kind::Skeleton), "float64", false, pruned),
+        ("clustered", schema(Kind::Skeleton), "float32", false, fewer),
+        ("explicit", explicit, "float32", true, of(Method::Cluster, Some(3.0))),
+    ] {
+        check(what, Kind::Skeleton, (schema, dtype, weighs), &options);
+    }
+}
+
+#[test]
+fn graphs_are_built_again_by_objects() {
+    let (kind, three) =
+        (Kind::Graph, Options { levels: Some(3), ..of(Method::Cluster, Some(3.0)) });
+    let sums = vec![("weight".to_owned(), Aggregation::Sum)];
+    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let directed = schema(kind).directed();
+    for (what, schema, dtype, weighs, options) in [
+        ("clustered", schema(kind), "float32", false, three),
+        ("weighed in shards", sharded(kind), "float64", true, fewer),
+        ("directed", directed, "float32", true, of(Method::Cluster, Some(2.0))),
+    ] {
+        check(what, kind, (schema, dtype, weighs), &options);
+    }
+}
+
+#[test]
+fn meshes_are_built_again_by_objects() {
+    let kind = Kind::Mesh;
+    let halved = Options { keep: Some(0.5), ..of(Method::Collapse, None) };
+    let fewer = Options { sparsity: 1.3, ..of(Method::Cluster, Some(3.0)) };
+    for (what, schema, dtype, weighs, options) in [
+        ("collapsed", schema(kind), "float32", false, halved.clone()),
+        ("collapsed in shards", sharded(kind), "float64", true, halved),
+        ("clustered", schema(kind), "float32", true, fewer),
+    ] {
+        check(what, kind, (schema, dtype, weighs), &options);
+    }
+}
+
+/// Random edits of a store of objects of one kind, each followed by a refresh.
+fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), options: &Options) {
+    let what = format!("{kind} {what}");
+    let (mut random, count) = (Random(17), 10);
+    let batch = drawn(&mut random, kind, count).batch(dtype, weighs);
+    let fill = |writer: &mut Writer| {
+        with_mass(writer, count as usize);
+        writer.push(&batch).unwrap();
+    };
+    let pair = Pair::new(schema, fill, options);
+    let rebuilt = assert_partial(&what, &pair, &small_moves_of(kind));
+    assert_eq!(rebuilt["unit"], "objects", "{what}");
+    assert!(rebuilt["built"].as_u64().unwrap() <= 1, "{what}: {rebuilt:?}");
+    let others = count as u64 - 3;
+    let mut lines = edit_objects(&mut random, kind, others, weighs);
+    lines.push(small_moves_of(kind)[0].clone()); // attributes of objects make nothing stale
+    pair.edit(&format!("{what}, at random"), &lines);
+    let mut lines = edit_objects(&mut random, kind, others, weighs);
+    lines.extend(regroup(kind, count));
+    pair.edit(&format!("{what}, regrouped"), &lines);
+}
+
+#[test]
+fn an_edit_of_links_alone_leaves_levels_behind() {
+    let batch = drawn(&mut Random(5), Kind::Graph, 8).batch("float32", true);
+    let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
+    let pair = Pair::new(schema(Kind::Graph), fill, &of(Method::Cluster, Some(2.0)));
+    let ends = |a: u64, b: u64| json!([{"object": 3, "index": [a]}, {"object": 3, "index": [b]}]);
+    for line in [
+        json!({"op": "link.add", "links": [ends(4, 7)], "attributes": {"weight": [9.5], "sort": [1]}}),
+        json!({"op": "link.set", "links": [ends(4, 7)], "values": {"weight": 2.5}}),
+        json!({"op": "link.remove", "links": [ends(4, 7)]}),
+    ] {
+        let rebuilt = pair.edit("links", &[line]);
+        assert!(rebuilt.iter().all(|one| one["reason"].is_null()), "{rebuilt:?}");
+        assert!(rebuilt.iter().all(|one| one["built"] == 1 && one["all"] == 8), "{rebuilt:?}");
+    }
+}
+
+#[test]
+fn objects_that_are_not_apart_are_built_as_a_whole() {
+    let first =
+        json!({"op": "vertex.move", "vertices": {"object": 1, "index": [0]}, "by": [0.25, 0.0]});
+    let pair = |is_joined: bool| {
+        let mut drawn = drawn(&mut Random(5), Kind::Graph, 8);
+        if is_joined {
+            drawn.rows.extend([0, drawn.owners.len() - 1]);
+        }
+        let batch = drawn.batch("float32", false);
+        let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
+        Pair::new(schema(Kind::Graph), fill, &of(Method::Cluster, Some(2.0)))
+    };
+    let reason = "edges or faces join objects";
+    assert_whole(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);
+    // An edge that comes between two objects joins them, and they are apart when it is gone.
+    let pair = pair(false);
+    let whole = |what: &str, line: &Json, reason: &str| {
+        assert_whole(what, &pair.edit(what, std::slice::from_ref(line)), reason);
+    };
+    let between = json!([[{"object": 2, "index": [3]}, {"object": 6, "index": [1]}]]);
+    whole("joined", &json!({"op": "link.add", "links": between}), reason);
+    whole("elsewhere", &first, reason);
+    let apart = json!({"op": "link.remove", "links": between});
+    whole("apart", &apart, "objects of the level were not made each by itself");
+    assert_partial("again", &pair, &small_moves_of(Kind::Graph));
+}
+
+#[test]
+fn trees_and_surfaces_of_one_store_are_built_again_each_by_itself() {
+    let mut random = Random(23);
+    let trees = Drawn { kind: Kind::Skeleton, ..drawn(&mut random, Kind::Skeleton, 9) };
+    let webs = drawn(&mut random, Kind::Graph, 9);
+    let webs = Drawn {
+        owners: webs.owners.iter().map(|id| Some(ObjectId(id.unwrap().0 + 50))).collect(),
+        ..webs
+    };
+    let (trees, webs) = (trees.batch("float32", false), webs.batch("float32", true));
+    let both = schema(Kind::Skeleton).and(Kind::Graph).unwrap();
+    let fill = |writer: &mut Writer| {
+        writer.kind(Kind::Skeleton).unwrap().push(&trees).unwrap();
+        writer.kind(Kind::Graph).unwrap().push(&webs).unwrap();
+    };
+    let sized = Options { levels: Some(2), size: Some(2.0), ..Options::default() };
+    let pair = Pair::new(both, fill, &sized);
+    assert_partial("a tree", &pair, &small_moves_of(Kind::Skeleton));
+    for round in 0..2 {
+        let mut lines = edit_objects(&mut random, Kind::Skeleton, 9, false);
+        lines.retain(|line| line["op"] != "object.set");
+        let end = |at: u64| json!({"kind": "graph", "object": 50 + round, "index": [at]});
+        lines.push(json!({"op": "link.remove", "touching": end(round + 2)}));
+        pair.edit(&format!("both {round}"), &lines);
+    }
+}

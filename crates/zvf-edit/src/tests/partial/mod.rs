@@ -1,0 +1,177 @@
+//! Levels of which only a part is built again: they have the bytes of levels built anew, and documents that say the same.
+//!
+//! Stores are small here, and edits few: `torture edit-model --levels` makes many more of them.
+
+mod chains;
+mod elements;
+mod points;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::{Axis, Dtype, DtypeKind};
+use zvf_model::{Column, Kind};
+use zvf_pyramid::{Options, build};
+use zvf_store::BuildOptions;
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use super::run;
+use crate::medium::wait;
+use crate::refresh;
+use crate::transaction::{CommitOptions, Refresh};
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    /// A multiple of 1/16 from `low` to `low + span`.
+    fn within(&mut self, low: f64, span: u64) -> f64 {
+        low + self.below(span * 16) as f64 / 16.0
+    }
+}
+
+fn column(dtype: &str, width: u32, values: impl IntoIterator<Item = f64>) -> Column {
+    let dtype = Dtype::parse(dtype).unwrap();
+    let bytes: Vec<u8> = values
+        .into_iter()
+        .flat_map(|x| match (dtype.kind == DtypeKind::Float, dtype.size) {
+            (true, 4) => (x as f32).to_le_bytes().to_vec(),
+            (true, _) => x.to_le_bytes().to_vec(),
+            (false, 2) => (x as i16).to_le_bytes().to_vec(),
+            (false, _) => (x as i64).to_le_bytes().to_vec(),
+        })
+        .collect();
+    Column::new(dtype, width, bytes.into()).unwrap()
+}
+
+/// A store in a folder that goes, and a place for its twin.
+struct Pair {
+    _folder: tempfile::TempDir,
+    store: PathBuf,
+    twin: PathBuf,
+    options: Options,
+}
+
+impl Pair {
+    fn new(schema: Schema, fill: impl FnOnce(&mut Writer), options: &Options) -> Self {
+        let folder = archives::scratch();
+        let place = |name: &str| folder.path().join(name).join("store.zarrvectors");
+        let (store, twin) = (place("a"), place("b"));
+        std::fs::create_dir(store.parent().unwrap()).unwrap();
+        let mut write = WriteOptions::default();
+        write.build.sync = false;
+        let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, write)).unwrap();
+        fill(&mut writer);
+        wait(writer.finish()).unwrap();
+        let levels = build_levels(&store, options);
+        assert!(levels > 0);
+        let options = Options { levels: Some(levels), ..options.clone() };
+        Self { _folder: folder, store, twin, options }
+    }
+
+    /// Edits the store, refreshes it, and compares it with a twin whose levels are built anew; says what was built again.
+    fn edit(&self, what: &str, lines: &[Json]) -> Vec<Json> {
+        run(&self.store, lines).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let _none_yet = std::fs::remove_dir_all(&self.twin);
+        for (name, bytes) in archives::tree(&self.store) {
+            let path = self.twin.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let own = refresh(&self.store, Refresh::Stale, &CommitOptions::default()).unwrap();
+        build_levels(&self.twin, &self.options);
+        let (found, wanted) = (files(&self.store), files(&self.twin));
+        for key in found.keys().chain(wanted.keys()) {
+            let (found, wanted) = (found.get(key), wanted.get(key));
+            assert!(
+                found == wanted,
+                "{what}: {key}: found {found:?}, expected {wanted:?}; {lines:?} {own}"
+            );
+        }
+        own["commits"][0]["levels_rebuilt"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// The files of a store, and of documents what they say; of the root not the state of the journal.
+fn files(store: &Path) -> BTreeMap<String, (Json, Vec<u8>)> {
+    let parsed = |(name, bytes): (String, Vec<u8>)| {
+        if !name.ends_with("zarr.json") {
+            return (name, (Json::Null, bytes));
+        }
+        let mut document: Json = serde_json::from_slice(&bytes).unwrap();
+        if name == "zarr.json" {
+            document["attributes"]["zvf"] = Json::Null;
+        }
+        (name, (document, Vec::new()))
+    };
+    archives::tree(store).into_iter().map(parsed).collect()
+}
+
+/// Gives a store levels, in place of those it has; how many.
+fn build_levels(store: &Path, options: &Options) -> u32 {
+    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    let made = wait(build(store.to_str().unwrap(), options, &how, |_level| {})).unwrap();
+    made.len() as u32
+}
+
+/// Whether only a part of a level was built again. What held its largest error may be built again, and then all of it is.
+fn is_partial(one: &Json) -> bool {
+    let (built, all) = (one["built"].as_u64().unwrap(), one["all"].as_u64().unwrap());
+    let reason = "the place of the largest error changed";
+    assert!(one["reason"].is_null() || one["reason"] == reason, "{one}");
+    one["reason"].is_null() && built < all
+}
+
+/// Edits single places, which leave most of a level: each level is built in part once or more often. Gives what was built
+/// of the first level by the first edit that left most of it.
+fn assert_partial(what: &str, pair: &Pair, edits: &[Json]) -> Json {
+    let each = edits.iter().map(|edit| pair.edit(what, std::slice::from_ref(edit)));
+    let each: Vec<Vec<Json>> = each.collect();
+    for level in 0..each[0].len() {
+        let own: Vec<&Json> = each.iter().map(|rebuilt| &rebuilt[level]).collect();
+        let partial = own.iter().filter(|one| is_partial(one)).count();
+        // A level of one chunk has no part.
+        assert!(partial > 0 || own.iter().all(|one| one["all"] == 1), "{what}: {own:?}");
+    }
+    each.iter().map(|rebuilt| &rebuilt[0]).find(|one| is_partial(one)).cloned().unwrap()
+}
+
+/// Moves the first vertices of some objects a little.
+fn small_moves_of(kind: Kind) -> Vec<Json> {
+    let moved = |id: i64| {
+        let first = json!({"kind": kind.token(), "object": id, "index": [0]});
+        let by = &[0.25, 0.0, 0.0][..axes_of(kind)];
+        json!({"op": "vertex.move", "vertices": first, "by": by})
+    };
+    (2..4).map(moved).collect()
+}
+
+fn assert_whole(what: &str, rebuilt: &[Json], reason: &str) {
+    for one in rebuilt {
+        assert_eq!(one["built"], one["all"], "{what}: {rebuilt:?}");
+    }
+    assert_eq!(rebuilt[0]["reason"], reason, "{what}: {rebuilt:?}");
+}
+
+/// About the side of a store.
+const SIDE: u64 = 40;
+
+/// Chunks are large where objects are built again and not they: each is a file of each array.
+fn schema(kind: Kind) -> Schema {
+    let side = if kind == Kind::PointCloud { 10.0 } else { 16.0 };
+    let chunk = ChunkShape::new(&vec![side; axes_of(kind)]).unwrap();
+    Schema::new(kind, Axis::spatial(axes_of(kind)).unwrap(), chunk).unwrap()
+}
+
+/// Surfaces lie in space, all else in a plane.
+fn axes_of(kind: Kind) -> usize {
+    if kind == Kind::Mesh { 3 } else { 2 }
+}
