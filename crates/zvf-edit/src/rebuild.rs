@@ -674,7 +674,10 @@ impl Geometry {
             rewritten.push((*object, manifest_bytes(rank, &list)?));
         }
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
-        // New objects get their rows in the order in which they came, also those that went again.
+        // New objects get their rows in the order in which they came, also those that went again: ids ascend with rows, as
+        // they do at levels that are built of these.
+        let keep_rows =
+            keep_rows || objects.list.iter().any(|state| state.row.is_none() && state.exists);
         for number in 0..objects.list.len() {
             let state = &mut objects.list[number];
             if state.row.is_none() && (state.exists || keep_rows) {
