@@ -15,7 +15,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
                                  [--writers N] [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB] [--edits] [--disks N] [--what COMMAND]
        cargo xtask torture race [--loops N] [--writers N] [--commits N] [--seed S]
-       cargo xtask torture edit-model [--n N] [--kind KIND] [--seed S]
+       cargo xtask torture edit-model [--n N] [--kind KIND] [--levels N] [--seed S]
        cargo xtask torture edit-script DIR [--only TEXT] [--every N]
        cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
@@ -78,7 +78,7 @@ const NEEDS_COMMAND: [&str; 11] = [
     "soak",
 ];
 /// Short runs on machines that do other things: nothing is asked of rates and times.
-const BOUNDED: [&[&str]; 24] = [
+const BOUNDED: [&[&str]; 25] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
     &["cancel", "--every", "5"],
@@ -95,6 +95,7 @@ const BOUNDED: [&[&str]; 24] = [
     &["cancel", "--edits", "--every", "997"],
     &["race", "--writers", "4", "--commits", "60"],
     &["edit-model", "--n", "4000"],
+    &["edit-model", "--n", "1000", "--levels", "2"],
     &["edit-script", "testdata/edits"],
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],

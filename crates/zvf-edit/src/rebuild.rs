@@ -59,9 +59,10 @@ pub(crate) struct Rebuilt {
     pub(crate) places: HashMap<Vid, (u32, u32)>,
     /// Boxes around chunks in which anything changed.
     pub(crate) changed: BTreeSet<Chunk>,
-    /// Chunks with ends of edges or faces that came, went or changed.
+    /// Chunks with ends of edges or faces that came, went or changed, and of objects that only go through them in another
+    /// order.
     pub(crate) linked_chunks: BTreeSet<Chunk>,
-    /// The objects of these.
+    /// The objects of these edges and faces.
     pub(crate) linked_objects: BTreeSet<i64>,
 }
 
@@ -89,6 +90,7 @@ impl Geometry {
         let mut rebuilt = self.forced.clone();
         let mut object_chunks: BTreeSet<u32> = BTreeSet::new();
         let mut changed_objects: Vec<ChangedObject> = Vec::new();
+        let mut turned: BTreeSet<u32> = BTreeSet::new(); // chunks of objects that only go through them in another order
         let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
         for number in 0..count as u32 {
             let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
@@ -120,6 +122,9 @@ impl Geometry {
                 if before.get(chunk) != after.get(chunk) {
                     rebuilt.insert(*chunk);
                 }
+            }
+            if before == after {
+                turned.extend(before.into_keys());
             }
             match (existed, exists) {
                 (false, true) => tally.added.insert(id),
@@ -160,6 +165,8 @@ impl Geometry {
             }
         }
         let mut result = Rebuilt::default();
+        let turned = turned.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone());
+        result.linked_chunks.extend(turned);
         let renumbered = self.rebuild_chunks(&rebuilt, &changed_objects, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(&changed_objects, renumbered, false, tally, out)?;
@@ -667,7 +674,10 @@ impl Geometry {
             rewritten.push((*object, manifest_bytes(rank, &list)?));
         }
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
-        // New objects get their rows in the order in which they came, also those that went again.
+        // New objects get their rows in the order in which they came, also those that went again: ids ascend with rows, as
+        // they do at levels that are built of these.
+        let keep_rows =
+            keep_rows || objects.list.iter().any(|state| state.row.is_none() && state.exists);
         for number in 0..objects.list.len() {
             let state = &mut objects.list[number];
             if state.row.is_none() && (state.exists || keep_rows) {

@@ -78,7 +78,7 @@ impl Transaction {
             if let PyramidEvent::Rebuilt(one) = event {
                 rebuilt.push(json!({
                     "level": one.level, "kind": one.kind.token(), "unit": one.unit.to_string(), "built": one.built,
-                    "all": one.all, "reason": one.reason,
+                    "all": one.all, "reason": one.reason, "text": one.to_string(),
                 }));
             }
         };

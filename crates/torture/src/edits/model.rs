@@ -4,8 +4,11 @@
 //! by positions. After each transaction the store is read and compared; now and then it is validated, transactions are
 //! dropped, and commits are taken back. A failure is made smaller by leaving out transactions while it still fails.
 //!
-//! Not here: the model itself (`state`), reading a store (`observe`).
+//! With `--levels` stores have coarser levels as well, which are built again in part before a store is validated.
+//!
+//! Not here: the model itself (`state`), reading a store (`observe`), levels (`levels`).
 
+mod levels;
 mod observe;
 mod state;
 
@@ -31,6 +34,9 @@ pub(crate) struct EditModel {
     /// Only this kind.
     #[arg(long)]
     kind: Option<String>,
+    /// Coarser levels of each store.
+    #[arg(long, default_value_t = 0)]
+    levels: u32,
     /// The same seed does the same operations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -52,27 +58,33 @@ struct Transaction {
     validates: bool,
 }
 
-/// A kind, and whether its vertices belong to objects.
-type Subject = (Kind, bool);
+/// What is edited.
+#[derive(Clone, Copy, Debug)]
+struct Subject {
+    kind: Kind,
+    with_objects: bool, // whether vertices belong to objects
+    levels: u32,        // coarser ones
+}
 
 impl EditModel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "edit-model", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
-        let wanted = |subject: &&Subject| {
-            self.kind.as_ref().is_none_or(|kind| subject.0.token() == kind.as_str())
+        let subject = |(kind, with_objects)| Subject { kind, with_objects, levels: self.levels };
+        let wanted = |subject: &Subject| {
+            self.kind.as_ref().is_none_or(|kind| subject.kind.token() == kind.as_str())
         };
-        let subjects: Vec<&Subject> = SUBJECTS.iter().filter(wanted).collect();
+        let subjects: Vec<Subject> = SUBJECTS.iter().copied().map(subject).filter(wanted).collect();
         anyhow::ensure!(!subjects.is_empty(), "there is no such kind");
         let mut operations = 0;
         while operations < self.n {
             for subject in &subjects {
                 let run = transactions(&mut random);
                 operations += run.iter().map(|one| one.steps.len() as u64).sum::<u64>();
-                let done = perform(**subject, &run)?;
+                let done = perform(*subject, &run)?;
                 report.count(match done {
                     Ok(()) => Ok(()),
-                    Err(error) => Err(format!("{subject:?}: {}", shrink(**subject, run, error)?)),
+                    Err(error) => Err(format!("{subject:?}: {}", shrink(*subject, run, error)?)),
                 });
             }
         }
@@ -138,8 +150,11 @@ fn shrink(
 fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
     let here = archives::scratch();
     let store = here.path().join(NAME);
-    let mut state = State::new(subject.0, subject.1);
+    let mut state = State::new(subject.kind, subject.with_objects);
     create(&store, &mut state)?;
+    if subject.levels > 0 {
+        levels::build(&store, subject.kind, subject.levels)?;
+    }
     let place = Place::from(store.as_path());
     let mut history: BTreeMap<u64, State> = BTreeMap::from([(0, state.clone())]);
     let mut head = 0;
@@ -171,6 +186,13 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
         let compared = observe(&store, &state).and_then(|found| state.compare(&found));
         if let Err(error) = compared.and_then(|()| groups(&place, &state)) {
             return Ok(Err(told(error)));
+        }
+        if transaction.validates && subject.levels > 0 {
+            match levels::refresh_and_compare(&store) {
+                Ok(new) => head = new,
+                Err(error) => return Ok(Err(told(error))),
+            }
+            history.insert(head, state.clone());
         }
         if transaction.validates
             && let Err(error) = validate(&store)
@@ -217,7 +239,7 @@ fn groups(place: &Place, state: &State) -> Result<(), String> {
     super::edit(place, &lines).map(drop).map_err(|error| error.to_string())
 }
 
-const SUBJECTS: [Subject; 8] = [
+const SUBJECTS: [(Kind, bool); 8] = [
     (Kind::PointCloud, false),
     (Kind::PointCloud, true),
     (Kind::Line, true),

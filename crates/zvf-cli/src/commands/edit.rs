@@ -246,21 +246,9 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
         for level in commit["levels_stale"].as_array().into_iter().flatten() {
             writeln!(out, "  level {level} is behind now")?;
         }
-        for one in commit["levels_rebuilt"].as_array().into_iter().flatten() {
-            let word = |name: &str| one[name].as_str().unwrap_or_default();
-            write!(
-                out,
-                "  level {}, {}: {} of {} {} built again",
-                one["level"],
-                word("kind"),
-                one["built"],
-                one["all"],
-                word("unit"),
-            )?;
-            match one["reason"].as_str() {
-                Some(reason) => writeln!(out, ": {reason}")?,
-                None => writeln!(out)?,
-            }
+        let rebuilt = commit["levels_rebuilt"].as_array().into_iter().flatten();
+        for text in rebuilt.filter_map(|one| one["text"].as_str()) {
+            writeln!(out, "  {text}")?;
         }
     }
     if commits.is_empty() && report["error"].is_null() {

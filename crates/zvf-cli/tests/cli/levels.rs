@@ -75,6 +75,31 @@ fn levels_are_built_shown_and_replaced() {
 }
 
 #[test]
+fn a_refresh_says_how_much_of_each_level_it_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 5000);
+    assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "2", "--size", "4"]).code, 0);
+    let corner = ["--box", "0,0:1,1", "--by", "0.25,0.25"];
+    let lines_of = |words: &[&str]| -> Vec<String> {
+        assert_eq!(zvf(&[&["edit", "move", &store], &corner[..]].concat()).code, 0);
+        let out = zvf(words).out;
+        out.lines().map(str::to_owned).collect()
+    };
+    let text = lines_of(&["pyramid", &store, "--refresh"]);
+    let json = lines_of(&["pyramid", "--json", &store, "--refresh"]).concat();
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let rebuilt = report["commits"][0]["levels_rebuilt"].as_array().unwrap();
+    assert_eq!((rebuilt.len(), text.len()), (2, 3), "{text:?} {report}");
+    for (one, line) in rebuilt.iter().zip(&text[1..]) {
+        let (level, built, all) = (&one["level"], &one["built"], &one["all"]);
+        let start = format!("level {level}, point_cloud: {built} of {all} chunks built again");
+        assert!(one["text"].as_str().unwrap().starts_with(&start), "{one}");
+        assert!(line.starts_with(&format!("  level {level}, point_cloud: ")), "{line}");
+        assert!(line.contains(" chunks built again"), "{line}");
+    }
+}
+
+#[test]
 fn levels_that_add_to_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 4000);

@@ -127,6 +127,27 @@ fn chains_are_built_again_by_objects() {
 }
 
 #[test]
+fn a_line_that_is_turned_round_leaves_levels_behind() {
+    let batch = walks(&mut Random(2), Kind::Line, 6, 0);
+    let options = Options {
+        method: Some(Method::Keep),
+        sparsity: 1.5,
+        levels: Some(1),
+        ..Options::default()
+    };
+    let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
+    let pair = Pair::new(schema(Kind::Line), fill, &options);
+    // With one vertex in each of two chunks, both chunks stay as they are.
+    let apart =
+        json!({"op": "vertex.move", "vertices": {"object": 2, "index": [1]}, "by": [17.0, 0.0]});
+    pair.edit("apart", &[apart]);
+    for id in [2, 3] {
+        let rebuilt = pair.edit("turned", &[json!({"op": "object.reverse", "objects": [id]})]);
+        assert_eq!(rebuilt.len(), 1, "{id}");
+    }
+}
+
+#[test]
 fn kinds_of_a_store_are_built_again_each_by_itself() {
     let mut random = Random(5);
     let (dots, lines) = (points(&mut random, "float32"), walks(&mut random, Kind::Polyline, 12, 0));

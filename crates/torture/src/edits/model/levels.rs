@@ -1,0 +1,51 @@
+//! Coarser levels of a store of the model: built again in part after edits, they must be those that are built as a whole.
+
+use std::fs;
+use std::path::Path;
+
+use zvf_edit::{CommitOptions, Refresh, refresh};
+use zvf_model::Kind;
+use zvf_pyramid::{Method, Options};
+use zvf_store::BuildOptions;
+
+use super::super::{NAME, inline, tree};
+
+/// Gives a new store so many levels.
+pub(crate) fn build(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
+    let own = match kind {
+        Kind::Line => Options { sparsity: 1.5, ..Options::default() },
+        Kind::Mesh => {
+            Options { method: Some(Method::Collapse), keep: Some(0.5), ..Options::default() }
+        }
+        _ => Options { size: Some(6.0), ..Options::default() },
+    };
+    let options = Options { levels: Some(levels), ..own };
+    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    inline(zvf_pyramid::build(&store.to_string_lossy(), &options, &how, |_level| {}))?;
+    Ok(())
+}
+
+/// Builds levels again in part, and those of a twin as a whole; the new head.
+pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
+    let io = |error: std::io::Error| format!("the twin: {error}");
+    let twin = archives::scratch();
+    let folder = store.parent().ok_or("the store lies in no folder")?;
+    for (name, bytes) in archives::tree(folder) {
+        let path = twin.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(io)?;
+        fs::write(path, bytes).map_err(io)?;
+    }
+    let twin = twin.path().join(NAME);
+    let done = |store: &Path, how| {
+        let report = refresh(store, how, &CommitOptions::default());
+        report.map_err(|error| format!("refresh: {error}"))
+    };
+    let report = done(store, Refresh::Stale)?;
+    done(&twin, Refresh::All)?;
+    let (found, wanted) = (tree(store), tree(&twin));
+    let odd = found.keys().chain(wanted.keys()).find(|key| found.get(*key) != wanted.get(*key));
+    match odd {
+        Some(key) => Err(format!("{key} is not that of levels built as a whole: {report}")),
+        None => report["head"].as_u64().ok_or_else(|| format!("no head: {report}")),
+    }
+}
