@@ -32,6 +32,7 @@ mod collect;
 mod columns;
 mod dense;
 mod diff;
+mod documents;
 mod epoch;
 mod error;
 mod expect;
