@@ -147,9 +147,12 @@ fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), St
         .flatten()
         .filter_map(|(_, kind)| kind["vertices"].as_u64())
         .sum();
+    // The first kind, and the others beside it.
     let level = &info["levels"][0];
-    if level["vertices"].as_u64().is_some_and(|found| found != wanted) {
-        return Ok(Err(format!("{} vertices, expected {wanted}", level["vertices"])));
+    let kinds = std::iter::once(level).chain(level["beside"].as_array().into_iter().flatten());
+    let found: Option<u64> = kinds.map(|kind| kind["vertices"].as_u64()).sum();
+    if found.is_some_and(|found| found != wanted) {
+        return Ok(Err(format!("{found:?} vertices, expected {wanted}")));
     }
     if !state["bounds"].is_null() && info["bounds"] != state["bounds"] {
         return Ok(Err(format!("bounds {}, expected {}", info["bounds"], state["bounds"])));
