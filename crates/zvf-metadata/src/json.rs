@@ -17,6 +17,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde_json::{Number, Value};
 
@@ -66,6 +67,16 @@ pub(super) fn parse(
     limits: &Limits,
     presence: bool,
 ) -> Result<(Value, Option<KeyList>), MetadataError> {
+    parse_with_place(text, limits, presence).map(|(value, keys, _)| (value, keys))
+}
+
+/// As [`parse`], and the bytes that the presence list takes with its brackets, where it is printed as
+/// writers do.
+pub(super) fn parse_with_place(
+    text: &[u8],
+    limits: &Limits,
+    presence: bool,
+) -> Result<(Value, Option<KeyList>, Option<Range<usize>>), MetadataError> {
     let len = num::to_u64(text.len());
     if len > limits.bytes {
         let most = Expected::AtMost(limits.bytes.into());
@@ -79,6 +90,7 @@ pub(super) fn parse(
         values: 0,
         presence,
         keys: None,
+        printed: None,
     };
     match core::str::from_utf8(text) {
         Ok(text) => parser.text = text,
@@ -88,7 +100,7 @@ pub(super) fn parse(
         }
     }
     let value = parser.document()?;
-    Ok((value, parser.keys))
+    Ok((value, parser.keys, parser.printed))
 }
 
 struct Parser<'a> {
@@ -99,6 +111,7 @@ struct Parser<'a> {
     values: u64,
     presence: bool,
     keys: Option<KeyList>,
+    printed: Option<Range<usize>>,
 }
 
 /// A list or object that is not closed yet.
@@ -145,7 +158,9 @@ impl Parser<'_> {
             b'[' if presence => {
                 self.deepen()?;
                 if let Some((keys, len)) = KeyList::printed(self.rest()) {
+                    let start = self.at;
                     self.at = self.at.saturating_add(len);
+                    self.printed = Some(start..self.at);
                     self.keys = Some(keys);
                     return Ok(Some(Value::Null));
                 }
