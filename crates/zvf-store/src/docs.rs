@@ -191,11 +191,9 @@ impl Outline {
 
     async fn complete(&self) -> Result<Kept, StoreError> {
         let changed = || StoreError::changed(Change::Version).with_key(&self.document);
-        let held = |file: &Mutex<Option<_>>| {
-            file.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
-        };
         // It is let go of once this was done, which is done once.
-        let file = held(&self.file).ok_or_else(changed)?;
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = file.ok_or_else(changed)?;
         let kept = parse(&file.read().await?, file.version(), &self.document)?;
         match &*kept.node {
             Node::Array(doc) if doc.has_outline(&self.doc) => {}
