@@ -67,16 +67,23 @@ pub(super) fn parse(
     limits: &Limits,
     presence: bool,
 ) -> Result<(Value, Option<KeyList>), MetadataError> {
-    parse_with_place(text, limits, presence).map(|(value, keys, _)| (value, keys))
+    parse_with_place(text, limits, presence).map(|parsed| (parsed.value, parsed.keys))
 }
 
-/// As [`parse`], and the bytes that the presence list takes with its brackets, where it is printed as
-/// writers do.
+/// A document with its presence list apart.
+pub(super) struct Parsed {
+    pub(super) value: Value,
+    pub(super) keys: Option<KeyList>,
+    /// The bytes of the list with its brackets, where it is printed as writers do.
+    pub(super) printed: Option<Range<usize>>,
+}
+
+/// As [`parse`], and where the presence list is.
 pub(super) fn parse_with_place(
     text: &[u8],
     limits: &Limits,
     presence: bool,
-) -> Result<(Value, Option<KeyList>, Option<Range<usize>>), MetadataError> {
+) -> Result<Parsed, MetadataError> {
     let len = num::to_u64(text.len());
     if len > limits.bytes {
         let most = Expected::AtMost(limits.bytes.into());
@@ -100,7 +107,7 @@ pub(super) fn parse_with_place(
         }
     }
     let value = parser.document()?;
-    Ok((value, parser.keys, parser.printed))
+    Ok(Parsed { value, keys: parser.keys, printed: parser.printed })
 }
 
 struct Parser<'a> {

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use super::array::ArrayDoc;
 use super::error::At;
 use super::fields::Fields;
-use super::json::{Limits, parse_with_place};
+use super::json::{Limits, Parsed, parse_with_place};
 
 impl ArrayDoc {
     /// Reads an array document from its first and its last bytes, where what lies between them is presence
@@ -46,7 +46,7 @@ impl ArrayDoc {
         let head = head.get(..head.windows(2).rposition(behind_key)?.checked_add(1)?)?;
         let tail = tail.get(tail.windows(2).position(behind_key)?.checked_add(1)?..)?;
         let text: Vec<u8> = [head, tail].concat();
-        let (value, keys, printed) = parse_with_place(&text, &Limits::ARRAY, true).ok()?;
+        let Parsed { value, keys, printed } = parse_with_place(&text, &Limits::ARRAY, true).ok()?;
         printed.filter(|list| list.start < head.len() && head.len() < list.end)?;
         let fields = Fields::from_value(&At::Document, value).ok()?;
         let mut doc = Self::read(fields, keys).ok()?;
