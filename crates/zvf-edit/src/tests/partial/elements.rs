@@ -202,10 +202,10 @@ fn sharded(kind: Kind) -> Schema {
 
 #[test]
 fn skeletons_are_built_again_by_objects() {
-    let three = Options { levels: Some(3), ..of(Method::Simplify, Some(1.5)) };
-    let pruned = Options { prune: Some(6.0), ..of(Method::Simplify, Some(1.0)) };
+    let three = Options { levels: Some(3), ..options_of(Method::Simplify, Some(1.5)) };
+    let pruned = Options { prune: Some(6.0), ..options_of(Method::Simplify, Some(1.0)) };
     let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let explicit = schema(Kind::Skeleton).explicit();
     for (what, schema, dtype, weighs, options) in [
         ("simplified", schema(Kind::Skeleton), "float32", false, three),
@@ -220,9 +220,9 @@ fn skeletons_are_built_again_by_objects() {
 #[test]
 fn graphs_are_built_again_by_objects() {
     let (kind, three) =
-        (Kind::Graph, Options { levels: Some(3), ..of(Method::Cluster, Some(3.0)) });
+        (Kind::Graph, Options { levels: Some(3), ..options_of(Method::Cluster, Some(3.0)) });
     let sums = vec![("weight".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let directed = schema(kind).directed();
     for (what, schema, dtype, weighs, options) in [
         ("clustered", schema(kind), "float32", false, three),
@@ -236,8 +236,8 @@ fn graphs_are_built_again_by_objects() {
 #[test]
 fn meshes_are_built_again_by_objects() {
     let kind = Kind::Mesh;
-    let halved = Options { keep: Some(0.5), ..of(Method::Collapse, None) };
-    let fewer = Options { sparsity: 1.3, ..of(Method::Cluster, Some(3.0)) };
+    let halved = Options { keep: Some(0.5), ..options_of(Method::Collapse, None) };
+    let fewer = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
     for (what, schema, dtype, weighs, options) in [
         ("collapsed", schema(kind), "float32", false, halved.clone()),
         ("collapsed in shards", sharded(kind), "float64", true, halved),
