@@ -288,3 +288,55 @@ def test_stores_of_zarr_that_only_it_knows(tmp_path):
         assert zv.open(store).read().vertex_count == 50
         with pytest.raises(TypeError, match="memory"):
             pickle.dumps(ds)
+
+
+def test_metadata_and_helpers_are_those_of_the_reference(tmp_path):
+    """The same values from the same calls, of modules that compute and store nothing."""
+    import importlib
+
+    write_points(tmp_path / "a", np.random.default_rng(9).uniform(0, 400, (300, 3)), chunk_shape=CHUNK, bin_shape=(50.0,) * 3)
+    zv.open(tmp_path / "a", mode="r+").build_pyramid(factors=[(2.0, 1.0)])
+    xyz = np.random.default_rng(1).uniform(-50, 50, (40, 3)).astype(np.float32)
+
+    def outcomes(package):
+        of = lambda name: importlib.import_module(f"{package}.{name}")  # noqa: E731
+        chunking, meta, result = of("spatial.chunking"), of("core.metadata"), of("api.result")
+        root = of("building").open_store(tmp_path / "a")
+        block, level = of("building").read_root_metadata(root), of("building").read_level_metadata(root, 1)
+        made = meta.LevelMetadata.from_parent(block, level, level=2, vertex_count=3, arrays_present=["vertices"], bin_scale_from_parent=2, chunk_scale_from_parent=2)
+        bins = chunking.assign_bins(xyz, (5.0,) * 3)
+        selection = of("api.select").Selection(near=([1, 2, 3], 4.0), objects=[3], attributes=["a"])
+        calls = [
+            lambda: {k: v.tolist() for k, v in chunking.assign_chunks(xyz, (10.0, 20.0, 30.0)).items()},
+            lambda: chunking.assign_chunks(xyz, (10.0, 0.0, 30.0)),
+            lambda: chunking.assign_chunks(xyz[0], (10.0,)),
+            lambda: [a.tolist() for a in chunking.compute_bounds(xyz)] + [chunking.compute_bounds(xyz)[0].dtype],
+            lambda: chunking.compute_bounds(xyz[:0]),
+            lambda: (chunking.compute_grid_shape(([0.0], [100.0]), (10.0,)), chunking.grid_layout(([-5.0], [100.0]), (10.0,))),
+            lambda: chunking.chunks_intersecting_bbox([-5.0, 0.0], [15.0, 9.0], (10.0, 10.0)),
+            lambda: chunking.positions_in_bbox(xyz, [-9.0] * 3, [30.0] * 3).tolist(),
+            lambda: {c: {n: r.tolist() for n, r in own.items()} for c, own in chunking.group_bins_by_chunk(bins, (2, 3, 4)).items()},
+            lambda: [chunking.bin_to_chunk((-1, 5, 8), (2, 2, 4)), chunking.chunk_to_bin_range((1, -1), (4, 2)), chunking.fragment_index_to_bin(17, (1, 0, -1), (2, 3, 4))],
+            lambda: (block.to_dict(), block.is_complete(), block.bins_per_chunk, meta.RootMetadata.from_dict(root.attrs.to_dict()).to_dict()),
+            lambda: (level.to_dict(), made.to_dict(), meta.level_factor(block, made, level), meta.level_chunk_scale(block, made, level)),
+            lambda: meta.RootMetadata.from_dict({}), lambda: meta.LevelMetadata.from_dict({}), lambda: meta.RootMetadata.from_dict({"zarr_vectors": {}}),
+            lambda: meta.LevelMetadata(1, 0, []).validate(), lambda: meta.LevelMetadata(0, 0, [], bin_shape=(1.0,)).validate(),
+            lambda: meta.build_axes_metadata(["z", "y"], ["space", "space"], ["um", None]), lambda: meta.build_axes_metadata(["z"], [], []),
+            lambda: meta.validate_axes([{"name": "x", "type": "space"}, {"name": "t", "type": "time"}, {"name": "y", "type": "space"}]),
+            lambda: meta.validate_conventions("explicit", "identity", "both", num_spatial_chunks=2),
+            lambda: (meta.compute_bin_shape((2.0, 3.0), (2, 1)), meta.compute_bin_ratio((2.0,), (4.0,))), lambda: meta.compute_bin_ratio((2.0,), (3.0,)),
+            lambda: {k: str(v) for k, v in selection.to_reader_kwargs(supports=("bbox", "object_ids", "attribute_names")).items()},
+            lambda: selection.cells_pushed_down(supports=("chunks",)),
+            lambda: result.ReadResult.from_lines({"endpoints": np.zeros((2, 2, 3))}, kind="line").edges.tolist(),
+            lambda: result.ReadResult.from_polylines({"polylines": [[xyz[:2], xyz[2:5]]], "object_ids": [4]}, kind="polyline").parts,
+        ]  # fmt: skip
+        found = []
+        for call in calls:
+            try:
+                found.append(call())
+            except Exception as error:
+                found.append(type(error).__name__)
+        return found
+
+    for number, (theirs, ours) in enumerate(zip(outcomes("zarr_vectors"), outcomes("zvf.compat"))):
+        assert theirs == ours, number

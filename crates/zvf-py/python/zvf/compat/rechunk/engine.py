@@ -11,7 +11,7 @@ import numpy as np
 from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
 from ..core.group import Group, shared_for
-from ..core.metadata import RootMetadata
+from ..core.metadata import validate_bin_shape_divides_chunk
 from ..core.store import read_root_metadata
 from ..exceptions import ArrayError, ExistingStoreError, StoreError, translating
 from ..types._common import Target, resolve
@@ -117,7 +117,7 @@ def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> di
     before = read_root_metadata(source.store)
     bins = tuple(float(x) for x in target_bin_shape)
     with translating(StoreError):
-        RootMetadata(chunk_shape=before.chunk_shape, base_bin_shape=bins).validate()
+        validate_bin_shape_divides_chunk(before.chunk_shape, bins)
         geometry = read_geometry(source)
         target = _target(source, geometry, None, None)
         target.bin_shape = bins
