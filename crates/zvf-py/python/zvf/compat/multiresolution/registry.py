@@ -22,7 +22,7 @@ def _register(known: dict[str, Any], what: str, own: tuple[str, ...], name: str,
     if name in own:
         raise ValueError(f"{what} {name!r} is a core built-in and cannot be overridden")
     if fn is None:
-        return lambda given: _register(known, what, own, name, given)
+        return lambda given: _register(known, what, own, name, given) or given
     known[str(name)] = fn
     return None
 
