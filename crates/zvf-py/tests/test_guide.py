@@ -138,7 +138,7 @@ def test_every_call_is_here_under_its_name():
 
 
 #: What of its own engine the reference's values carry; the guide says so.
-NOT_HERE = {"EditPlan": {"session", "report"}}  # the report is there on a plan
+NOT_HERE = {"EditPlan": {"session"}}
 
 
 def parameters(call):

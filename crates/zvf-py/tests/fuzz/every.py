@@ -91,6 +91,7 @@ def makers(at):
     from zvf.compat.headers import HeaderRegistry
     from zvf.compat.lazy import open_zv, store
     from zvf.compat.lazy.writer import ZVWriter
+    from zvf.compat.multiresolution.recipes import Recipes
     from zvf.compat.ops import ObjectRef, VacuumReport, VertexRef
     from zvf.compat.rechunk import DimensionMapper, RechunkSpec
     from zvf.compat.types.parametric import ParametricTypeDef
@@ -118,6 +119,7 @@ def makers(at):
         store.LazyView: lazy.filter, store.LazyObjectIndex: lambda: lazy.object_index, store.LazySelection: lambda: lazy.polylines.filter(object_ids=[1]), store.LazyPositions: lambda: lazy.filter().vertices, ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
         ObjectRef: lambda: ObjectRef(0, 1), VacuumReport: VacuumReport, DimensionMapper: lambda: DimensionMapper(RechunkSpec(by="object_id")),
         ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: lambda: ValidationResult(1),
+        Recipes: lambda: Recipes((), 1, "none"),
     }  # fmt: skip
 
 
