@@ -13,6 +13,7 @@ __all__ = [
     "Tensor",
     "Writer",
     "__version__",
+    "build_levels",
     "call",
     "create",
     "open",
