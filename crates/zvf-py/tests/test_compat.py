@@ -162,6 +162,8 @@ def test_rechunking_keeps_everything(tmp_path):
         assert sorted(ds.select(objects=[2]).read().attributes["mass"]) == list(range(2, 40, 4))
         assert ds.validate(level=5).ok
 
+    found = read_points(tmp_path / "a", group_ids=[1])
+    assert len(found["object_ids"]) == found["vertex_count"] and set(found["object_ids"].tolist()) == {2, 3}
     assert rechunk(tmp_path / "a", RechunkSpec(by="group"), output=tmp_path / "b") == {
         "bins_created": 2, "objects_rechunked": 4, "total_vertices": 40, "rechunk_dims": ["group", "x", "y", "z"], "output_path": str(tmp_path / "b"),
     }  # fmt: skip

@@ -296,7 +296,7 @@ class Level:
             result = self._read_cells(dataset, words, selection, names)
         else:
             answer = dataset.select(**words).read()
-            result = to_result(answer, kind, names, by_id=selection.objects is not None)
+            result = to_result(answer, kind, names, by_id=selection.objects is not None or selection.groups is not None)
             if "places" in words:
                 result = result.restrict(self._with_value(answer.codes("zvf.place"), chunked, selection.where))
             if selection.cells is not None:
