@@ -1,3 +1,5 @@
+//! Parts of a validation: which there are, and that they cover their stage.
+
 use super::*;
 
 #[test]

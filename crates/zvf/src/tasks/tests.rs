@@ -1,3 +1,5 @@
+//! Plans, tasks and records: repeated, at the same time, killed, of a store that changed.
+
 use std::fs;
 use std::path::Path;
 
