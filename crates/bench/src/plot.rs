@@ -153,6 +153,7 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_the_ratio_says() {
         let side = |name: &str, role, seconds| Side {
+            stored: None,
             name: name.into(),
             role,
             result: Ok(Turn::from_seconds(seconds)),

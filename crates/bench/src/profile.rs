@@ -19,7 +19,7 @@ pub(crate) fn take(
     time: Duration,
     run: &mut dyn FnMut() -> anyhow::Result<Turn>,
 ) -> Result<String, String> {
-    let listened = || {
+    let mut listened = || {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("perf.data");
         record(&file, time, run)?;
@@ -74,7 +74,7 @@ struct Share {
     name: String,
 }
 
-/// A line such as `12.34%	[k] clear_page_erms`.
+/// A line: a share such as `12.34%`, a tab, and a function such as `[k] clear_page_erms`.
 fn parse(line: &str) -> Option<Share> {
     let (percent, rest) = line.trim().split_once('\t')?;
     let percent = percent.trim().trim_end_matches('%').parse().ok()?;

@@ -69,7 +69,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ];
         for other in others {
             let file =
-                folder.join(if std::ptr::eq(*other, &trx) { "lines.trx" } else { "lines.fgb" });
+                folder.join(if std::ptr::eq(other, &trx) { "lines.trx" } else { "lines.fgb" });
             contenders.push(other.contender(request.clone()).holding(file));
         }
         page.row(contest(bench, "lines", work, contenders)?);

@@ -4,7 +4,7 @@
 //! Ours states a bound of the distance to the surface with each level; theirs gives an estimate of its own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         make(side, &folder.join(&name), &store)?;
     }
     let place = bench.places()?.into_iter().next().context("nowhere to write")?;
-    let levels = || {
+    let levels = || -> anyhow::Result<(Turn, PathBuf)> {
         let store = fresh(&store, &place.path)?;
         let mut command = Command::new(zvf()?);
         command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
