@@ -114,7 +114,7 @@ fn describe(shares: &[Share]) -> String {
         some.join(", ")
     };
     let system: f64 =
-        shares.iter().filter(|share| share.in_system).map(|share| share.percent).sum();
+        shares.iter().filter(|share| share.in_system).fold(0.0, |all, share| all + share.percent);
     let within = Some(largest(true, 2)).filter(|text| !text.is_empty());
     let within = within.map(|text| format!(" ({text})")).unwrap_or_default();
     let ours = Some(largest(false, 4)).filter(|text| !text.is_empty());
