@@ -35,7 +35,7 @@ pub(crate) const SHARD: u64 = 8;
 /// Points of a chunk.
 pub(crate) const POINTS: u64 = 4;
 /// Rows of a chunk of ids or manifests.
-const ROWS: u64 = 16_384;
+pub(crate) const ROWS: u64 = 16_384;
 
 /// What was asked for since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
