@@ -39,6 +39,7 @@ struct PlyWriter<'a> {
 /// What waits for the header.
 struct Waiting {
     axes: Vec<String>,
+    width: u32, // of positions
     kind: zvf_model::Kind,
     vertices: Rows,
     objects: Rows,
@@ -102,6 +103,7 @@ impl Waiting {
         let object = Waited { name, property: None, is_wide: false, decided_by: 0 };
         Ok(Self {
             axes: header.axes.clone(),
+            width: header.positions.width(),
             kind: header.kind,
             vertices: rows(columns),
             objects: rows(vec![object]),
@@ -128,6 +130,9 @@ impl Waiting {
     }
 
     fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        if batch.positions().width() != self.width {
+            return Err(other_columns("positions"));
+        }
         let table = Table::new(batch, &self.axes);
         let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
         let columns = table.columns().iter().filter(own);
@@ -541,7 +546,7 @@ mod tests {
                 vec![vertices(), elements(&[0, 1], 2), elements(&[0, 1, 2], 3)],
                 "elements of two widths",
             ),
-            (vec![Piece::Vertices(graph(Kind::Graph, 2, 1, 1))], "vertex columns"),
+            (vec![Piece::Vertices(graph(Kind::Graph, 2, 1, 1))], "positions that the header"),
         ] {
             let mut file = Vec::new();
             let mut writer = open(Target::stream(&mut file), &WriteOptions::default()).unwrap();
