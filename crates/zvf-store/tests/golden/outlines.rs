@@ -170,6 +170,6 @@ async fn what_is_broken_in_the_middle_is_refused_at_the_first_question_in_the_sa
     assert_eq!(
         cells.presence().await.unwrap_err().to_string(),
         "BadTag in 0/vertices/zarr.json, nonempty_chunks: expected one list of keys, without anything \
-         between them, found other values amid them"
+         between them, found \"other values amid them\""
     );
 }
