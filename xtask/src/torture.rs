@@ -15,7 +15,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
                                  [--writers N] [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB] [--edits] [--disks N] [--what COMMAND]
        cargo xtask torture race [--loops N] [--writers N] [--commits N] [--seed S]
-       cargo xtask torture edit-model [--n N] [--kind KIND] [--levels N] [--seed S]
+       cargo xtask torture edit-model [--n N] [--kind KIND] [--levels N] [--transaction N] [--seed S]
        cargo xtask torture edit-script DIR [--only TEXT] [--every N]
        cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
@@ -28,6 +28,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
        cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--every N]
                                   [--verbose]
+       cargo xtask torture scale [--chunks N]
        cargo xtask torture http [--n N] [--seed S]
        cargo xtask torture slow [--conns N] [--secs S] [--factor F]
        cargo xtask torture load [--conns N] [--secs S] [--min-rate N] [--p99-ms MS]
@@ -78,7 +79,7 @@ const NEEDS_COMMAND: [&str; 11] = [
     "soak",
 ];
 /// Short runs on machines that do other things: nothing is asked of rates and times.
-const BOUNDED: [&[&str]; 25] = [
+const BOUNDED: [&[&str]; 26] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
     &["cancel", "--every", "5"],
@@ -100,6 +101,7 @@ const BOUNDED: [&[&str]; 25] = [
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
     &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
+    &["scale"],
     &["http", "--n", "500"],
     &["slow", "--conns", "70", "--secs", "10", "--factor", "1000"],
     &["load", "--conns", "16", "--secs", "3", "--min-rate", "0", "--p99-ms", "60000"],

@@ -5,21 +5,25 @@
 //! turns    one after the other, again and again, so that a slow moment of the machine meets all
 //! after    medians
 //! memory   zvf does it once more, in a process of its own that does nothing else
+//! profile  where zvf misses what is wanted, it works on while a profiler listens
 //! ```
 //!
 //! Whoever counts something else than zvf does fails the work. Who cannot be here is in the row, with the
 //! reason; zvf itself must be. Work that takes long has fewer turns.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use zvf_store::IoStats;
 
 use crate::parts::Bench;
 use crate::report::median;
-use crate::watch::seen;
+use crate::wanted::{self, Bar};
+use crate::watch::{processor, seen};
+use crate::{limit, profile};
 
 /// Who a contender is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub(crate) struct Cost {
     pub(crate) bytes: Option<u64>,
     /// The most memory held.
     pub(crate) memory: Option<u64>,
+    /// Time of all processors together.
+    pub(crate) processor: Option<Duration>,
 }
 
 impl Cost {
@@ -61,14 +67,14 @@ impl Cost {
     pub(crate) const fn between(before: &IoStats, after: &IoStats) -> Self {
         let requests = Some(after.requests.saturating_sub(before.requests));
         let bytes = Some(after.bytes_read.saturating_sub(before.bytes_read));
-        Self { requests, bytes, memory: None }
+        Self { requests, bytes, memory: None, processor: None }
     }
 }
 
 impl Turn {
     /// A turn of which only the time is known.
     pub(crate) const fn from_seconds(seconds: f64) -> Self {
-        let cost = Cost { requests: None, bytes: None, memory: None };
+        let cost = Cost { requests: None, bytes: None, memory: None, processor: None };
         Self { seconds, count: None, cost }
     }
 
@@ -85,6 +91,8 @@ pub(crate) struct Contender<'a> {
     name: String,
     role: Role,
     run: Result<Run<'a>, String>,
+    /// What it asks, where that is on a disk.
+    file: Option<PathBuf>,
 }
 
 impl<'a> Contender<'a> {
@@ -94,7 +102,12 @@ impl<'a> Contender<'a> {
         role: Role,
         run: impl FnMut() -> anyhow::Result<Turn> + 'a,
     ) -> Self {
-        Self { name: name.into(), role, run: Ok(Box::new(run)) }
+        Self { name: name.into(), role, run: Ok(Box::new(run)), file: None }
+    }
+
+    /// The same with the file or folder that it asks, whose size is in the row.
+    pub(crate) fn holding(self, file: impl AsRef<Path>) -> Self {
+        Self { file: Some(file.as_ref().to_owned()), ..self }
     }
 
     /// The same, followed by something outside the clock.
@@ -103,9 +116,17 @@ impl<'a> Contender<'a> {
         Self { run, ..self }
     }
 
+    /// Has it do the work once.
+    pub(crate) fn once(self) -> anyhow::Result<Turn> {
+        match self.run {
+            Ok(mut run) => run(),
+            Err(why) => anyhow::bail!("{}: {why}", self.name),
+        }
+    }
+
     /// One who is not, and why.
     pub(crate) fn absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
-        Self { name: name.into(), role, run: Err(why.into()) }
+        Self { name: name.into(), role, run: Err(why.into()), file: None }
     }
 }
 
@@ -116,9 +137,11 @@ pub(crate) struct Row {
     pub(crate) work: String,
     /// What all counted.
     pub(crate) count: Option<u64>,
-    /// At least how many times as fast as the reference zvf is wanted to be.
-    pub(crate) wanted: Option<f64>,
+    /// What is wanted of zvf.
+    pub(crate) bars: Vec<Bar>,
     pub(crate) sides: Vec<Side>,
+    /// Where our time goes, or why that is not known, where a figure is missed.
+    pub(crate) profile: Option<Result<String, String>>,
 }
 
 /// One contender of a row.
@@ -128,6 +151,8 @@ pub(crate) struct Side {
     pub(crate) role: Role,
     /// The median turn, or why there is none.
     pub(crate) result: Result<Turn, String>,
+    /// The bytes of the file or folder that it asks.
+    pub(crate) stored: Option<u64>,
 }
 
 impl Row {
@@ -155,6 +180,17 @@ pub(crate) fn contest(
     bench: &Bench,
     part: &'static str,
     work: impl Into<String>,
+    contenders: Vec<Contender<'_>>,
+) -> anyhow::Result<Row> {
+    contest_for(bench, part, work, None, contenders)
+}
+
+/// The same; `ahead` is at least how many times as fast as the reference zvf is wanted to be.
+pub(crate) fn contest_for(
+    bench: &Bench,
+    part: &'static str,
+    work: impl Into<String>,
+    ahead: Option<f64>,
     mut contenders: Vec<Contender<'_>>,
 ) -> anyhow::Result<Row> {
     let work = work.into();
@@ -181,29 +217,58 @@ pub(crate) fn contest(
         }
         for ((contender, first), turns) in contenders.iter_mut().zip(&firsts).zip(&mut turns) {
             if let (Ok(run), Ok(_)) = (&mut contender.run, first) {
-                turns.push(run().with_context(|| format!("{work}: {}", contender.name))?);
+                let turn = watched(run).with_context(|| format!("{work}: {}", contender.name))?;
+                turns.push(turn);
             }
         }
     }
-    let sides = contenders.into_iter().zip(firsts).zip(turns);
+    let sides = contenders.iter().zip(firsts).zip(turns);
     let sides = sides.map(|((contender, first), turns)| Side {
-        name: contender.name,
+        name: contender.name.clone(),
         role: contender.role,
         result: first.map(|first| settled(first, &turns)),
+        stored: contender.file.as_deref().and_then(limit::size),
     });
-    let mut row = Row { part, work, count, wanted: None, sides: sides.collect() };
+    let bars = ahead.map(Bar::Ahead).into_iter().chain(wanted::find(part, &work)).collect();
+    let mut row = Row { part, work, count, bars, sides: sides.collect(), profile: None };
     if bench.turns > 0 {
         remember(bench, &mut row)?;
+        if !bench.alone && !wanted::is_met(&row) {
+            row.profile = own(&mut contenders).map(|run| profile::take(bench.listening, run));
+        }
     }
     Ok(row)
 }
 
-/// The median time; requests and bytes of the last turn, when nothing is new; the most memory.
+/// Our side.
+fn own<'a, 'b>(contenders: &'a mut [Contender<'b>]) -> Option<&'a mut Run<'b>> {
+    let ours = contenders.iter_mut().find(|contender| contender.role == Role::Zvf);
+    ours.and_then(|ours| ours.run.as_mut().ok())
+}
+
+/// One turn, with the time of processors that this process and its children took for it: of what the turn took as a
+/// whole the same share as of the work, which may be done several times in one turn.
+fn watched(run: &mut Run<'_>) -> anyhow::Result<Turn> {
+    let (before, begun) = (processor(std::process::id()), Instant::now());
+    let mut turn = run()?;
+    if turn.cost.processor.is_none()
+        && let (Some(before), Some(after)) = (before, processor(std::process::id()))
+    {
+        let share = after.saturating_sub(before).as_secs_f64() / begun.elapsed().as_secs_f64();
+        turn.cost.processor = Some(Duration::from_secs_f64(turn.seconds * share));
+    }
+    Ok(turn)
+}
+
+/// The median time; requests and bytes of the last turn, when nothing is new; the most memory; the mean time of
+/// processors, which is counted in ticks.
 fn settled(first: Turn, turns: &[Turn]) -> Turn {
     let Some(last) = turns.last() else { return first };
     let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
     let seconds = median(turns.iter().map(|turn| turn.seconds).collect());
-    Turn { seconds, count: first.count, cost: Cost { memory, ..last.cost } }
+    let processor = turns.iter().map(|turn| turn.cost.processor).sum::<Option<Duration>>();
+    let processor = processor.map(|all| all / turns.len() as u32);
+    Turn { seconds, count: first.count, cost: Cost { memory, processor, ..last.cost } }
 }
 
 /// Does our side of the work once, and says what this process held at most, all included.
@@ -260,7 +325,8 @@ mod tests {
 
     /// A turn that says what it held, so that nobody starts a process to know.
     fn turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
-        let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory) };
+        let processor = Some(Duration::from_secs_f64(2.0 * seconds));
+        let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory), processor };
         Turn { cost, ..Turn::from_seconds(seconds) }
     }
 
@@ -286,7 +352,8 @@ mod tests {
             (Some(7), Some(3.0), None)
         );
         // What was read the last time, when nothing was new; what was held at most.
-        let cost = Cost { requests: None, bytes: Some(10), memory: Some(2) };
+        let processor = Some(Duration::from_secs(6));
+        let cost = Cost { requests: None, bytes: Some(10), memory: Some(2), processor };
         assert_eq!(row.sides[0].result.as_ref().unwrap().cost, cost);
         assert_eq!(row.sides[1].result.as_ref().unwrap_err(), "no wheel");
         assert_eq!(turns, 4);

@@ -24,6 +24,12 @@ pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<f64> {
     })
 }
 
+/// The bytes of a file, or of all files below a folder; nothing where there is none.
+pub(crate) fn size(path: &Path) -> Option<u64> {
+    let all = if path.is_dir() { files(path).ok()? } else { vec![path.to_owned()] };
+    all.iter().map(|file| Some(file.metadata().ok()?.len())).sum()
+}
+
 /// Every file below a folder.
 pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);

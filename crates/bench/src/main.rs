@@ -13,13 +13,14 @@ mod page;
 mod parts;
 mod peer;
 mod plot;
+mod profile;
 mod pyramid;
-mod reasons;
 mod report;
 #[cfg(feature = "remote")]
 mod server;
 mod tensor;
 mod validate;
+mod wanted;
 mod watch;
 mod write;
 
@@ -139,6 +140,7 @@ impl Arguments {
             threads: self.threads,
             own: self.own.clone(),
             alone: false,
+            listening: Duration::from_millis(if self.quick { 500 } else { 1500 }),
             filter: self.filter.clone(),
         }
     }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
@@ -252,7 +253,7 @@ impl Peer {
     /// Its memory is what it held when it was ready, and what it held at most above what it had this
     /// time: what earlier work left behind does not count.
     pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
-        let watch = Watch::begin(self.process.id());
+        let (watch, begun) = (Watch::begin(self.process.id()), Instant::now());
         let answer = self.line(request)?;
         let Some(seconds) = answer["seconds"].as_f64() else {
             bail!("it says {}", answer["error"]);
@@ -263,6 +264,7 @@ impl Peer {
             requests: Some(seen.calls.div_ceil(times)),
             bytes: Some(seen.bytes / times),
             memory: self.held.map(|held| held + seen.peak),
+            processor: Some(seen.processor.mul_f64(seconds / begun.elapsed().as_secs_f64())),
         });
         let cost = cost.unwrap_or_default();
         Ok(Turn { seconds, count: answer["count"].as_u64(), cost })

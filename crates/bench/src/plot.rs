@@ -162,7 +162,14 @@ mod tests {
             side("<theirs>", Role::Reference, 0.1),
             side("plain", Role::Limit, 0.0001),
         ];
-        let row = Row { part: "ask", work: "a & b".into(), count: None, wanted: None, sides };
+        let row = Row {
+            part: "ask",
+            work: "a & b".into(),
+            count: None,
+            bars: Vec::new(),
+            sides,
+            profile: None,
+        };
         let svg = bars(&[&row]).unwrap();
         // 10^-1 to 10^2 over 610 pixels: one power is 203.3.
         assert!(svg.contains(r#"<rect x="433.3" y="47" width="406.7""#), "{svg}");

@@ -59,7 +59,7 @@ impl Server {
     pub(crate) fn cost(&self) -> Cost {
         let [requests, bytes] = [&self.counts.requests, &self.counts.bytes];
         let [requests, bytes] = [requests, bytes].map(|count| Some(count.load(Ordering::SeqCst)));
-        Cost { requests, bytes, memory: None }
+        Cost { requests, bytes, ..Cost::default() }
     }
 
     /// Asks for one file below the root, on a connection of its own.

@@ -26,7 +26,7 @@ use zvf_tensor::{
 use zvf_tet::TensorDtype;
 
 use crate::clock::{ENOUGH, repeated};
-use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
+use crate::contest::{Contender, Cost, Role, Turn, contest_for};
 use crate::page::Page;
 use crate::parts::Bench;
 use crate::peer::built;
@@ -111,9 +111,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 })?))
             }));
         }
-        let row = contest(bench, "tensor", name, contenders)?;
         // Bars are against the others here, not against the reference.
-        page.row(Row { wanted: Some(work.bar), ..row });
+        page.row(contest_for(bench, "tensor", name, Some(work.bar), contenders)?);
     }
     Ok(())
 }

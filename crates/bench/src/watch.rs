@@ -1,6 +1,7 @@
-//! What a process reads and holds, as the system counts it; nothing on systems that do not say.
+//! What a process reads, holds and computes, as the system counts it; nothing on systems that do not say.
 
 use std::fs;
+use std::time::Duration;
 
 /// What one process was at when somebody began to look.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Seen {
     pub(crate) held: u64,
     /// The most memory held since somebody began to look.
     pub(crate) peak: u64,
+    /// Time of processors, that of the system and of children that ended included.
+    pub(crate) processor: Duration,
 }
 
 impl Watch {
@@ -37,6 +40,7 @@ impl Watch {
             bytes: now.bytes.saturating_sub(self.before.bytes),
             held: now.held,
             peak: now.peak.saturating_sub(self.before.held),
+            processor: now.processor.saturating_sub(self.before.processor),
         })
     }
 }
@@ -47,8 +51,23 @@ pub(crate) fn seen(process: u32) -> Option<Seen> {
     let kilobytes = |name| number(&status, name).map(|number| number * 1024);
     let (held, peak) = (kilobytes("VmRSS:")?, kilobytes("VmHWM:")?);
     let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
-    Some(Seen { calls: number(&io, "syscr:")?, bytes: number(&io, "rchar:")?, held, peak })
+    let (calls, bytes) = (number(&io, "syscr:")?, number(&io, "rchar:")?);
+    Some(Seen { calls, bytes, held, peak, processor: processor(process)? })
 }
+
+/// The time that processors worked for a process and its children that ended; the system counts it in ticks of some
+/// milliseconds.
+pub(crate) fn processor(process: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may hold anything.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    let ticks: u64 = ticks.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    Some(Duration::from_millis(ticks * MILLISECONDS_OF_A_TICK))
+}
+
+/// Linux counts for programs in hundredths of a second, whatever its own clock does.
+const MILLISECONDS_OF_A_TICK: u64 = 10;
 
 /// The number on the line of that name.
 fn number(text: &str, name: &str) -> Option<u64> {
@@ -71,6 +90,17 @@ mod tests {
         let seen = watch.end().unwrap();
         assert!(seen.peak >= 30 << 20, "{seen:?}");
         assert!(seen.calls >= 1 && seen.bytes >= 50_000, "{seen:?}");
+    }
+
+    #[test]
+    fn work_takes_time_of_processors() {
+        let watch = Watch::begin(std::process::id()).unwrap();
+        let mut number = 1_u64;
+        // Until the clock of ticks has moved: it does while anything is computed.
+        while watch.end().unwrap().processor == Duration::ZERO {
+            number = std::hint::black_box(number.wrapping_mul(7));
+        }
+        assert!(processor(u32::MAX).is_none());
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod race;
 mod random;
 mod remote;
 mod rerun;
+mod scale;
 #[cfg(unix)]
 mod serve;
 #[cfg(unix)]
@@ -89,6 +90,8 @@ enum Command {
     Rerun(rerun::Rerun),
     /// What every command holds under a limit.
     Memory(memory::Memory),
+    /// What opening, planning and finding ask of a store of millions of chunks.
+    Scale(scale::Scale),
     /// Random operations against an in-memory model.
     EditModel(edits::model::EditModel),
     /// A folder of editing scenarios with their answers.
@@ -154,6 +157,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::DiskCancel(cancel) => cancel.run()?,
         Command::Rerun(rerun) => rerun.run()?,
         Command::Memory(memory) => memory.run()?,
+        Command::Scale(scale) => scale.run()?,
         Command::EditModel(model) => model.run()?,
         Command::EditScript(script) => script.run()?,
         #[cfg(unix)]

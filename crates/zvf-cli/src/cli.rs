@@ -50,6 +50,7 @@ use crate::commands::serve::Serve;
 use crate::commands::sql::Sql;
 #[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
+use crate::commands::task::Task;
 use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
 #[cfg(feature = "serve")]
@@ -197,6 +198,8 @@ enum Command {
     #[command(subcommand)]
     Tensor(Tensor),
     Validate(Validate),
+    #[command(subcommand)]
+    Task(Task),
     Repair(Repair),
     #[cfg(all(feature = "local", feature = "write"))]
     Clean(Clean),
@@ -299,6 +302,7 @@ impl Cli {
                 Command::Unpack(command) => command.run(&session, &mut out).await,
                 Command::Tensor(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
+                Command::Task(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
                 #[cfg(all(feature = "local", feature = "write"))]
                 Command::Clean(command) => command.run(&session, &mut out),

@@ -17,6 +17,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde_json::{Number, Value};
 
@@ -66,6 +67,23 @@ pub(super) fn parse(
     limits: &Limits,
     presence: bool,
 ) -> Result<(Value, Option<KeyList>), MetadataError> {
+    parse_with_place(text, limits, presence).map(|parsed| (parsed.value, parsed.keys))
+}
+
+/// A document with its presence list apart.
+pub(super) struct Parsed {
+    pub(super) value: Value,
+    pub(super) keys: Option<KeyList>,
+    /// The bytes of the list with its brackets, where it is printed as writers do.
+    pub(super) printed: Option<Range<usize>>,
+}
+
+/// As [`parse`], and where the presence list is.
+pub(super) fn parse_with_place(
+    text: &[u8],
+    limits: &Limits,
+    presence: bool,
+) -> Result<Parsed, MetadataError> {
     let len = num::to_u64(text.len());
     if len > limits.bytes {
         let most = Expected::AtMost(limits.bytes.into());
@@ -79,6 +97,7 @@ pub(super) fn parse(
         values: 0,
         presence,
         keys: None,
+        printed: None,
     };
     match core::str::from_utf8(text) {
         Ok(text) => parser.text = text,
@@ -88,7 +107,7 @@ pub(super) fn parse(
         }
     }
     let value = parser.document()?;
-    Ok((value, parser.keys))
+    Ok(Parsed { value, keys: parser.keys, printed: parser.printed })
 }
 
 struct Parser<'a> {
@@ -99,6 +118,7 @@ struct Parser<'a> {
     values: u64,
     presence: bool,
     keys: Option<KeyList>,
+    printed: Option<Range<usize>>,
 }
 
 /// A list or object that is not closed yet.
@@ -145,7 +165,9 @@ impl Parser<'_> {
             b'[' if presence => {
                 self.deepen()?;
                 if let Some((keys, len)) = KeyList::printed(self.rest()) {
+                    let start = self.at;
                     self.at = self.at.saturating_add(len);
+                    self.printed = Some(start..self.at);
                     self.keys = Some(keys);
                     return Ok(Some(Value::Null));
                 }

@@ -45,6 +45,7 @@ mod keys;
 mod level;
 mod multiscales;
 mod ome;
+mod outline;
 mod print;
 mod root;
 mod rules;

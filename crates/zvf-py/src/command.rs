@@ -4,9 +4,10 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use zvf::format::Class;
 
 use crate::error::Fault;
-use crate::runtime::{Job, start};
+use crate::runtime::{Job, STACK, start};
 
 /// Runs a command line without printing; the outcome of the job is its output and whether problems were found.
 #[pyfunction]
@@ -23,8 +24,9 @@ pub(crate) fn call(args: Vec<String>) -> PyResult<Job> {
         let shared = control.clone();
         let on_progress = move |done, total| shared.advance_of(done, total);
         let run = move || zvf_cli::call_with_progress(line, &stop, on_progress);
-        let done = std::thread::spawn(run).join();
-        let reply = done.map_err(|_panic| Fault::Panic)?;
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(run);
+        let thread = thread.map_err(|error| Fault::Plain(Class::Io, error.to_string()))?;
+        let reply = thread.join().map_err(|_panic| Fault::Panic)?;
         let reply = reply.map_err(|failure| Fault::Plain(failure.class, failure.message))?;
         Ok(Box::new(move |py: Python<'_>| {
             let output = PyBytes::new(py, &reply.output);

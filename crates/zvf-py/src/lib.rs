@@ -11,6 +11,7 @@
 //! buffer    bytes as arrays, and arrays as columns
 //! reader    stores, queries, answers, batches
 //! writer    geometry to stores
+//! pyramid   levels as the reference builds them
 //! tensor    dense arrays
 //! command   the zvf command
 //! ```
@@ -28,6 +29,7 @@ mod arrow;
 mod buffer;
 mod command;
 mod error;
+mod pyramid;
 mod query;
 mod reader;
 mod runtime;
@@ -55,5 +57,6 @@ fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(command::call, m)?)?;
     m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::read_arrow, m)?)?;
+    m.add_function(wrap_pyfunction!(pyramid::build_levels, m)?)?;
     Ok(())
 }

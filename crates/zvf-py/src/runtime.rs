@@ -286,6 +286,7 @@ impl Process {
         let runtime = Builder::new_multi_thread()
             .worker_threads(cores.clamp(2, 8))
             .thread_name("zvf")
+            .thread_stack_size(STACK)
             .enable_all()
             .build()
             .map_err(|error| failed(&error))?;
@@ -300,6 +301,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes of the stack of a thread that does work: as many as the first thread of a program has, where the same work runs in
+/// the command. Building a store has deep futures, of which builds that are not optimised keep every copy.
+pub(crate) const STACK: usize = 8 << 20;
 /// How long whoever waits sleeps between two looks at signals.
 const STEP: Duration = Duration::from_millis(50);
 

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import zvf
 import zvf.compat as zv
 from zvf.compat.exceptions import ArrayError, MetadataError, StoreError, ZVError
 from zvf.compat.types.graphs import read_graph, write_graph
@@ -161,7 +162,11 @@ def test_rechunking_keeps_everything(tmp_path):
         assert sorted(ds.select(objects=[2]).read().attributes["mass"]) == list(range(2, 40, 4))
         assert ds.validate(level=5).ok
 
-    assert rechunk(tmp_path / "a", RechunkSpec(by="group"), output=tmp_path / "b") == {"bins_created": 2, "objects_rechunked": 4}
+    found = read_points(tmp_path / "a", group_ids=[1])
+    assert len(found["object_ids"]) == found["vertex_count"] and set(found["object_ids"].tolist()) == {2, 3}
+    assert rechunk(tmp_path / "a", RechunkSpec(by="group"), output=tmp_path / "b") == {
+        "bins_created": 2, "objects_rechunked": 4, "total_vertices": 40, "rechunk_dims": ["group", "x", "y", "z"], "output_path": str(tmp_path / "b"),
+    }  # fmt: skip
     assert rechunk_by_attribute(tmp_path / "a", "size", output=tmp_path / "c")["bins_created"] == 4
     rechunk_spatial(tmp_path / "a", tmp_path / "d", (50.0, 50.0, 50.0))
     for path in "abcd":
@@ -288,3 +293,152 @@ def test_stores_of_zarr_that_only_it_knows(tmp_path):
         assert zv.open(store).read().vertex_count == 50
         with pytest.raises(TypeError, match="memory"):
             pickle.dumps(ds)
+
+
+def test_levels_follow_when_level_0_is_written_again(tmp_path):
+    """Whatever writes level 0 again keeps the levels above it: the bins, the objects and the vertices that they have."""
+    from zvf.compat.composite import add_geometry
+    from zvf.compat.lazy import open_zv
+    from zvf.compat.ops import rebuild_pyramid_from_level
+    from zvf.compat.rechunk import RechunkSpec, rebin_level, rechunk, rechunk_by_attribute, rechunk_spatial
+
+    xyz = np.random.default_rng(8).uniform(0, 400, (500, 3)).astype(np.float32)
+    words = {"object_ids": np.arange(500) % 6, "object_attributes": {"size": np.arange(6.0)}}
+    write_points(tmp_path / "a", xyz, chunk_shape=CHUNK, bin_shape=(25.0,) * 3, **words)
+    ds = zv.open(tmp_path / "a", mode="r+")
+    report = ds.build_pyramid(factors=[(2.0, 2.0), (2.0, 1.0)], sparsity_seed=3, chunk_scale_factors=[2, 1])
+    assert [spec["objects_kept"] for spec in report["level_specs"]] == [3, 6] and report["cross_level_depth"] == 1
+
+    def levels(path):
+        """Bins, objects, and which bins are occupied: means are weighted by how often objects pass, which goes by chunks."""
+        found = zv.open(path)
+        levels = [(found[n].resolution, found[n].objects.ids().tolist(), found[n].read().positions) for n in (1, 2)]
+        return [(bins, ids, sorted(map(tuple, np.floor(at / np.asarray(bins)).tolist()))) for bins, ids, at in levels]
+
+    before = levels(tmp_path / "a")
+    assert rechunk_spatial(tmp_path / "a", tmp_path / "b", (200.0,) * 3)["level_chunk_shapes"] == {n: (200.0,) * 3 for n in range(3)}
+    assert rechunk_spatial(tmp_path / "a", tmp_path / "c", (50.0,) * 3, level_chunk_shapes={1: (100.0,) * 3, 2: (100.0,) * 3})["levels"][2]["vertices"] > 0
+    assert levels(tmp_path / "b") == before == levels(tmp_path / "c")
+    assert zv.open(tmp_path / "c")[2].scale == (100.0,) * 3
+    assert rechunk_spatial(tmp_path / "a", tmp_path / "d", (200.0,) * 3, levels=[0])["levels"][-1]["level"] == 0
+    assert zv.open(tmp_path / "d").levels == (0,)
+    rebin_level(tmp_path / "b", (12.5,) * 3)
+    assert levels(tmp_path / "b") == before and zv.open(tmp_path / "b").level(0).resolution == (12.5,) * 3
+    with open_zv(tmp_path / "b")[0].writer() as writer:
+        writer.add_attribute_sync("n", np.arange(500))
+    assert levels(tmp_path / "b") == before and zv.open(tmp_path / "b").validate(level=5).ok
+    rebuild_pyramid_from_level(tmp_path / "b", 0)
+    assert levels(tmp_path / "b") == before
+    # What cannot have levels says so, and leaves the store as it is.
+    for write in (lambda: rechunk_by_attribute(tmp_path / "a", "size"), lambda: rechunk(tmp_path / "a", RechunkSpec(by="object_id", bins=[0, 3]))):
+        with pytest.raises(ArrayError, match="coarser levels"):
+            write()
+    with pytest.raises(ArrayError, match="no multiple"):
+        rechunk_spatial(tmp_path / "a", tmp_path / "e", (30.0, 60.0, 90.0))
+    assert levels(tmp_path / "a") == before and not (tmp_path / "e").exists()
+    with pytest.warns(UserWarning, match="are not in"):
+        rechunk_by_attribute(tmp_path / "a", "size", output=tmp_path / "f")
+    zvf.open(tmp_path / "a").build_pyramid(levels=1)
+    with pytest.raises(ArrayError, match="would drop it"):
+        add_geometry(tmp_path / "a", "mesh", positions=np.eye(3), faces=[[0, 1, 2]])
+    assert zv.open(tmp_path / "a").levels == (0, 1)
+
+
+def test_levels_by_strategies_of_others(tmp_path):
+    from zvf.compat.multiresolution.coarsen import build_pyramid, coarsen_level
+    from zvf.compat.multiresolution.registry import register_coarsen_strategy, register_selection_strategy
+
+    write_polylines(tmp_path / "p", [np.full((2, 3), 40.0 * i) for i in range(8)], chunk_shape=CHUNK)
+    register_selection_strategy("test-last", lambda n, k, **_: np.arange(n - k, n))
+    seen = []
+    register_coarsen_strategy("test-nothing", lambda **words: seen.append(words) or {"vertex_count": 0})
+    spec = build_pyramid(tmp_path / "p", factors=[(2, 4)], sparsity_strategy="test-last")["level_specs"][0]
+    assert (spec["objects_kept"], spec["source_objects"]) == (2, 8)
+    assert zv.open(tmp_path / "p")[1].objects.ids().tolist() == [6, 7]
+    assert coarsen_level(tmp_path / "p", 1, 2, coarsen_factor=2)["vertex_count"] > 0
+    assert zv.open(tmp_path / "p")[1].objects.ids().tolist() == [6, 7], "the level below keeps what it has"
+    build_pyramid(tmp_path / "p", factors=[(2, 1)], method="test-nothing", options={"more": 1})
+    assert seen[0]["target_level"] == 1 and seen[0]["more"] == 1
+    for words, error in (
+        ({"factors": [2.0]}, ValueError), ({"factors": [(2, 1)], "chunk_scale_factors": []}, ValueError),
+        ({"factors": [(2, 1)], "sparsity_strategy": "none", }, None), ({"factors": [(2, 2)], "sparsity_strategy": "no"}, ValueError),
+        ({"factors": [(2, 1)], "cross_level_depth": -2}, ValueError), ({"factors": [(2, 1)], "method": "no"}, ValueError),
+        ({"factors": [(2, 1)], "options": {"a": 1}}, zv.exceptions.CoarseningError), ({"factors": [(2, 1)], "chunk_scale_factors": [0]}, zv.exceptions.CoarseningError),
+        ({"factors": [(0, 1)]}, zv.exceptions.CoarseningError), ({"factors": [(2, 1)], "cross_level_storage": "some"}, ValueError),
+    ):  # fmt: skip
+        if error is None:
+            build_pyramid(tmp_path / "p", **words)
+            continue
+        with pytest.raises(error):
+            build_pyramid(tmp_path / "p", **words)
+    with pytest.raises(ValueError, match="built-in"):
+        register_coarsen_strategy("per_object", print)
+
+
+def test_metadata_and_helpers_are_those_of_the_reference(tmp_path):
+    """The same values from the same calls, of modules that compute and store nothing."""
+    import importlib
+
+    write_points(tmp_path / "a", np.random.default_rng(9).uniform(0, 400, (300, 3)), chunk_shape=CHUNK, bin_shape=(50.0,) * 3)
+    zv.open(tmp_path / "a", mode="r+").build_pyramid(factors=[(2.0, 1.0)])
+    xyz = np.random.default_rng(1).uniform(-50, 50, (40, 3)).astype(np.float32)
+
+    def outcomes(package):
+        of = lambda name: importlib.import_module(f"{package}.{name}")  # noqa: E731
+        chunking, meta, result = of("spatial.chunking"), of("core.metadata"), of("api.result")
+        root = of("building").open_store(tmp_path / "a")
+        block, level = of("building").read_root_metadata(root), of("building").read_level_metadata(root, 1)
+        made = meta.LevelMetadata.from_parent(block, level, level=2, vertex_count=3, arrays_present=["vertices"], bin_scale_from_parent=2, chunk_scale_from_parent=2)
+        bins = chunking.assign_bins(xyz, (5.0,) * 3)
+        selection = of("api.select").Selection(near=([1, 2, 3], 4.0), objects=[3], attributes=["a"])
+        calls = [
+            lambda: {k: v.tolist() for k, v in chunking.assign_chunks(xyz, (10.0, 20.0, 30.0)).items()},
+            lambda: chunking.assign_chunks(xyz, (10.0, 0.0, 30.0)),
+            lambda: chunking.assign_chunks(xyz[0], (10.0,)),
+            lambda: [a.tolist() for a in chunking.compute_bounds(xyz)] + [chunking.compute_bounds(xyz)[0].dtype],
+            lambda: chunking.compute_bounds(xyz[:0]),
+            lambda: (chunking.compute_grid_shape(([0.0], [100.0]), (10.0,)), chunking.grid_layout(([-5.0], [100.0]), (10.0,))),
+            lambda: chunking.chunks_intersecting_bbox([-5.0, 0.0], [15.0, 9.0], (10.0, 10.0)),
+            lambda: chunking.positions_in_bbox(xyz, [-9.0] * 3, [30.0] * 3).tolist(),
+            lambda: {c: {n: r.tolist() for n, r in own.items()} for c, own in chunking.group_bins_by_chunk(bins, (2, 3, 4)).items()},
+            lambda: [chunking.bin_to_chunk((-1, 5, 8), (2, 2, 4)), chunking.chunk_to_bin_range((1, -1), (4, 2)), chunking.fragment_index_to_bin(17, (1, 0, -1), (2, 3, 4))],
+            lambda: (block.to_dict(), block.is_complete(), block.bins_per_chunk, meta.RootMetadata.from_dict(root.attrs.to_dict()).to_dict()),
+            lambda: (level.to_dict(), made.to_dict(), meta.level_factor(block, made, level), meta.level_chunk_scale(block, made, level)),
+            lambda: meta.RootMetadata.from_dict({}), lambda: meta.LevelMetadata.from_dict({}), lambda: meta.RootMetadata.from_dict({"zarr_vectors": {}}),
+            lambda: meta.LevelMetadata(1, 0, []).validate(), lambda: meta.LevelMetadata(0, 0, [], bin_shape=(1.0,)).validate(),
+            lambda: meta.build_axes_metadata(["z", "y"], ["space", "space"], ["um", None]), lambda: meta.build_axes_metadata(["z"], [], []),
+            lambda: meta.validate_axes([{"name": "x", "type": "space"}, {"name": "t", "type": "time"}, {"name": "y", "type": "space"}]),
+            lambda: meta.validate_conventions("explicit", "identity", "both", num_spatial_chunks=2),
+            lambda: (meta.compute_bin_shape((2.0, 3.0), (2, 1)), meta.compute_bin_ratio((2.0,), (4.0,))), lambda: meta.compute_bin_ratio((2.0,), (3.0,)),
+            lambda: {k: str(v) for k, v in selection.to_reader_kwargs(supports=("bbox", "object_ids", "attribute_names")).items()},
+            lambda: selection.cells_pushed_down(supports=("chunks",)),
+            lambda: result.ReadResult.from_lines({"endpoints": np.zeros((2, 2, 3))}, kind="line").edges.tolist(),
+            lambda: result.ReadResult.from_polylines({"polylines": [[xyz[:2], xyz[2:5]]], "object_ids": [4]}, kind="polyline").parts,
+        ]  # fmt: skip
+        found = []
+        for call in calls:
+            try:
+                found.append(call())
+            except Exception as error:
+                found.append(type(error).__name__)
+        return found
+
+    for number, (theirs, ours) in enumerate(zip(outcomes("zarr_vectors"), outcomes("zvf.compat"))):
+        assert theirs == ours, number
+
+
+def test_words_of_sessions(tmp_path):
+    write_polylines(tmp_path / "p", [np.full((3, 3), 60.0 * i) for i in range(4)], chunk_shape=CHUNK, bin_shape=(50.0,) * 3)
+    ds = zv.open(tmp_path / "p", mode="r+")
+    ds.build_pyramid(factors=[(2.0, 1.0)])
+    assert len(ds[1].objects[1].positions) == 1
+    with ds.editing(refresh_pyramid="batch", message="one moves") as edit:
+        edit.move_vertex(object=1, index=0, to=[175, 175, 175])
+    assert edit.report.dirty_pyramid_levels == [] and edit.report.touched_chunks == [(0, (0, 0, 0)), (0, (1, 1, 1))]
+    assert edit.report.to_dict()["touched_chunks"][1] == {"level": 0, "chunk": [1, 1, 1]}
+    assert len(ds[1].objects[1].positions) == 2 and ds.validate(level=5).ok
+    with pytest.raises(TypeError, match="editing"):
+        ds.editing(atomicity=True)
+    with zv.config(edits="reference"), ds.editing(in_place=True) as edit:
+        edit.move_vertex(object=1, index=0, to=[80, 80, 80])
+    assert edit.renamed() == {}

@@ -138,11 +138,7 @@ def test_every_call_is_here_under_its_name():
 
 
 #: What of its own engine the reference's values carry; the guide says so.
-NOT_HERE = {
-    "EditPlan": {"session", "report"},  # the report is there on a plan
-    "ReadResult": {"from_graph", "from_lines", "from_mesh", "from_points", "from_polylines"},
-    "Selection": {"cells_pushed_down", "to_reader_kwargs"},
-}
+NOT_HERE = {"EditPlan": {"session"}}
 
 
 def parameters(call):

@@ -3,6 +3,19 @@
 //! Whoever asks for a document that is on its way waits for that one. A document that is not there is
 //! an answer too, and is kept like one; faults are not kept.
 //!
+//! Of the document of an array with many chunks, nearly all is its presence list. Who opens the array takes an
+//! [`Outline`]: the document without that list, from its first and last bytes. The list is read, checked and kept
+//! when somebody asks for it:
+//!
+//! ```text
+//! fewer than 128 KiB, a group, or not a file of this machine    read and parsed as a whole
+//! else                  its ends, 16 KiB each, and the file is held open: the handle keeps the document it began
+//! first question        the whole, parsed with all checks; its outline has to be the one that was used
+//! ```
+//!
+//! A document that is broken in the middle is so refused at the first question, in the words in which opening
+//! would have refused it.
+//!
 //! Not here: what a document means for the layout.
 
 use std::collections::HashMap;
@@ -10,11 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_metadata::Node;
+use zvf_format::num::to_u64;
+use zvf_format::{Class, Expected};
+use zvf_metadata::{ArrayDoc, Node};
 
-use crate::error::StoreError;
+use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
-use crate::source::{Get, Source, Version};
+use crate::source::{Begun, Get, Got, HeldFile, Source, Version};
 
 /// Documents by the node they are of.
 #[derive(Debug, Default)]
@@ -22,8 +37,31 @@ pub(crate) struct Docs {
     known: Mutex<HashMap<Key, Slot>>,
 }
 
-/// A document once it was read, with its text; none when there is no such node.
-type Slot = Arc<OnceCell<Option<Kept>>>;
+/// A document once it was read.
+type Slot = Arc<OnceCell<Doc>>;
+
+#[derive(Clone, Debug)]
+enum Doc {
+    /// With its text; none when there is no such node.
+    Whole(Option<Kept>),
+    Outline(Arc<Outline>),
+}
+
+/// The document of an array whose presence list is not read yet.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    doc: ArrayDoc,
+    whole: OnceCell<Kept>,
+    document: Key,
+    file: Mutex<Option<Arc<HeldFile>>>,
+}
+
+/// A document, as far as it was read.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeOutline {
+    Node(Option<Arc<Node>>),
+    Array(Arc<Outline>),
+}
 
 #[derive(Clone, Debug)]
 struct Kept {
@@ -55,24 +93,55 @@ impl Docs {
         source: &Source,
         key: &Key,
     ) -> Result<Option<Arc<Node>>, StoreError> {
-        let kept = self.slot(key).get_or_try_init(|| fetch(source, key)).await.cloned()?;
-        Ok(kept.map(|kept| kept.node))
+        let whole = async { fetch(source, key).await.map(Doc::Whole) };
+        match self.slot(key).get_or_try_init(|| whole).await? {
+            Doc::Whole(kept) => Ok(kept.as_ref().map(|kept| Arc::clone(&kept.node))),
+            Doc::Outline(outline) => outline.node().await.map(Some),
+        }
+    }
+
+    /// The document of the node under `key`, or its outline while no more of it was asked for.
+    pub(crate) async fn outline(
+        &self,
+        source: &Source,
+        key: &Key,
+    ) -> Result<NodeOutline, StoreError> {
+        Ok(match self.slot(key).get_or_try_init(|| begin(source, key)).await? {
+            Doc::Whole(kept) => NodeOutline::Node(kept.as_ref().map(|kept| Arc::clone(&kept.node))),
+            Doc::Outline(outline) => NodeOutline::Array(Arc::clone(outline)),
+        })
     }
 
     /// The text of a group document that was read.
     pub(crate) fn text(&self, key: &Key) -> Option<Bytes> {
-        self.slot(key).get()?.as_ref()?.text.clone()
+        match self.slot(key).get()? {
+            Doc::Whole(kept) => kept.as_ref()?.text.clone(),
+            Doc::Outline(_) => None, // of an array
+        }
     }
 
     /// Whether every document that was read is still the same, in the same file: a folder that changes places
     /// with another may bring the same documents with other cells.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
-        let read: Vec<(Key, Option<(Fingerprint, Version)>)> = {
+        let docs: Vec<(Key, Doc)> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let seen = |kept: &Kept| (kept.print, kept.version.clone());
-            let print = |slot: &Slot| Some(slot.get()?.as_ref().map(seen));
-            known.iter().filter_map(|(key, slot)| Some((key.clone(), print(slot)?))).collect()
+            known
+                .iter()
+                .filter_map(|(key, slot)| Some((key.clone(), slot.get()?.clone())))
+                .collect()
         };
+        let mut read: Vec<(Key, Option<(Fingerprint, Version)>)> = Vec::with_capacity(docs.len());
+        for (key, doc) in docs {
+            let kept = match doc {
+                Doc::Whole(kept) => kept,
+                Doc::Outline(outline) => match outline.kept().await {
+                    Ok(kept) => Some(kept.clone()),
+                    // What is wrong with it shows when it is asked for.
+                    Err(_broken) => return Ok(false),
+                },
+            };
+            read.push((key, kept.map(|kept| (kept.print, kept.version))));
+        }
         let gets: Result<Vec<Get>, StoreError> =
             read.iter().map(|(key, _)| Ok(Get::all(document(key)?))).collect();
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
@@ -105,13 +174,80 @@ pub(crate) fn document(key: &Key) -> Result<Key, StoreError> {
     key.child("zarr.json")
 }
 
+impl Outline {
+    /// The document but for its presence list: it has one.
+    pub(crate) const fn doc(&self) -> &ArrayDoc {
+        &self.doc
+    }
+
+    /// All of it.
+    pub(crate) async fn node(&self) -> Result<Arc<Node>, StoreError> {
+        Ok(Arc::clone(&self.kept().await?.node))
+    }
+
+    async fn kept(&self) -> Result<&Kept, StoreError> {
+        self.whole.get_or_try_init(|| self.complete()).await
+    }
+
+    async fn complete(&self) -> Result<Kept, StoreError> {
+        let changed = || StoreError::changed(Change::Version).with_key(&self.document);
+        // It is let go of once this was done, which is done once.
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = file.ok_or_else(changed)?;
+        let kept = parse(&file.read().await?, file.version(), &self.document)?;
+        match &*kept.node {
+            Node::Array(doc) if doc.has_outline(&self.doc) => {}
+            Node::Array(_) | Node::Group(_) => {
+                let expected = Expected::Rule("one list of keys, without anything between them");
+                let (class, found) = (Class::BadTag, "other values amid them");
+                return Err(StoreError::refused(
+                    class,
+                    Op::Parse,
+                    "nonempty_chunks",
+                    expected,
+                    found,
+                )
+                .with_key(&self.document));
+            }
+        }
+        drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(kept)
+    }
+}
+
+/// The document under `key`, or its outline where it is long.
+async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
+    let document = document(key)?;
+    let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {
+        Begun::Whole(got) => got,
+        Begun::Ends(head, tail, file) => match ArrayDoc::outline(&head, &tail) {
+            Some(doc) => {
+                let (whole, file) = (OnceCell::new(), Mutex::new(Some(Arc::new(file))));
+                return Ok(Doc::Outline(Arc::new(Outline { doc, whole, document, file })));
+            }
+            None => {
+                let (bytes, version) = (file.read().await?, file.version());
+                Some(Got { size: to_u64(bytes.len()), bytes, version })
+            }
+        },
+    };
+    Ok(Doc::Whole(got.map(|got| parse(&got.bytes, got.version, &document)).transpose()?))
+}
+
 async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let document = document(key)?;
     let got = source.read_many(&[Get::all(document.clone())]).await.pop().unwrap_or(Ok(None))?;
-    let Some(got) = got else { return Ok(None) };
-    let node =
-        Node::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))?;
-    let text = matches!(node, Node::Group(_)).then(|| got.bytes.clone());
-    let (print, version) = (Fingerprint::compute(&got.bytes), got.version);
-    Ok(Some(Kept { node: Arc::new(node), print, version, text }))
+    got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
+
+fn parse(text: &Bytes, version: Version, document: &Key) -> Result<Kept, StoreError> {
+    let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(document))?;
+    let print = Fingerprint::compute(text);
+    let text = matches!(node, Node::Group(_)).then(|| text.clone());
+    Ok(Kept { node: Arc::new(node), print, version, text })
+}
+
+/// Documents of so many bytes are read in two steps: below that, one is as fast.
+const LONG_BYTES: u64 = 128 << 10;
+/// So much is read of each end at first: other attributes take a fraction of it.
+const END_BYTES: u64 = 16 << 10;

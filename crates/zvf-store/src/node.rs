@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
 
+use crate::docs::NodeOutline;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, CellsCore, DenseArray, DenseCore, Rows, RowsCore, chunk_folder};
@@ -66,7 +67,14 @@ pub(crate) async fn cells(
     if let Some(core) = known(&shared.opened.cells, key) {
         return Ok(Some(Cells::new(shared, core)));
     }
-    let core = match (shared.node(key).await?.as_deref(), shared.family) {
+    let node = match shared.outline(key).await? {
+        NodeOutline::Node(node) => node,
+        NodeOutline::Array(outline) => {
+            let core = CellsCore::of_outline(shared, key, &outline)?;
+            return Ok(Some(Cells::new(shared, keep(&shared.opened.cells, key, core))));
+        }
+    };
+    let core = match (node.as_deref(), shared.family) {
         (Some(Node::Array(doc)), _) => CellsCore::of_array(shared, key, doc)?,
         (Some(Node::Group(_)), LayoutFamily::C) => {
             return Err(odd_node(key, "an array", "a group"));

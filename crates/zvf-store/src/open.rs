@@ -3,7 +3,7 @@
 //! ```text
 //! zarr.json                 version, axes, chunk shape, bounds: refused here when they cannot be used
 //! 0/zarr.json               read along, for the level that is asked for first
-//! 0/vertices/zarr.json      a group in families A and B, an array in C
+//! 0/vertices/zarr.json      a group in families A and B, an array in C; its presence list is not read yet
 //! ```
 //!
 //! Three documents in one batch, whatever the size of the store. A version that contradicts the
@@ -25,11 +25,11 @@ use zvf_metadata::{GroupDoc, LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
-use crate::docs::Docs;
+use crate::docs::{Docs, NodeOutline};
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
-use crate::layout::{Cells, DenseArray, Rows};
+use crate::layout::{Cells, DenseArray, Rows, SharedTables};
 use crate::level::LevelNode;
 use crate::node::{self, Entries, Listing, Opened};
 use crate::notice::{Notice, Notices};
@@ -237,7 +237,7 @@ impl Store {
         let (root, level, node, ()) = futures_util::join!(
             docs.node(&source, &top),
             docs.node(&source, &first),
-            docs.node(&source, &vertices),
+            docs.outline(&source, &vertices),
             ahead,
         );
         let (root, family) = root_of(root?)?;
@@ -264,9 +264,10 @@ impl Store {
             family,
             opened: Opened::default(),
             ids: AtomicU32::new(0),
+            tables: SharedTables::default(),
         });
         let store = Self { shared, options };
-        store.check_structure(&vertices, node.ok().flatten()).await?;
+        store.check_structure(&vertices, node.ok()).await?;
         Ok(store)
     }
 
@@ -274,7 +275,7 @@ impl Store {
     async fn check_structure(
         &self,
         vertices: &Key,
-        node: Option<Arc<Node>>,
+        node: Option<NodeOutline>,
     ) -> Result<(), StoreError> {
         let mut checked = (vertices.clone(), node);
         let first = self.level_numbers().first().map(u32::to_string);
@@ -282,14 +283,19 @@ impl Store {
             let key = Key::root().child(&first)?.child(VERTICES)?;
             // A document that is bad shows when the level is asked for; one that cannot be had now says
             // nothing about the structure.
-            let node = match self.shared.node(&key).await {
+            let node = match self.shared.outline(&key).await {
                 Err(error) if !is_about_content(&error) => return Err(error),
-                node => node.unwrap_or(None),
+                node => node.ok(),
             };
             checked = (key, node);
         }
-        let (key, Some(node)) = checked else { return Ok(()) };
-        let (is, should) = (matches!(*node, Node::Array(_)), self.family() == LayoutFamily::C);
+        let (key, node) = checked;
+        let is = match node {
+            None | Some(NodeOutline::Node(None)) => return Ok(()),
+            Some(NodeOutline::Node(Some(node))) => matches!(*node, Node::Array(_)),
+            Some(NodeOutline::Array(_)) => true,
+        };
+        let should = self.family() == LayoutFamily::C;
         if is == should {
             return Ok(());
         }

@@ -11,9 +11,10 @@ use zvf_metadata::{LayoutFamily, Node, Root};
 use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Keep};
 use crate::codec::Caps;
-use crate::docs::Docs;
+use crate::docs::{Docs, NodeOutline};
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::layout::SharedTables;
 use crate::node::Opened;
 use crate::notice::Notices;
 use crate::source::Source;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) family: LayoutFamily,
     pub(crate) opened: Opened,
     pub(crate) ids: AtomicU32,
+    pub(crate) tables: SharedTables,
 }
 
 /// Whether what is decoded stays with the handle.
@@ -69,6 +71,11 @@ impl Shared {
     /// The document of the node under `key`.
     pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>, StoreError> {
         self.docs.node(&self.source, key).await
+    }
+
+    /// The same, or no more than its outline where it is long.
+    pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline, StoreError> {
+        self.docs.outline(&self.source, key).await
     }
 
     /// The most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_store::KeyTable;
@@ -39,13 +40,26 @@ pub(crate) struct ChunkTable {
 }
 
 /// Where the rows of a fragment begin and end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "(u32, u32, u32, bool)", from = "(u32, u32, u32, bool)")]
 pub(crate) struct Ends {
     pub(crate) first: u32,
     pub(crate) last: u32,
     pub(crate) count: u32,
     /// Whether its rows are all those from the first to the last, in order.
     pub(crate) is_range: bool,
+}
+
+impl From<Ends> for (u32, u32, u32, bool) {
+    fn from(Ends { first, last, count, is_range }: Ends) -> Self {
+        (first, last, count, is_range)
+    }
+}
+
+impl From<(u32, u32, u32, bool)> for Ends {
+    fn from((first, last, count, is_range): (u32, u32, u32, bool)) -> Self {
+        Self { first, last, count, is_range }
+    }
 }
 
 /// The place of a key, by arithmetic where keys are dense.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
@@ -174,6 +175,72 @@ impl Finding {
         finding.offset = error.format().map(|format| format.offset);
         finding
     }
+}
+
+/// A finding as records have it: its rule and severity by name.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FindingRecord {
+    rule: String,
+    severity: String,
+    lint: bool,
+    path: String,
+    cell: Option<String>,
+    row: Option<u64>,
+    offset: Option<u64>,
+    subject: String,
+    expected: String,
+    found: String,
+    right: Option<u64>,
+}
+
+impl From<&Finding> for FindingRecord {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            rule: finding.rule.id.to_owned(),
+            severity: finding.severity.name().to_owned(),
+            lint: finding.lint,
+            path: finding.path.clone(),
+            cell: finding.cell.clone(),
+            row: finding.row,
+            offset: finding.offset,
+            subject: finding.subject.clone(),
+            expected: finding.expected.clone(),
+            found: finding.found.clone(),
+            right: finding.right,
+        }
+    }
+}
+
+impl TryFrom<FindingRecord> for Finding {
+    type Error = String;
+
+    fn try_from(record: FindingRecord) -> Result<Self, String> {
+        Ok(Self {
+            rule: rule(&record.rule)?,
+            severity: severity(&record.severity)?,
+            lint: record.lint,
+            path: record.path,
+            cell: record.cell,
+            row: record.row,
+            offset: record.offset,
+            subject: record.subject,
+            expected: record.expected,
+            found: record.found,
+            right: record.right,
+        })
+    }
+}
+
+/// The rule that a record names.
+pub(crate) fn rule(id: &str) -> Result<&'static Rule, String> {
+    Rule::find(id).ok_or_else(|| format!("a rule of this build is expected, not {id:?}"))
+}
+
+/// The severity that a record names.
+pub(crate) fn severity(name: &str) -> Result<Severity, String> {
+    let known = [Severity::Note, Severity::Warning, Severity::Error];
+    let found = known.into_iter().find(|severity| severity.name() == name);
+    found.ok_or_else(|| format!("a severity is expected, not {name:?}"))
 }
 
 /// What would have been right, where the error itself does not say.

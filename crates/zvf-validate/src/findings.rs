@@ -6,13 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::Finding;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::finding::{self, Finding, FindingRecord};
 use crate::rule::{Rule, Severity};
 use crate::rules;
 use crate::rules::structure::S17;
 
 /// Findings of a cell, an array or a store.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "FindingsRecord")]
 pub(crate) struct Findings {
     most: usize,
     strict: bool,
@@ -110,6 +113,48 @@ impl Findings {
         });
         let skipped = self.skipped.into_iter().filter(|finding| wanted(finding.rule)).collect();
         FindingSummary { findings, counts: counts.collect(), notes, skipped }
+    }
+}
+
+impl Serialize for Findings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = self.counts.iter().filter_map(|((place, severity), n)| {
+            let rule = rules::RULES.get(*place)?;
+            Some((rule.id.to_owned(), severity.name().to_owned(), *n))
+        });
+        let record = FindingsRecord {
+            kept: self.kept.values().flatten().map(FindingRecord::from).collect(),
+            counts: counts.collect(),
+            skipped: self.skipped.iter().map(FindingRecord::from).collect(),
+        };
+        record.serialize(serializer)
+    }
+}
+
+/// Findings as records have them. They are only ever added to others, whose settings count.
+#[derive(Debug, Serialize, Deserialize)]
+struct FindingsRecord {
+    kept: Vec<FindingRecord>,
+    counts: Vec<(String, String, u64)>,
+    skipped: Vec<FindingRecord>,
+}
+
+impl TryFrom<FindingsRecord> for Findings {
+    type Error = String;
+
+    fn try_from(record: FindingsRecord) -> Result<Self, String> {
+        let mut findings = Self::new(usize::MAX, false);
+        for finding in record.kept {
+            let finding = Finding::try_from(finding)?;
+            findings.kept.entry(finding.severity).or_default().push(finding);
+        }
+        for (id, severity, n) in record.counts {
+            let place = rules::place(finding::rule(&id)?);
+            findings.counts.insert((place, finding::severity(&severity)?), n);
+        }
+        let skipped = record.skipped.into_iter().map(Finding::try_from);
+        findings.skipped = skipped.collect::<Result<_, String>>()?;
+        Ok(findings)
     }
 }
 

@@ -4,6 +4,7 @@
 //! validate      ->  Report   findings, worst first; what was looked into
 //! validate_at   ->  Report   of a store by its address, one that does not open included
 //! unopened      ->  Report   of the error with which a store did not open
+//! survey        ->  [Scan]   what many processes can divide; record_part does some of it, merge makes the Report
 //! RULES                      all rules: id, level, severity, versions, what is wrong, what to do
 //! ```
 //!
@@ -30,6 +31,7 @@ mod links;
 mod objects;
 mod options;
 mod parametric;
+mod parts;
 mod pipeline;
 mod pool;
 mod pyramid;
@@ -43,6 +45,7 @@ mod unopened;
 
 pub use finding::Finding;
 pub use options::{Listener, Observer, Options, Progress, Sample};
+pub use parts::{Part, RecordSink, RecordStream, Scan, Stage, merge, record_part, survey};
 pub use report::{Checked, Report};
 pub use rule::{Depth, Rule, Severity};
 pub use rules::RULES;

@@ -8,18 +8,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::{Cells, StoreError};
 
+use crate::parts::{Share, Stage, Work};
 use crate::pool::on_pool;
 use crate::run::Stop;
 
 /// What a cell turned out to be.
 pub(crate) type Cell = Result<Option<Bytes>, StoreError>;
 
-/// Reads batches of `count` things, looks into each on the pool, and takes what came of it, in order.
-pub(crate) async fn batches<P, T>(
+/// Goes through the `count` things of a scan, as far as they are this process's: reads them batch by batch, looks into
+/// each batch on the pool, and takes what came of it, in order. What another process saw is taken as recorded.
+pub(crate) async fn scan<P, T>(
+    (work, stage, path): (&Work, Stage, &str),
     count: usize,
     read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
     look: impl Fn(P) -> T + Send + Sync + 'static,
@@ -27,13 +32,35 @@ pub(crate) async fn batches<P, T>(
 ) -> Result<(), Stop>
 where
     P: Send + 'static,
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
+    match work.begin(stage, path, count)? {
+        Share::All => batches(0..count, read, look, async |range, seen| take(range, seen)).await,
+        Share::Recorded(scan) => work.replay(scan, count, take).await,
+        Share::Own(scan, range) => {
+            let record = async |range: Range<usize>, seen: T| work.record(scan, range, &seen).await;
+            batches(range, read, look, record).await
+        }
+        Share::Nothing => Ok(()),
+    }
+}
+
+/// Reads batches of things, looks into each on the pool, and takes what came of it, in order.
+async fn batches<P, T>(
+    things: Range<usize>,
+    read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
+    look: impl Fn(P) -> T + Send + Sync + 'static,
+    mut take: impl AsyncFnMut(Range<usize>, T) -> Result<(), Stop>,
+) -> Result<(), Stop>
+where
+    P: Send + 'static,
     T: Send + 'static,
 {
     let look = Arc::new(look);
-    let (mut at, mut size) = (0_usize, FIRST);
+    let (mut at, mut size) = (things.start, FIRST);
     let mut held: Option<(Range<usize>, P)> = None;
     loop {
-        let next = at..at.saturating_add(size).min(count);
+        let next = at..at.saturating_add(size).min(things.end);
         at = next.end;
         let (range, work) = match held.take() {
             None => (None, None),
@@ -53,7 +80,7 @@ where
             async { if next.is_empty() { Ok(None) } else { read(next.clone()).await.map(Some) } };
         let (done, fetched) = futures_util::join!(work, reading);
         if let (Some(range), Some(done)) = (range, done) {
-            take(range, done)?;
+            take(range, done).await?;
         }
         let Some((batch, bytes)) = fetched? else { return Ok(()) };
         size = batch_size(to_u64(next.len()), bytes);
@@ -111,12 +138,12 @@ mod tests {
             let mut seen = Vec::new();
             let read = async |range: Range<usize>| Ok((range, 1));
             let look = |range: Range<usize>| range.collect::<Vec<_>>();
-            let take = |range: Range<usize>, all: Vec<usize>| {
+            let take = async |range: Range<usize>, all: Vec<usize>| {
                 assert_eq!(range.len(), all.len());
                 seen.extend(all);
                 Ok(())
             };
-            batches(count, read, look, take).await.unwrap();
+            batches(0..count, read, look, take).await.unwrap();
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
     }

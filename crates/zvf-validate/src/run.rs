@@ -22,6 +22,7 @@ use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::options::{Observer, Options, Progress};
+use crate::parts::{Stage, Work};
 use crate::report::{Checked, Report};
 use crate::rule::{Depth, Rule};
 use crate::{
@@ -60,30 +61,7 @@ pub async fn validate(
     options: &Options,
     observer: &Observer,
 ) -> Result<Report, StoreError> {
-    let mut run = Validation {
-        store: store.clone(),
-        options: options.clone(),
-        observer: observer.clone(),
-        found: Findings::new(options.max_findings, options.strict),
-        checked: Checked::default(),
-        fragments: 0,
-        ids: 0,
-    };
-    let complete = match run.everything().await {
-        Ok(()) => true,
-        Err(Stop::Cancelled) => false,
-        Err(Stop::Store(error)) => return Err(*error),
-    };
-    let told = run.found.into_summary(|rule| options.wants(rule));
-    Ok(Report {
-        findings: told.findings,
-        counts: told.counts,
-        notes: told.notes,
-        skipped: told.skipped,
-        sample: options.sample.filter(|_| options.level.reads_cells()),
-        checked: run.checked,
-        complete,
-    })
+    Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 
 /// One validation under way.
@@ -92,6 +70,8 @@ pub(crate) struct Validation {
     pub(crate) store: Store,
     pub(crate) options: Options,
     pub(crate) observer: Observer,
+    /// How much of it this process does.
+    pub(crate) work: Work,
     pub(crate) found: Findings,
     pub(crate) checked: Checked,
     /// Fragments, and ids of objects, that are kept of the levels so far.
@@ -113,6 +93,49 @@ impl From<StoreError> for Stop {
 }
 
 impl Validation {
+    /// The part of a validation of `store` that is `work`.
+    pub(crate) fn new(store: &Store, options: &Options, observer: &Observer, work: Work) -> Self {
+        Self {
+            store: store.clone(),
+            options: options.clone(),
+            observer: observer.clone(),
+            work,
+            found: Findings::new(options.max_findings, options.strict),
+            checked: Checked::default(),
+            fragments: 0,
+            ids: 0,
+        }
+    }
+
+    /// Does it, for all that was found.
+    pub(crate) async fn into_report(mut self) -> Result<Report, StoreError> {
+        let complete = match self.everything().await {
+            Ok(()) => true,
+            Err(Stop::Cancelled) => false,
+            Err(Stop::Store(error)) => return Err(*error),
+        };
+        let options = self.options;
+        let told = self.found.into_summary(|rule| options.wants(rule));
+        Ok(Report {
+            findings: told.findings,
+            counts: told.counts,
+            notes: told.notes,
+            skipped: told.skipped,
+            sample: options.sample.filter(|_| options.level.reads_cells()),
+            checked: self.checked,
+            complete,
+        })
+    }
+
+    /// Does it, for what is recorded on the way; false when it was stopped.
+    pub(crate) async fn into_records(mut self) -> Result<bool, StoreError> {
+        match self.everything().await {
+            Ok(()) => Ok(true),
+            Err(Stop::Cancelled) => Ok(false),
+            Err(Stop::Store(error)) => Err(*error),
+        }
+    }
+
     async fn everything(&mut self) -> Result<(), Stop> {
         structure::root(self).await?;
         let mut levels = structure::levels(self).await?;
@@ -124,10 +147,16 @@ impl Validation {
                     cells::check(self, own).await?;
                 }
             }
+            if self.work.ends_with(Stage::Cells) {
+                return Ok(());
+            }
             for at in 0..levels.len() {
                 links::check(self, &mut levels, at).await?;
             }
             self.links_beside(&mut levels).await?;
+            if self.work.ends_with(Stage::Links) {
+                return Ok(());
+            }
             let announced = self.store.root().zarr_vectors.has(Capability::AdditiveLevels);
             let additive = announced || levels.iter().any(|l| l.node.meta().is_additive());
             for level in &mut levels {
@@ -137,6 +166,9 @@ impl Validation {
                 }
                 level.objects.named = additive.then(Vec::new);
                 objects::check(self, level).await?;
+            }
+            if !self.work.is_reported() {
+                return Ok(());
             }
             parametric::check(self).await?;
             for level in &levels {

@@ -115,8 +115,14 @@ impl Error {
         StoreError::refused(class, zvf_store::Op::Name, what, expected, found).into()
     }
 
+    /// A fault in words: what, where, expected, found, and what to do.
+    #[cfg(feature = "validate")]
+    pub(crate) fn in_words(class: Class, op: &'static str, text: String) -> Self {
+        Self::new(class, op, text)
+    }
+
     /// Somebody who was told how far it is did not want more.
-    #[cfg(all(feature = "convert", feature = "write"))]
+    #[cfg(any(feature = "validate", all(feature = "convert", feature = "write")))]
     pub(crate) fn stopped() -> Self {
         Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())
     }

@@ -34,6 +34,7 @@
 //! | [`repair`] | what can be mended without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
 //! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
+//! | [`tasks`] | work that many processes divide: plan, run, finish | here |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
 //!
 //! # Features
@@ -65,6 +66,8 @@ pub mod inspect;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod leftovers;
 mod near;
+#[cfg(feature = "validate")]
+pub mod tasks;
 
 use async_recursion::async_recursion as boxed;
 pub use error::Error;

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
+use crate::contest::{Contender, Cost, Role, Turn, contest_for};
 use crate::limit;
 use crate::ours::Ours;
 use crate::page::Page;
@@ -29,8 +29,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ours.warm(&work)?;
         let ((count, cost), files) = (ours.count(&work)?, ours.files(&work)?);
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-        let limit =
-            Cost { requests: Some(files.len() as u64), bytes: Some(bytes.sum()), memory: None };
+        let limit = Cost {
+            requests: Some(files.len() as u64),
+            bytes: Some(bytes.sum()),
+            ..Cost::default()
+        };
         let mut ask = work.request();
         ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
         let contenders = vec![
@@ -42,8 +45,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(Turn { cost: limit, ..Turn::from_seconds(limit::read(&files)?) })
             }),
         ];
-        let row = contest(bench, "ask", work.name, contenders)?;
-        page.row(Row { wanted: Some(work.bar), ..row });
+        page.row(contest_for(bench, "ask", work.name, Some(work.bar), contenders)?);
     }
     Ok(())
 }

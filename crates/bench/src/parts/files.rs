@@ -14,6 +14,7 @@ use crate::contest::{Contender, Role, contest};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::Bench;
+use crate::parts::formats::PACKAGES as READERS;
 use crate::parts::made::Points;
 use crate::peer::Other;
 use crate::pyramid::{timed, zvf};
@@ -25,6 +26,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     }
     let folder = bench.below("files")?;
     let tools = Other::new(bench, TOOLS, "convert", &["zarr-vectors-tools==0.3.0"], &folder);
+    let readers = Other::new(bench, "polars", "formats", &READERS, &folder);
     let count = (1e6 * bench.scale) as u64;
     let side = (500.0 * bench.scale.sqrt()) as usize + 1;
     for (work, kind, file) in [
@@ -36,7 +38,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         let (own, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
         let request = json!({"work": kind, "from": file, "to": theirs});
-        let sides = vec![
+        let mut sides = vec![
             Contender::new("zvf create", Role::Zvf, || {
                 let mut command = Command::new(zvf()?);
                 command
@@ -52,6 +54,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(crate::contest::Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
             }),
         ];
+        if kind == "csv" {
+            // What reading alone takes: as columns in memory, and nothing written.
+            let request = json!({"work": "csv", "from": file});
+            sides.push(readers.contender_as("polars, reading alone", Role::Peer, request));
+        }
         page.row(contest(bench, "files", work, sides)?);
     }
     Ok(())

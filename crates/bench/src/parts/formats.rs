@@ -97,7 +97,7 @@ fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
 }
 
 /// A store of a file.
-fn create(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn create(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}-{stem}.zarrvectors"));
     if !store.exists() {
@@ -108,7 +108,7 @@ fn create(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// The store as a file of a format, below `folder`.
-fn convert(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn convert(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let file = folder.join(format!("{stem}.{format}"));
     if !file.exists() {
@@ -182,5 +182,5 @@ fn write_parquet(
 
 const LAS: &str = "the crate las";
 /// What the peers need, all in one environment.
-const PACKAGES: [&str; 8] =
+pub(crate) const PACKAGES: [&str; 8] =
     ["numpy", "polars", "laspy[lazrs]", "nibabel", "trx-python", "trimesh", "networkx", "duckdb"];

@@ -1,9 +1,9 @@
-//! Streamlines as people keep them otherwise: TRX, and FlatGeobuf through GDAL.
+//! Streamlines as people keep them otherwise: TRX, which is mapped, and FlatGeobuf through GDAL.
 //!
-//! All hold the same lines. An object is its vertices; a box gives the whole lines that pass through it.
+//! All hold the same lines. Ours are in a file a cell, in shards, and in one mapped file, as TRX is. An object is its vertices; a box gives the whole lines that pass through it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use zvf_model::ObjectId;
@@ -12,18 +12,19 @@ use zvf_query::{Columns, Query};
 use crate::contest::{Contender, Role, contest};
 use crate::page::Page;
 use crate::parts::Bench;
-use crate::parts::made::{boxes, open, walks, within, write};
-use crate::parts::packed::turn;
+use crate::parts::made::{boxes, open, walks, within, write_as};
+use crate::parts::packed::{open_mapped, packed, turn};
 use crate::peer::Other;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
     let folder = bench.below(format!("lines-{count}"))?;
-    let store = made(&folder, count)?;
+    let [store, sharded] = made(&folder, count)?;
+    let pack = packed(&store)?;
     let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
     let packages = ["pyogrio", "shapely", "numpy"];
     let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);
-    let reader = open(&store)?;
+    let (reader, shards, mapped) = (open(&store)?, open(&sharded)?, open_mapped(&pack)?);
     let some: Vec<u64> = (0..2000).map(|at| at * 7919 % count).collect();
     let named = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
@@ -57,20 +58,35 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if !bench.wants(&work) {
             continue;
         }
-        let mut contenders = vec![Contender::new("zvf", Role::Zvf, || turn(&reader, &queries))];
-        contenders.extend(others.iter().map(|other| other.contender(request.clone())));
+        let variant = |name: &str, reader, file| {
+            let queries = &queries;
+            Contender::new(name, Role::Variant, move || turn(reader, queries)).holding(file)
+        };
+        let mut contenders = vec![
+            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)).holding(&store),
+            variant("zvf, in shards", &shards, &sharded),
+            variant("zvf, packed and mapped", &mapped, &pack),
+        ];
+        for other in others {
+            let file =
+                folder.join(if std::ptr::eq(*other, &trx) { "lines.trx" } else { "lines.fgb" });
+            contenders.push(other.contender(request.clone()).holding(file));
+        }
         page.row(contest(bench, "lines", work, contenders)?);
     }
     Ok(())
 }
 
-/// The store, and the same lines as plain numbers.
-fn made(folder: &Path, count: u64) -> anyhow::Result<std::path::PathBuf> {
-    let store = folder.join("lines.zarrvectors");
-    if !store.exists() {
-        let batch = walks(count, 100)?;
-        fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
-        write(&batch, 8, &store)?;
+/// The store in a file a cell and in shards, and the same lines as plain numbers.
+fn made(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
+    let stores =
+        ["lines", "lines-in-shards"].map(|name| folder.join(format!("{name}.zarrvectors")));
+    for (store, shard) in stores.iter().zip([None, Some(4)]) {
+        if !store.exists() {
+            let batch = walks(count, 100)?;
+            fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
+            write_as(&batch, 8, shard, store)?;
+        }
     }
-    Ok(store)
+    Ok(stores)
 }

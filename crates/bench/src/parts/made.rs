@@ -96,12 +96,26 @@ pub(crate) fn walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
 }
 
-/// Writes a store of one batch, in so many chunks of the cube on each axis.
+/// Writes a store of one batch, in so many chunks of the cube on each axis, a file a chunk.
 pub(crate) fn write(batch: &Batch, chunks: u32, store: &Path) -> anyhow::Result<()> {
+    write_as(batch, chunks, None, store)
+}
+
+/// The same; with one object for so many chunks on each axis, or a file a chunk.
+pub(crate) fn write_as(
+    batch: &Batch,
+    chunks: u32,
+    shard: Option<u64>,
+    store: &Path,
+) -> anyhow::Result<()> {
     let axes = Axis::spatial(3).context("three axes")?;
     let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
     let schema = Schema::new(batch.kind(), axes, shape)?;
     let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+    let schema = match shard {
+        Some(cells) => schema.sharded(&[cells; 3])?,
+        None => schema,
+    };
     block_on(async {
         let mut writer = Writer::create(text(store)?, schema, WriteOptions::default()).await?;
         writer.push(batch)?;

@@ -19,6 +19,7 @@ mod python;
 #[cfg(feature = "remote")]
 mod remote;
 mod shapes;
+mod size;
 pub(crate) mod work;
 
 use std::ffi::OsString;
@@ -55,6 +56,7 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "write", title: "Writing", run: write::run },
     Part { name: "files", title: "Stores of files of other formats", run: files::run },
     Part { name: "formats", title: "Reading files of other formats", run: formats::run },
+    Part { name: "size", title: "Size on disk", run: size::run },
     Part { name: "pyramid", title: "Building levels", run: pyramid::run },
     Part { name: "validate", title: "Validating", run: validate::run },
     Part { name: "tensor", title: "Dense arrays", run: tensor::run },
@@ -86,6 +88,8 @@ pub(crate) struct Bench {
     pub(crate) turns: usize,
     /// After so long, a piece of work gets no more turns.
     pub(crate) patience: Duration,
+    /// How long a profiler listens to work that misses its figure.
+    pub(crate) listening: Duration,
     /// Where stores are written and levels built, if not in memory and on the disk of the folder.
     pub(crate) places: Vec<PathBuf>,
     /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
@@ -153,6 +157,7 @@ impl Bench {
             largest: 1,
             turns,
             patience: Duration::MAX,
+            listening: Duration::ZERO,
             places: Vec::new(),
             disk: false,
             threads: 1,
@@ -195,7 +200,7 @@ mod tests {
         }
         let text = page.tables();
         // Their stores are made by the reference, or the command is not built for tests.
-        let absent = ["ask", "pyramid", "files", "formats"];
+        let absent = ["ask", "pyramid", "files", "formats", "size"];
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }

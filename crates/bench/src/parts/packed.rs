@@ -25,10 +25,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     let folder = bench.below("packed")?;
     let store = Points { count, chunks: CHUNKS, shard: None }.store(&folder)?;
-    let pack = store.with_extension("tet");
-    if !pack.exists() {
-        write(&store, &pack)?;
-    }
+    let pack = packed(&store)?;
     let small = boxes(20, 0.001);
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let queries: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();
@@ -40,7 +37,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if !bench.wants(&work) {
             continue;
         }
-        let mapped = options(&pack)?;
+        let mapped = open_mapped(&pack)?;
         let handles = [open(&store)?, open(&pack)?, mapped];
         let [directory, packed, mapped] = &handles;
         let mut contenders = vec![
@@ -58,10 +55,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     // Small cells: what a folder takes for opening files shows.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
     let store = Points { count, chunks, shard: None }.store(&folder)?;
-    let pack = store.with_extension("tet");
-    if !pack.exists() {
-        write(&store, &pack)?;
-    }
+    let pack = packed(&store)?;
     anew(bench, page, " to small cells", [&store, &pack], &queries)?;
     opened(bench, page)
 }
@@ -90,7 +84,7 @@ fn anew(
     let contenders = vec![
         Contender::new("zvf, folder", Role::Zvf, || each(&|| open(store))),
         Contender::new("zvf, packed", Role::Variant, || each(&|| open(pack))),
-        Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| options(pack))),
+        Contender::new("zvf, packed and mapped", Role::Variant, || each(&|| open_mapped(pack))),
     ];
     page.row(contest(bench, "packed", work, contenders)?);
     Ok(())
@@ -109,10 +103,7 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
     let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
     let store = points.store(&bench.below("open")?)?;
-    let pack = store.with_extension("tet");
-    if !pack.exists() {
-        write(&store, &pack)?;
-    }
+    let pack = packed(&store)?;
     for (ready, work) in works {
         if !bench.wants(&work) {
             continue;
@@ -128,7 +119,7 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Ok(Turn::from_seconds(repeated(once)?))
         };
         let contenders = vec![
-            Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| options(&pack))),
+            Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| open_mapped(&pack))),
             Contender::new("zvf, packed", Role::Variant, || turn(&|| open(&pack))),
             Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open(&store))),
         ];
@@ -137,8 +128,18 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options(pack: &Path) -> anyhow::Result<Reader> {
+/// A handle to a pack that is mapped.
+pub(crate) fn open_mapped(pack: &Path) -> anyhow::Result<Reader> {
     Ok(Reader::new(block_on(Store::open_mapped_if_immutable(pack, OpenOptions::default()))?))
+}
+
+/// The pack of a store, made beside it unless it is there.
+pub(crate) fn packed(store: &Path) -> anyhow::Result<PathBuf> {
+    let pack = store.with_extension("tet");
+    if !pack.exists() {
+        write(store, &pack)?;
+    }
+    Ok(pack)
 }
 
 fn write(store: &Path, pack: &Path) -> anyhow::Result<()> {
@@ -206,7 +207,8 @@ fn preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
     })?;
     let bytes =
         cells.iter().filter_map(|cell| fs::metadata(cell).ok()).map(|file| file.len()).sum();
-    let cost = Cost { requests: Some(files.len() as u64), bytes: Some(bytes), memory: None };
+    let requests = Some(files.len() as u64);
+    let cost = Cost { requests, bytes: Some(bytes), ..Cost::default() };
     Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 

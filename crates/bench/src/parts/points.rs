@@ -46,8 +46,10 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             request
         };
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)),
-            columns.contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet")),
+            Contender::new("zvf", Role::Zvf, || turn(&reader, &queries)).holding(&store),
+            columns
+                .contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet"))
+                .holding(folder.join("points.parquet")),
             columns.contender_as("a table of DuckDB, prepared", Role::Peer, asking(ask, "own")),
             columns.contender_as(
                 "Parquet, polars",
@@ -57,10 +59,12 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ];
         // LAZ without an index is no contender for boxes, and neither asks for values.
         if ask == "scan" {
-            contenders.push(laz.contender(asking(ask, "laz")));
+            contenders.push(laz.contender(asking(ask, "laz")).holding(folder.join("points.laz")));
         }
         if matches!(ask, "scan" | "boxes") {
-            contenders.extend(octrees.iter().map(|other| other.contender(asking(ask, "copc"))));
+            contenders.extend(octrees.iter().map(|other| {
+                other.contender(asking(ask, "copc")).holding(folder.join("points.copc.laz"))
+            }));
         }
         page.row(contest(bench, "points", work, contenders)?);
     }

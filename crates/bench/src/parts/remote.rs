@@ -16,6 +16,7 @@ use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::page::Page;
 use crate::parts::Bench;
 use crate::parts::made::{Points, boxes, within};
+use crate::parts::packed::packed;
 use crate::peer::Reference;
 use crate::server::Server;
 
@@ -33,7 +34,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Ok(format!("{}/{name}", server.address()))
     };
     let query = within(&boxes(1, 0.001)[0])?;
-    let addresses = [url(&store)?, url(&sharded)?];
+    let pack = packed(&store)?;
+    let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
     let mut reference = Reference::for_bench(bench);
     for warm in [false, true] {
         let which = if warm { "a warm handle" } else { "a new handle" };
@@ -42,19 +44,22 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             continue;
         }
         let remote = Remote { runtime: &runtime, server: &server, query: &query };
-        let [folder, shards] = [0, 1].map(|at| addresses[at].clone());
-        let handles =
-            if warm { Some([remote.warmed(&folder)?, remote.warmed(&shards)?]) } else { None };
+        let [folder, shards, pack] = &addresses;
+        let handles = match warm {
+            true => Some([remote.warmed(folder)?, remote.warmed(shards)?, remote.warmed(pack)?]),
+            false => None,
+        };
         let handle = |at: usize| handles.as_ref().map(|handles| handles[at].clone());
         let ask = json!({"work": "boxes", "path": folder, "boxes": boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::new("zvf, a file a cell", Role::Zvf, || remote.turn(&folder, handle(0))),
-            Contender::new("zvf, in shards", Role::Variant, || remote.turn(&shards, handle(1))),
+            Contender::new("zvf, a file a cell", Role::Zvf, || remote.turn(folder, handle(0))),
+            Contender::new("zvf, in shards", Role::Variant, || remote.turn(shards, handle(1))),
+            Contender::new("zvf, packed", Role::Variant, || remote.turn(pack, handle(2))),
             Contender::new("one request a cell", Role::Limit, || remote.cells(&store)),
         ];
         if bench.turns > 0 {
-            contenders.insert(2, reference.counted(ask, &server));
+            contenders.insert(3, reference.counted(ask, &server));
         }
         page.row(contest(bench, "remote", work, contenders)?);
     }

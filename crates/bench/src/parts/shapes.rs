@@ -48,8 +48,10 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 .map(|id| folder.join(format!("precomputed/{kind}/{}", file(kind, *id))))
                 .collect();
             let sides = vec![
-                Contender::new("zvf", Role::Zvf, || turn(&reader, &query)),
-                other.contender(json!({"work": kind, "ids": ids})),
+                Contender::new("zvf", Role::Zvf, || turn(&reader, &query)).holding(store),
+                other
+                    .contender(json!({"work": kind, "ids": ids}))
+                    .holding(folder.join("precomputed").join(kind)),
                 Contender::new("reading its files", Role::Limit, || read(&files)),
             ];
             page.row(contest(bench, "shapes", work, sides)?);
@@ -86,7 +88,7 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Turn> {
     let sizes = sizes.context("its files are not there")?;
     let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
     Ok(Turn {
-        cost: Cost { requests, bytes, memory: None },
+        cost: Cost { requests, bytes, ..Cost::default() },
         ..Turn::from_seconds(limit::read(files)?)
     })
 }

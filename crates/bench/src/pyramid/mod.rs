@@ -12,16 +12,17 @@
 //! it does. The limit is copying the store once.
 
 pub(crate) mod grow;
+mod mesh;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::contest::{Contender, Cost, Role, Row, Turn, contest};
+use crate::contest::{Contender, Cost, Role, Turn, contest_for};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::Bench;
@@ -102,10 +103,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Err(error) => Contender::absent(TOOLS, Role::Peer, format!("{error:#}")),
         };
         sides.insert(3, tools);
-        let row = contest(bench, "pyramid", name, sides)?;
-        page.row(Row { wanted: Some(work.bar), ..row });
+        page.row(contest_for(bench, "pyramid", name, Some(work.bar), sides)?);
     }
-    Ok(())
+    mesh::run(bench, page)
 }
 
 fn reference_words(work: &Work) -> Vec<String> {
@@ -137,7 +137,8 @@ fn theirs(
     ensure!(output.status.success(), "{}", said.lines().last().unwrap_or("it failed"));
     let told: Value = serde_json::from_slice(&output.stdout)?;
     let seconds = told["seconds"].as_f64().context("no number")?;
-    let cost = Cost { memory: told["peak"].as_u64(), ..Cost::default() };
+    let processor = told["processor"].as_f64().map(Duration::from_secs_f64);
+    let cost = Cost { memory: told["peak"].as_u64(), processor, ..Cost::default() };
     let turn = Turn { cost, ..Turn::from_seconds(seconds).counting(levels(&store)?) };
     fs::remove_dir_all(&store)?;
     Ok(turn)
@@ -172,12 +173,13 @@ pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        std::thread::sleep(Duration::from_micros(200));
     };
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(status.success(), "{status}");
     let memory = Some(most.peak).filter(|peak| *peak > 0);
-    Ok(Turn { cost: Cost { memory, ..Cost::default() }, ..Turn::from_seconds(seconds) })
+    let cost = Cost { memory, processor: Some(most.processor), ..Cost::default() };
+    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// A copy of a store.

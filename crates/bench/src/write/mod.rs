@@ -26,7 +26,7 @@ use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::contest::{Contender, Role, Row, Turn, contest};
+use crate::contest::{Contender, Role, Turn, contest_for};
 use crate::limit;
 use crate::page::Page;
 use crate::parts::made::{open, text};
@@ -51,8 +51,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let batch = work.batch(&inputs)?;
         for place in wanted {
             let name = format!("{}, {}", work.name, place.name);
-            let row = contest(bench, "write", name, sides(&work, &batch, &place.path, &reference))?;
-            page.row(Row { wanted: Some(work.bar), ..row });
+            let sides = sides(&work, &batch, &place.path, &reference);
+            page.row(contest_for(bench, "write", name, Some(work.bar), sides)?);
         }
     }
     Ok(())

@@ -37,6 +37,9 @@ pub(crate) struct EditModel {
     /// Coarser levels of each store.
     #[arg(long, default_value_t = 0)]
     levels: u32,
+    /// The most operations of one transaction: the more, the more of a run is operations, and not reading back.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    transaction: usize,
     /// The same seed does the same operations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -76,10 +79,11 @@ impl EditModel {
         };
         let subjects: Vec<Subject> = SUBJECTS.iter().copied().map(subject).filter(wanted).collect();
         anyhow::ensure!(!subjects.is_empty(), "there is no such kind");
+        anyhow::ensure!(self.transaction > 0, "a transaction has at least one operation");
         let mut operations = 0;
         while operations < self.n {
             for subject in &subjects {
-                let run = transactions(&mut random);
+                let run = transactions(&mut random, self.transaction);
                 operations += run.iter().map(|one| one.steps.len() as u64).sum::<u64>();
                 let done = perform(*subject, &run)?;
                 report.count(match done {
@@ -93,11 +97,12 @@ impl EditModel {
     }
 }
 
-fn transactions(random: &mut Random) -> Vec<Transaction> {
+/// Transactions of at most so many operations.
+fn transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
     let count = 4 + random.below(10);
     (0..count)
         .map(|_| {
-            let steps = 1 + random.below(8);
+            let steps = 1 + random.below(largest);
             let step = |random: &mut Random| Step {
                 code: random.next(),
                 choices: std::array::from_fn(|_| random.next() >> 16),
@@ -228,7 +233,8 @@ fn commit(
     if transaction.drops {
         return Ok(None);
     }
-    let reply = editor.line(10_000, r#"{"op":"commit"}"#).map_err(told)?;
+    let last = 2 + lines.len() as u64;
+    let reply = editor.line(last, r#"{"op":"commit"}"#).map_err(told)?;
     let fields = reply.map(|reply| reply.fields).unwrap_or_default();
     Ok(fields["head"].as_u64().filter(|_| fields["changed"] == true))
 }

@@ -54,6 +54,7 @@ pub(crate) mod serve;
 pub(crate) mod sql;
 #[cfg(feature = "edit")]
 pub(crate) mod stores;
+pub(crate) mod task;
 pub(crate) mod tensor;
 pub(crate) mod validate;
 #[cfg(feature = "serve")]

@@ -21,5 +21,6 @@ mod remote;
 mod render;
 mod sql;
 mod stores;
+mod task;
 mod validate;
 mod views;

@@ -16,8 +16,10 @@ from __future__ import annotations
 from . import errors
 from ._zvf import __version__
 from .answers import Answer
-from .datasets import Dataset, Edit, Level, Query, max_bytes, max_error, max_vertices, open
+from .datasets import Dataset, aopen, open
+from .edits import Edit
 from .errors import Error
+from .queries import Level, Query, max_bytes, max_error, max_vertices
 from .tensors import Tensor, open_tensor, save_tensor
 from .tools import (
     Finding,
@@ -50,6 +52,7 @@ __all__ = [
     "View",
     "Writer",
     "__version__",
+    "aopen",
     "convert",
     "create",
     "errors",

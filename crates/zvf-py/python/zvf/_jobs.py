@@ -134,8 +134,12 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
         return _obstore(source)
     if hasattr(source, "fs") and root is not None:  # a mapper of fsspec
         return _fsspec(source.fs, str(root))
+    if hasattr(source, "fs") and isinstance(getattr(source, "path", None), str):  # a path of universal_pathlib, a file of fsspec
+        return _fsspec(source.fs, source.path)
     if kind.startswith("zarr."):
         raise TypeError(f"a {type(source).__name__} of zarr cannot be shared with zvf, only with zvf.compat: its bytes belong to another library")
+    if hasattr(source, "get_mapper"):
+        raise TypeError("a file system of fsspec says nothing of a folder: give fs.get_mapper(path)")
     raise TypeError(f"an address: expected a path, a URL or a store, found {type(source).__name__}")
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from . import _zvf
 from ._arrays import indices, join_lines, positions
 from .answers import Answer
-from .datasets import Dataset, Query
+from .datasets import Dataset
+from .queries import Query
 
 CHAINS = ("line", "polyline", "streamline")
 

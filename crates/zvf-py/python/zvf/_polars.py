@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .datasets import Dataset, Query
+    from .datasets import Dataset
+    from .queries import Query
 
 _EXACT = 1 << 53
 """64-bit floats do not distinguish all whole numbers from here on."""

@@ -13,6 +13,7 @@ __all__ = [
     "Tensor",
     "Writer",
     "__version__",
+    "build_levels",
     "call",
     "create",
     "open",
@@ -118,4 +119,12 @@ def open_tensor(address: str, storage: list[tuple[str, str]], dataset: str | Non
 def call(args: list[str]) -> Job: ...
 def settle(seconds: float) -> None: ...
 def run_program(args: list[str]) -> int: ...
+def build_levels(
+    address: str,
+    factors: list[tuple[float, float]],
+    chunk_scales: list[int],
+    kept: list[list[int] | None],
+    depth: int,
+    storage: str,
+) -> Job: ...
 def read_arrow(table: Any) -> list[tuple[str, Buffer, list[str | None] | None]]: ...

@@ -220,7 +220,7 @@ class Answer:
         return None if self._ask is None else self.render()
 
     def _repr_html_(self) -> str:
-        from .datasets import picture, table_html
+        from ._html import picture, table_html
 
         rows = [("kind", self.kind), ("vertices", len(self)), ("parts", max(len(self.offsets) - 1, 0))]
         elements = self._elements()

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .answers import Answer
-from .datasets import Dataset, Query
+from .datasets import Dataset
+from .queries import Query
 from .tools import Tasks, tasks
 
 

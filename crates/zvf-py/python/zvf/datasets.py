@@ -1,51 +1,60 @@
-"""Datasets and queries."""
+"""Datasets."""
 
 from __future__ import annotations
 
-import base64
 import copy
 import html
 import json
 import os
-import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _zvf
-from ._jobs import address_of, awaited, command, is_in_memory, reporter, storage_pairs
+from ._html import picture, table_html
+from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
+from ._words import byte_count, options
 from .answers import Answer
 from .errors import RangeError
+from .queries import Level, Query
 
 if TYPE_CHECKING:
+    from .edits import Edit
     from .viewing import View
 
 
-def max_vertices(count: int) -> tuple[str, float]:
-    """The finest level of which the query finds at most ``count`` vertices."""
-    return "max_vertices", float(count)
-
-
-def max_bytes(count: int) -> tuple[str, float]:
-    """The finest level of which the query reads at most ``count`` bytes."""
-    return "max_bytes", float(count)
-
-
-def max_error(distance: float) -> tuple[str, float]:
-    """The coarsest level that is off by at most ``distance``."""
-    return "max_error", float(distance)
-
-
-def open(source: Any, *, storage_options: Any = None, memory: int | None = None) -> Dataset:
+def open(source: Any, *, storage_options: Any = None, memory: int | str | None = None) -> Dataset:
     """Open a store: a path, a URL, a ``pathlib.Path``, a store of obstore or zarr, a mapper of fsspec.
 
     Args:
         storage_options: what the backend wants to know, by the names of object_store (``region``, ``endpoint``, ...).
-        memory: bytes that the handle may hold, its cache included.
+        memory: bytes that the handle may hold, its cache included, such as ``"1GiB"``.
     """
     address, own = address_of(source)
-    return Dataset(address, [*own, *storage_pairs(storage_options)], memory)
+    return Dataset(address, [*own, *storage_pairs(storage_options)], _memory(memory))
+
+
+async def aopen(source: Any, *, storage_options: Any = None, memory: int | str | None = None) -> Dataset:
+    """As :func:`open`, in asyncio.
+
+    >>> import asyncio, numpy as np, tempfile, zvf
+    >>> at = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3)).address
+    >>> async def count():
+    ...     return await (await zvf.aopen(at)).acount(box=([0, 0, 0], [1, 0, 0]))
+    >>> asyncio.run(count())
+    1
+    """
+    address, own = address_of(source)
+    storage, limit = [*own, *storage_pairs(storage_options)], _memory(memory)
+    return Dataset(address, storage, limit, await awaited(_zvf.open(address, storage, limit)))
+
+
+def _memory(value: Any) -> int | None:
+    count = byte_count(value)
+    if count is not None and not 0 <= count < 2**64:
+        raise ValueError(f"memory: expected a number of bytes, found {value!r}")
+    return count
 
 
 class Info(dict[str, Any]):
@@ -64,26 +73,29 @@ class Dataset:
 
     __slots__ = ("address", "_storage", "_memory", "_reader", "_pid", "_closed", "_summary")
 
-    def __init__(self, address: str, storage: list[tuple[str, str]], memory: int | None = None) -> None:
+    def __init__(self, address: str, storage: list[tuple[str, str]], memory: int | None = None, reader: Any = None) -> None:
         self.address = address
         self._storage = storage
         self._memory = memory
         self._closed = False
         self._summary: dict[str, Any] | None = None
-        self._open()
+        self._open(reader)
 
-    def _open(self) -> None:
-        self._reader = _zvf.open(self.address, self._storage, self._memory).wait()
+    def _open(self, reader: Any = None) -> None:
+        self._reader = _zvf.open(self.address, self._storage, self._memory).wait() if reader is None else reader
         self._pid = os.getpid()
         self._summary = None
 
     @property
     def _native(self) -> Any:
-        if self._closed:
-            raise ValueError("the dataset is closed")
+        self._check_open()
         if self._pid != os.getpid():
             self._open()
         return self._reader
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"the dataset is closed: open {self.address} again")
 
     def close(self) -> None:
         """Let go of the cache; later calls are refused."""
@@ -103,10 +115,12 @@ class Dataset:
 
     def refresh(self) -> None:
         """Open the store again: what was changed since is seen."""
+        self._check_open()
         self._open()
 
     def info(self) -> Info:
         """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
+        self._check_open()
         summary = self._summary
         if summary is None:
             summary = self._summary = json.loads(self._native.summary().wait())
@@ -195,6 +209,10 @@ class Dataset:
         """As :meth:`read`, in asyncio."""
         return await self.select(**words).aread()
 
+    async def acount(self, **words: Any) -> int:
+        """As :meth:`count`, in asyncio."""
+        return await self.select(**words).acount()
+
     def object_ids(self, level: int = 0) -> np.ndarray:
         """The ids of the objects of a level that have geometry, in the order of its index."""
         return np.asarray(self._native.object_ids(level, True).wait())
@@ -219,13 +237,15 @@ class Dataset:
 
     def view(self, height: int = 480) -> View:
         """The viewer of the store, which a notebook shows in the cell: see :class:`zvf.View`."""
+        self._check_open()
         from .viewing import View
 
         return View(self.address, self._storage, height)
 
     def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
         """Build coarser levels into the store; words are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
-        args = ["pyramid", self.address, *_options(words)]
+        self._check_open()
+        args = ["pyramid", self.address, *options(words)]
         if levels is not None:
             args += ["--levels", str(int(levels))]
         command(*args, storage=self._storage, progress=progress)
@@ -234,6 +254,7 @@ class Dataset:
 
     def validate(self, *, level: int = 3, progress: Any = None) -> Any:
         """Check the store against the rules of the format: see :func:`zvf.validate`."""
+        self._check_open()
         from .tools import validate
 
         return validate(self, level=level, progress=progress)
@@ -243,6 +264,9 @@ class Dataset:
 
         ``message`` is what :meth:`log` says of it.
         """
+        self._check_open()
+        from .edits import Edit
+
         return Edit(self, message)
 
     def append(
@@ -272,6 +296,7 @@ class Dataset:
             words: columns of floats that are not given are NaN, others must be given.
             refresh: coarser levels: ``none`` leaves them behind, ``stale`` and ``all`` build them again.
         """
+        self._check_open()
         import tempfile
 
         if ids is None:
@@ -304,11 +329,13 @@ class Dataset:
 
     def log(self) -> list[dict[str, Any]]:
         """What was committed to the store by edits."""
+        self._check_open()
         said, _ = command("log", self.address, storage=self._storage)
         return said if isinstance(said, list) else said.get("commits", [said])
 
     def undo(self, commit: str | None = None) -> None:
         """Take the last commit back, or the one that is named."""
+        self._check_open()
         command("undo", self.address, *([commit] if commit else []), storage=self._storage)
         self.refresh()
 
@@ -324,11 +351,15 @@ class Dataset:
         return scan(self)
 
     def __repr__(self) -> str:
+        if self._closed:
+            return f"<zvf.Dataset {self.address!r}: closed>"
         info = self.info()
         kinds = ", ".join(info["kinds"]) or "empty"
         return f"<zvf.Dataset {self.address!r}: {kinds}, {len(self)} vertices, {len(info['levels'])} levels>"
 
     def _repr_html_(self) -> str:
+        if self._closed:
+            return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}: closed</div>"
         info = self.info()
         rows = [
             ("kinds", ", ".join(info["kinds"])),
@@ -340,434 +371,3 @@ class Dataset:
             names = ", ".join(a["name"] for a in entry.get("attributes", []) if a["scope"] == "vertex")
             rows.append((f"level {entry['level']}", f"{entry['vertices']} vertices; {names}"))
         return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture(self, len(self))}{table_html(rows)}</div>"
-
-
-class Level:
-    """One resolution of a dataset."""
-
-    __slots__ = ("dataset", "number")
-
-    def __init__(self, dataset: Dataset, number: int) -> None:
-        self.dataset = dataset
-        self.number = number
-
-    def info(self) -> dict[str, Any]:
-        """What the level holds."""
-        return next(e for e in self.dataset.info()["levels"] if e["level"] == self.number)
-
-    def __len__(self) -> int:
-        return int(self.info()["vertices"])
-
-    @property
-    def attributes(self) -> list[str]:
-        """The names of the columns of vertices."""
-        return [a["name"] for a in self.info().get("attributes", []) if a["scope"] == "vertex"]
-
-    @property
-    def groups(self) -> dict[str, np.ndarray]:
-        """The members of each group, by its name."""
-        found = json.loads(self.dataset._native.groups(self.number, 2**31).wait())
-        return {
-            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else np.arange(*g["range"])
-            for g in found
-        }
-
-    def chunks(self) -> np.ndarray:
-        """The keys of the chunks, in numeric order."""
-        found = self.dataset._native.chunks(self.number).wait()
-        return np.array(found, dtype=np.int64).reshape(len(found), -1)
-
-    def select(self, **words: Any) -> Query:
-        """A query of this level."""
-        return self.dataset.select(level=self.number, **words)
-
-    def read(self, **words: Any) -> Answer:
-        """The answer to ``select(**words)``."""
-        return self.select(**words).read()
-
-    def _repr_html_(self) -> str:
-        query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]
-        rows.append(("attributes", ", ".join(self.attributes) or "none"))
-        return f"<div><b>zvf.Level {self.number}</b>{picture(query, len(self))}{table_html(rows)}</div>"
-
-    def __repr__(self) -> str:
-        return f"<zvf.Level {self.number}: {len(self)} vertices>"
-
-
-class Query:
-    """A question that has not been asked yet: a value, cheap to make and to pass on."""
-
-    __slots__ = ("dataset", "words")
-
-    def __init__(self, dataset: Dataset, words: Mapping[str, Any]) -> None:
-        self.dataset = dataset
-        self.words = dict(words)
-
-    def select(self, **words: Any) -> Query:
-        """The same query with more said; a condition is added to the one there, anything else replaces it."""
-        merged = dict(self.words)
-        for name, value in words.items():
-            if name not in _WORDS:
-                raise TypeError(f"a query has no {name!r}; it has {', '.join(_WORDS)}")
-            if value is None:
-                continue
-            if name == "where" and "where" in merged:
-                value = f"({merged['where']}) and ({value})"
-            merged[name] = _plain(self.dataset, name, value)
-        return Query(self.dataset, merged)
-
-    def limit(self, vertices: int) -> Query:
-        """The same query for at most so many vertices."""
-        vertices = int(vertices)
-        if vertices < 0:
-            raise ValueError(f"limit: expected no negative number, found {vertices}")
-        return Query(self.dataset, {**self.words, "limit": min(vertices, self.words.get("limit", vertices))})
-
-    def _query(self) -> Any:
-        return _zvf.Query(self.words)
-
-    def read(self, *, progress: Any = None) -> Answer:
-        """Everything that it finds."""
-        job = self.dataset._native.run(self._query())
-        if progress is None:
-            return Answer(job.wait(), self)
-        advance, end = reporter(progress, "read")
-        try:
-            return Answer(job.wait(advance), self)
-        finally:
-            end()
-
-    async def aread(self) -> Answer:
-        """As :meth:`read`, in asyncio; cancelling the task stops it."""
-        return Answer(await awaited(self.dataset._native.run(self._query())), self)
-
-    def count(self) -> int:
-        """How many vertices it finds."""
-        return int(self.counts()["vertices"])
-
-    def counts(self) -> dict[str, Any]:
-        """How many vertices, parts and elements it finds, and whether that is all."""
-        return self.dataset._native.count(self._query()).wait()
-
-    def plan(self) -> dict[str, Any]:
-        """What would be read: cells, rows, requests, bytes."""
-        return self.dataset._native.plan(self._query()).wait()
-
-    def explain(self) -> str:
-        """What would be read, as text."""
-        return self.plan()["text"]
-
-    def batches(self, rows: int | None = None) -> Iterator[Answer]:
-        """The answer batch by batch, in bounded memory; leaving the loop ends the reading.
-
-        Args:
-            rows: at most so many vertices a batch. Parts stay whole: a longer one is a batch of its own; edges and
-                faces stay with their vertices.
-        """
-        limit = _batch_rows(rows)
-        stream = self.dataset._native.batches(self._query())
-        try:
-            while (batch := stream.next().wait()) is not None:
-                for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
-        finally:
-            stream.close()
-
-    async def abatches(self, rows: int | None = None) -> AsyncIterator[Answer]:
-        """As :meth:`batches`, in asyncio."""
-        limit = _batch_rows(rows)
-        stream = self.dataset._native.batches(self._query())
-        try:
-            while (batch := await awaited(stream.next())) is not None:
-                for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
-        finally:
-            stream.close()
-
-    def by_chunk(self) -> list[dict[str, Any]]:
-        """The words of one query for each chunk that this one meets: together they find every point once.
-
-        For point clouds without a region but a box; other kinds of geometry lie in several chunks.
-        """
-        level = self.words.get("level", 0)
-        info = Level(self.dataset, level).info()
-        if self.dataset.kinds != ("point_cloud",) or any(w in self.words for w in ("ball", "half_spaces", "prism")):
-            raise ValueError("work over chunks is for point clouds, all of them or those in a box")
-        shape = np.asarray(info["chunk_shape"])
-        low, high = self.words.get("box", self.dataset.bounds)
-        found = []
-        for key in Level(self.dataset, level).chunks()[:, -len(shape) :]:
-            corner = key * shape, (key + 1) * shape
-            own = np.maximum(low, corner[0]), np.minimum(np.nextafter(high, np.inf), corner[1])
-            if (own[0] < own[1]).all():
-                words = {k: v for k, v in self.words.items() if k != "box"}
-                found.append({**words, "half_open_box": (own[0].tolist(), own[1].tolist())})
-        return found
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.read().__arrow_c_stream__(requested_schema)
-
-    def render(
-        self,
-        width: int = 480,
-        height: int = 360,
-        *,
-        colour: str | None = None,
-        view: str | None = None,
-        background: str | None = None,
-    ) -> bytes:
-        """A picture of what it finds, as PNG; ``colour`` names the column that gives the colours."""
-        return self.dataset._native.render(self._query(), int(width), int(height), colour, view, background).wait()
-
-    def _repr_png_(self) -> bytes:
-        return self.render()
-
-    def _repr_html_(self) -> str:
-        rows = self.words.items() or [("everything", "")]
-        return f"<div><b>zvf.Query</b> of {html.escape(self.dataset.address)}{table_html(rows)}</div>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Query, (self.dataset, self.words)
-
-    def __repr__(self) -> str:
-        return f"<zvf.Query {self.words} of {self.dataset.address!r}>"
-
-
-_WORDS = (
-    "box",
-    "half_open_box",
-    "ball",
-    "half_spaces",
-    "prism",
-    "mode",
-    "objects",
-    "groups",
-    "where",
-    "attributes",
-    "order",
-    "limit",
-    "level",
-    "kind",
-    "unknown_objects",
-    "allow_missing",
-    "object_ids",
-    "increment_only",
-    "uncached",
-    "places",
-)
-
-
-_MOST_DRAWN = 2_000_000  # vertices of a picture that nobody asked for
-
-
-def picture(thing: Any, vertices: int) -> str:
-    """A small picture of what can be rendered, as HTML; nothing where it would take long."""
-    if not 0 < vertices <= _MOST_DRAWN:
-        return ""
-    try:
-        png = base64.b64encode(thing.render(160, 120)).decode()
-    except Exception:  # a picture is a courtesy: the table is the answer
-        return ""
-    return f'<img width="160" height="120" src="data:image/png;base64,{png}"/>'
-
-
-def table_html(rows: Iterable[tuple[str, Any]]) -> str:
-    """Rows of a name and a value as HTML."""
-    lines = (f"<tr><th>{html.escape(k)}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _batch_rows(rows: int | None) -> int | None:
-    if rows is None:
-        return None
-    if int(rows) < 1:
-        raise ValueError(f"rows: expected at least 1, found {rows}")
-    return min(int(rows), sys.maxsize)
-
-
-def _corner(value: Any) -> list[float]:
-    return [float(x) for x in np.asarray(value, dtype=np.float64).ravel()]
-
-
-def _plain(dataset: Dataset, name: str, value: Any) -> Any:
-    """The value of a word as the native half takes it."""
-    if name in ("box", "half_open_box"):
-        low, high = value
-        return _corner(low), _corner(high)
-    if name == "ball":
-        centre, radius = value
-        return _corner(centre), float(radius)
-    if name == "half_spaces":
-        return [(_corner(normal), float(offset)) for normal, offset in value]
-    if name == "prism":
-        outline, axes, (low, high) = value
-        return [[float(a), float(b)] for a, b in outline], [int(a) for a in axes], (_corner(low), _corner(high))
-    if name == "objects":
-        array = np.asarray(value)
-        if array.size and array.dtype.kind not in "iu":
-            raise TypeError(f"objects: expected whole numbers, found {array.dtype}")
-        return [int(i) for i in array.ravel()]
-    if name == "groups":
-        wanted = [value] if isinstance(value, (str, int)) else list(value)
-        if any(isinstance(g, str) for g in wanted):
-            names = list(dataset.groups)
-            unknown = [g for g in wanted if isinstance(g, str) and g not in names]
-            if unknown:
-                raise KeyError(f"there is no group {unknown[0]!r}: there is {', '.join(names) or 'none'}")
-            wanted = [names.index(g) if isinstance(g, str) else g for g in wanted]
-        return [int(g) for g in wanted]
-    if name == "attributes":
-        names = [value] if isinstance(value, str) else [str(v) for v in value]
-        if any("\0" in n for n in names):
-            raise ValueError("attributes: a name has no zero byte")
-        return names
-    if name == "level":
-        return value if isinstance(value, tuple) else int(value.number if isinstance(value, Level) else value)
-    if name == "limit":
-        if int(value) < 0:
-            raise ValueError(f"limit: expected no negative number, found {value}")
-        return int(value)
-    return value
-
-
-def _options(words: Mapping[str, Any]) -> list[str]:
-    """Keyword arguments as options of a command."""
-    args: list[str] = []
-    for name, value in words.items():
-        option = "--" + name.replace("_", "-")
-        if value is None or value is False:
-            continue
-        if value is True:
-            args.append(option)
-        elif isinstance(value, (list, tuple, np.ndarray)):
-            args.append(f"{option}={','.join(str(v) for v in value)}")
-        else:
-            args.append(f"{option}={value}")
-    return args
-
-
-class Edit:
-    """Changes that are committed together.
-
-    >>> import tempfile, numpy as np, zvf
-    >>> at = tempfile.mkdtemp() + "/lines.zarrvectors"
-    >>> ds = zvf.polylines(at, [np.zeros((2, 3)), np.ones((3, 3))])
-    >>> with ds.edit() as e:
-    ...     e.remove(object=0)
-    >>> ds.object_ids().tolist() and ds.count()
-    3
-    """
-
-    def __init__(self, dataset: Dataset, message: str | None = None) -> None:
-        self.dataset = dataset
-        self.message = message
-        self.operations: list[dict[str, Any]] = []
-        self._next_id: int | None = None
-
-    def apply(self, op: str, **words: Any) -> None:
-        """Add an operation of the edit script, by its name."""
-        self.operations.append({"op": op, **{k: _json(v) for k, v in words.items() if v is not None}})
-
-    def move(self, *, object: int, vertex: int, to: Any) -> None:
-        """Move the vertex with the number ``vertex`` of an object."""
-        self.apply("vertex.move", vertices={"object": int(object), "index": int(vertex)}, to=to)
-
-    def remove(self, *, object: int | None = None, vertex: int | None = None) -> None:
-        """Remove an object, or one of its vertices."""
-        if vertex is None:
-            self.apply("object.remove", objects=[int(_given(object))])
-        else:
-            self.apply("vertex.remove", vertices={"object": int(_given(object)), "index": int(vertex)})
-
-    def set(self, name: str, *, object: int, value: Any, vertex: int | None = None) -> None:
-        """Set an attribute of an object, or of one of its vertices."""
-        if vertex is None:
-            self.apply("object.set", objects=[int(object)], values={name: value})
-        else:
-            self.apply("vertex.set", vertices={"object": int(object), "index": int(vertex)}, values={name: value})
-
-    def add(
-        self,
-        positions: Any,
-        *,
-        attributes: Mapping[str, Any] | None = None,
-        values: Mapping[str, Any] | None = None,
-        object: int | None = None,
-        **words: Any,
-    ) -> int:
-        """Add an object with these vertices and return its id; further words are fields of ``object.add``.
-
-        Without ``object`` it gets the next id of the store, which no object has had.
-        """
-        columns = {k: np.asarray(v) for k, v in (attributes or {}).items()}
-        self.apply(
-            "object.add",
-            id=object,
-            positions=np.asarray(positions, dtype=float),
-            attributes=columns or None,
-            values=dict(values) if values else None,
-            **words,
-        )
-        if object is None:
-            object = self._ask_next_id() if self._next_id is None else self._next_id
-            self.operations[-1]["id"] = object
-            self._next_id = object + 1
-        elif self._next_id is not None:
-            self._next_id = max(self._next_id, int(object) + 1)
-        return int(object)
-
-    def _ask_next_id(self) -> int:
-        """The id that the store gives to the object that was added last."""
-        try:
-            said = self._run("--dry-run")
-        except BaseException:
-            self.operations.pop()  # it is refused: the transaction goes on without it
-            raise
-        return int(said["commits"][-1]["objects"]["added"][-1])
-
-    def __enter__(self) -> Edit:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None and self.operations:
-            self.commit()
-
-    def commit(self) -> Any:
-        """Commit what was said so far."""
-        said = self._run()
-        self.operations = []
-        self._next_id = None
-        self.dataset.refresh()
-        return said
-
-    def _run(self, *options: str) -> Any:
-        """What the command says to the operations so far."""
-        import tempfile
-
-        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as script:
-            script.writelines(json.dumps(op) + "\n" for op in self.operations)
-        try:
-            args = ["edit", self.dataset.address, "--script", script.name, *options]
-            if self.message is not None:
-                args += [f"--message={self.message}"]
-            return command(*args, storage=self.dataset._storage)[0]
-        finally:
-            os.unlink(script.name)
-
-
-def _given(object: int | None) -> int:
-    if object is None:
-        raise TypeError("which object: give object=")
-    return object
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {k: _json(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(v) for v in value]
-    return value

@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from .answers import Answer
-from .datasets import Dataset, Query
+from .datasets import Dataset
+from .queries import Query
 from .tools import tasks
 
 

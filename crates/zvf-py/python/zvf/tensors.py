@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import tempfile
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
+from ._html import table_html
 from ._jobs import address_of, command, storage_pairs
-from .datasets import _options
+from ._words import options
 
 
 class Tensor:
@@ -102,6 +104,10 @@ class Tensor:
     def __reduce__(self) -> tuple[Any, ...]:
         return Tensor, (self.address, self.dataset, self._storage)
 
+    def _repr_html_(self) -> str:
+        rows = [("shape", self.shape), ("type", self.dtype), ("chunks", self.chunk_shape), ("blocks", self.block_shape or "none")]
+        return f"<div><b>zvf.Tensor</b> {html.escape(self.address)}{table_html(rows)}</div>"
+
     def __repr__(self) -> str:
         return f"<zvf.Tensor {self.address!r}: {self.shape}, {self.dtype}, chunks {self.chunk_shape}>"
 
@@ -153,7 +159,7 @@ def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "array.zarr")
         _write_zarr(source, values)
-        command("tensor", "convert", source, target, *(["--overwrite"] if overwrite else []), *_options(words))
+        command("tensor", "convert", source, target, *(["--overwrite"] if overwrite else []), *options(words))
     return Tensor(target, None, [])
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
-from .datasets import Dataset, _options, table_html
+from ._words import options
+from .datasets import Dataset
 from .errors import BackendError, CorruptError
 
 
@@ -64,7 +66,7 @@ def validate(store: Any, *, level: int = 3, storage_options: Any = None, progres
     if not 1 <= level <= 5:
         raise ValueError(f"level: expected 1 to 5, found {level}")
     address, storage = _address(store, storage_options)
-    said, _ = command("validate", address, "--depth", level, "--limit", 0, *_options(words), storage=storage, progress=progress)
+    said, _ = command("validate", address, "--depth", level, "--limit", 0, *options(words), storage=storage, progress=progress)
     lines = said if isinstance(said, list) else [said]
     findings: list[Finding] = []
     summary: dict[str, Any] = {}
@@ -90,7 +92,7 @@ def _open_out(out: Any, storage_options: Any) -> Dataset:
 def _rewrite(name: str, store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
     address, storage = _address(store, storage_options)
     target = ["--in-place"] if out is None else [address_of(out)[0]]
-    command(name, address, *target, *_options(words), storage=storage, progress=progress)
+    command(name, address, *target, *options(words), storage=storage, progress=progress)
     return _open_out(store if out is None else out, storage_options)
 
 
@@ -127,14 +129,14 @@ def pack(store: Any, out: Any, *, storage_options: Any = None, progress: Any = N
     """Pack a store into one ``.tet`` file, which opens like the store."""
     address, storage = _address(store, storage_options)
     target = address_of(out)[0]
-    command("pack", address, target, *_options(words), storage=storage, progress=progress)
+    command("pack", address, target, *options(words), storage=storage, progress=progress)
     return Dataset(target, [])
 
 
 def unpack(file: Any, out: Any, *, progress: Any = None, **words: Any) -> Dataset:
     """Unpack a ``.tet`` file into a store."""
     target = address_of(out)[0]
-    command("unpack", address_of(file)[0], target, *_options(words), progress=progress)
+    command("unpack", address_of(file)[0], target, *options(words), progress=progress)
     return Dataset(target, [])
 
 
@@ -157,14 +159,14 @@ def ingest(
         return plan.run_all(workers, progress=progress)
     address, storage = _address(at, storage_options)
     names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    command("create", *(os.fspath(f) for f in names), address, *_options(words), storage=storage, progress=progress)
+    command("create", *(os.fspath(f) for f in names), address, *options(words), storage=storage, progress=progress)
     return Dataset(address, storage)
 
 
 def convert(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Any) -> None:
     """Write what a query finds to a file of another format, by its ending: npy, csv, jsonl, ply, arrow, parquet."""
     address, storage = _address(store, storage_options)
-    command("query", address, "--output", os.fspath(out), *_options(words), storage=storage, progress=progress)
+    command("query", address, "--output", os.fspath(out), *options(words), storage=storage, progress=progress)
 
 
 def _worker_count(workers: Any) -> int:
@@ -195,6 +197,9 @@ class Tasks:
 
     def __len__(self) -> int:
         return len(self.plan)
+
+    def __repr__(self) -> str:
+        return f"<zvf.Tasks {self.address!r}: {len(self)} tasks>"
 
     def __iter__(self) -> Iterator[int]:
         return iter(task["task"] for task in self.plan)
@@ -281,7 +286,7 @@ def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: An
     """Plan a store that many processes build; words are options of ``zvf create``."""
     address, storage = _address(at, storage_options)
     names = [os.fspath(f) for f in ([files] if isinstance(files, (str, os.PathLike)) else files)]
-    args = ["ingest", "plan", *names, address, *_options(words)]
+    args = ["ingest", "plan", *names, address, *options(words)]
     if shares is not None:
         args += ["--shares", str(int(shares))]
     said, _ = command(*args, storage=storage)

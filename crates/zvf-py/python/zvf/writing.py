@@ -14,24 +14,13 @@ from . import _zvf
 from ._arrays import column, columns, given, indices, join_lines, positions
 from ._jobs import address_of, reporter, storage_pairs
 from ._pieces import CHAINS, Piece, is_thing, piece_of
+from ._words import byte_count
 from .datasets import Dataset
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
 _RUNS = ("polyline", "streamline")
 _NAMES = "xyzwuvab"
-_UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 _BYTES_A_VERTEX = 16
-
-
-def _bytes(value: Any) -> int | None:
-    """A number of bytes, or text such as ``"256KiB"``."""
-    if value is None or isinstance(value, (int, np.integer)):
-        return None if value is None else int(value)
-    text = str(value).strip().lower()
-    for unit, factor in _UNITS.items():
-        if text.endswith(unit):
-            return int(float(text[: -len(unit)]) * factor)
-    return int(text)
 
 
 def codecs_json(codec: Any) -> str | None:
@@ -229,6 +218,10 @@ class Writer:
             if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
                 _zvf.settle(60.0)
 
+    def __repr__(self) -> str:
+        end = "" if self.report is None else ", finished"
+        return f"<zvf.Writer {self.address!r}: {self.kind}, {self._vertices} vertices{end}>"
+
     def __enter__(self) -> Writer:
         return self
 
@@ -258,7 +251,7 @@ def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
     if chunk is not None and not isinstance(chunk, str):
         shape = np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,))
         return [float(x) for x in shape]
-    per_chunk = max((_bytes(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
+    per_chunk = max((byte_count(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
     if not len(points):
         return [1.0] * ndim
     extent = (points.max(axis=0).astype(np.float64) - points.min(axis=0)).clip(min=0)
@@ -318,7 +311,7 @@ def create(
     if not 1 <= ndim <= 8:
         raise ValueError(f"ndim: expected 1 to 8, found {ndim}")
     address, own = address_of(at)
-    chunk_bytes = _bytes(chunk) if isinstance(chunk, str) else None
+    chunk_bytes = byte_count(chunk) if isinstance(chunk, str) else None
     shape = None if chunk_bytes else np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,)).tolist()
     limits = None
     if bounds is not None:
@@ -348,7 +341,7 @@ def create(
             for n, s in specs.items()
         ],
         "binned_by": None if binned_by is None else _binned(binned_by),
-        "memory": _bytes(memory),
+        "memory": byte_count(memory),
         "scratch": None if scratch is None else os.fspath(scratch),
         "storage": [*own, *storage_pairs(storage_options)],
     }

@@ -91,6 +91,7 @@ def makers(at):
     from zvf.compat.headers import HeaderRegistry
     from zvf.compat.lazy import open_zv, store
     from zvf.compat.lazy.writer import ZVWriter
+    from zvf.compat.multiresolution.recipes import Recipes
     from zvf.compat.ops import ObjectRef, VacuumReport, VertexRef
     from zvf.compat.rechunk import DimensionMapper, RechunkSpec
     from zvf.compat.types.parametric import ParametricTypeDef
@@ -111,12 +112,14 @@ def makers(at):
         zv.AttributeSpec: zv.AttributeSpec, zv.Axis: lambda: zv.Axis("x", "um"), zv.SizeHints: zv.SizeHints, zv.CellRef: lambda: zv.CellRef((0, 0, 0)),
         GroupCatalog: lambda: level.groups, ObjectGroup: lambda: level.groups["a"], user_metadata.Metadata: lambda: at.old.metadata,
         user_metadata.Namespace: lambda: at.old.metadata["app"], group.Group: lambda: at.old_lines.store["0"], group.Shared: lambda: at.old.store._shared,
-        group.Attrs: lambda: at.old.store.attrs, metadata.LevelMetadata: metadata.LevelMetadata, metadata.RootMetadata: metadata.RootMetadata,
+        group.Attrs: lambda: at.old.store.attrs, metadata.LevelMetadata: lambda: metadata.LevelMetadata(0, 0, []), metadata.NgffAxis: lambda: metadata.NgffAxis(name="x"),
+        metadata.RootMetadata: lambda: metadata.RootMetadata([], (1.0,), ([0.0], [1.0]), []),
         HeaderRegistry: lambda: HeaderRegistry(at.old.store), store.LazyStore: lambda: open_zv(at.lines), store.LazyLevel: lambda: lazy,
         store.LazyAttributes: lambda: lazy.attributes, store.LazyColumn: lambda: lazy.vertices, store.LazyPolylines: lambda: lazy.polylines,
         store.LazyView: lazy.filter, store.LazyObjectIndex: lambda: lazy.object_index, store.LazySelection: lambda: lazy.polylines.filter(object_ids=[1]), store.LazyPositions: lambda: lazy.filter().vertices, ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
         ObjectRef: lambda: ObjectRef(0, 1), VacuumReport: VacuumReport, DimensionMapper: lambda: DimensionMapper(RechunkSpec(by="object_id")),
-        ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: ValidationResult,
+        ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: lambda: ValidationResult(1),
+        Recipes: lambda: Recipes((), 1, "none"),
     }  # fmt: skip
 
 

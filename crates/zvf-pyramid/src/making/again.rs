@@ -282,11 +282,8 @@ impl Making<'_> {
         taking: &mut Taking,
     ) -> Result<Tried<Again>, PyramidError> {
         let names = self.names_in_order(below).await?;
-        let mut stay = unbroken_ids(&earlier.level).await?;
-        stay.retain(|id| objects.keeps(*id) && !earlier.part.objects.contains(id));
+        let (stay, part) = earlier.split(unbroken_ids(&earlier.level).await?, objects);
         let kept = objects.kept_ids();
-        let mut part = earlier.part.clone();
-        part.objects.extend(kept.iter().filter(|id| !stay.contains(id)));
         let (mut found, mut built) = (Farthest::default(), 0);
         for ids in kept.chunks(self.chains_at_once(kept.len())) {
             let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
@@ -349,6 +346,19 @@ fn coarser(key: &ChunkKey, scale: i64) -> Vec<i64> {
 }
 
 impl Earlier<'_> {
+    /// Which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
+    /// do not stay are made again.
+    pub(super) fn split(
+        &self,
+        mut stored: BTreeSet<i64>,
+        objects: &Objects,
+    ) -> (BTreeSet<i64>, Part) {
+        stored.retain(|id| objects.keeps(*id) && !self.part.objects.contains(id));
+        let mut part = self.part.clone();
+        part.objects.extend(objects.kept_ids().iter().filter(|id| !stored.contains(id)));
+        (stored, part)
+    }
+
     /// The largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
     pub(super) fn largest(&self, stays: bool, found: Farthest) -> Result<Farthest, &'static str> {

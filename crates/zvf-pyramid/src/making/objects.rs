@@ -106,10 +106,7 @@ impl Making<'_> {
         earlier: &Earlier<'_>,
         taking: &mut Taking,
     ) -> Result<Tried<Again>, PyramidError> {
-        let mut stay = present_ids(&earlier.level).await?;
-        stay.retain(|id| objects.keeps(*id) && !earlier.part.objects.contains(id));
-        let mut part = earlier.part.clone();
-        part.objects.extend(objects.kept_ids().iter().filter(|id| !stay.contains(id)));
+        let (stay, part) = earlier.split(present_ids(&earlier.level).await?, objects);
         let groups = match self.groups(below, objects, Some(&part.objects)).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),

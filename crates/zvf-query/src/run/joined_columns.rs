@@ -179,28 +179,48 @@ fn spread<'a>(
     let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
     let mut all = ColumnBuilder::like(&empty);
     all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows + usize_from_u32(piece.len)));
-    let null = null(empty.dtype(), width);
+    let mut null = NullRow::new(empty.dtype(), width);
     for piece in pieces {
-        match (row_of(piece), &null) {
-            (Some((column, row)), _) => (0..piece.len).for_each(|_| all.push_row(column, row)),
-            (None, Some(null)) => (0..piece.len).for_each(|_| all.push_bytes(null)),
-            (None, None) => {
-                return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into());
-            }
+        match row_of(piece) {
+            Some((column, row)) => (0..piece.len).for_each(|_| all.push_row(column, row)),
+            None => match null.bytes() {
+                Some(null) => (0..piece.len).for_each(|_| all.push_bytes(null)),
+                None => {
+                    return Err(BadQuery::NoNull { of: "vertices", name: name.to_owned() }.into());
+                }
+            },
         }
     }
     Ok(all.finish())
 }
 
-/// What stands for no value in a row of a column of this type: NaN, where it has one.
-pub(super) fn null(dtype: Dtype, width: u32) -> Option<Vec<u8>> {
-    let nan: &[u8] = match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 2) => &[0, 0x7e],
-        (DtypeKind::Float, 4) => &[0, 0, 0xc0, 0x7f],
-        (DtypeKind::Float, 8) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
-        _ => return None,
-    };
-    Some(nan.repeat(usize_from_u32(width)))
+/// What stands for no value in a column of this type: NaN, where it has one.
+pub(super) const fn null_value(dtype: Dtype) -> Option<&'static [u8]> {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => Some(&[0, 0x7e]),
+        (DtypeKind::Float, 4) => Some(&[0, 0, 0xc0, 0x7f]),
+        (DtypeKind::Float, 8) => Some(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f]),
+        _ => None,
+    }
+}
+
+/// A row without values, made when the first one is needed: a store may claim any width.
+pub(super) struct NullRow {
+    value: Option<&'static [u8]>,
+    width: u32,
+    row: Option<Vec<u8>>,
+}
+
+impl NullRow {
+    pub(super) const fn new(dtype: Dtype, width: u32) -> Self {
+        Self { value: null_value(dtype), width, row: None }
+    }
+
+    /// The row, where the type has something that stands for no value.
+    pub(super) fn bytes(&mut self) -> Option<&[u8]> {
+        let value = self.value?;
+        Some(self.row.get_or_insert_with(|| value.repeat(usize_from_u32(self.width))))
+    }
 }
 
 #[cfg(test)]
@@ -211,14 +231,23 @@ mod tests {
     fn what_stands_for_nothing_is_not_a_number() {
         for (name, size) in [("float16", 2), ("float32", 4), ("float64", 8)] {
             let dtype = Dtype::parse(name).unwrap();
-            let bytes = null(dtype, 3).unwrap();
+            let mut null = NullRow::new(dtype, 3);
+            let bytes = null.bytes().unwrap();
             assert_eq!(bytes.len(), 3 * size);
-            let column = Column::new(dtype, 3, bytes.into()).unwrap();
+            let column = Column::new(dtype, 3, bytes.to_vec().into()).unwrap();
             assert!((0..3).all(|c| column.float(0, c).unwrap().is_nan()), "{name}");
         }
         for name in ["int64", "uint8", "bool", "<U4"] {
-            assert_eq!(null(Dtype::parse(name).unwrap(), 1), None, "{name}");
+            assert_eq!(NullRow::new(Dtype::parse(name).unwrap(), 1).bytes(), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_claimed_width_takes_no_memory_before_a_row_has_it() {
+        let dtype = Dtype::parse("float64").unwrap();
+        // 2^35 bytes a row: no machine that runs tests gives them away for nothing.
+        let column = spread("a", dtype, u32::MAX, &[], |_| None).unwrap();
+        assert_eq!((column.len(), column.width()), (0, u32::MAX));
     }
 
     #[test]

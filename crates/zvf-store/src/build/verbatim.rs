@@ -150,8 +150,8 @@ impl VerbatimArray {
     ///
     /// # Errors
     ///
-    /// When the array holds items of one size, there are more rows than a chunk has, or they cannot be
-    /// encoded or written.
+    /// When the array holds items of one size, there are more rows than a chunk has or 2^24 fewer, or they
+    /// cannot be encoded or written.
     pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<(), StoreError> {
         let inner = self.doc.inner_chunk_shape().iter();
         let items = inner.copied().try_fold(1_u64, u64::checked_mul);
@@ -168,11 +168,20 @@ impl VerbatimArray {
             parts.push(number(to_u64(row.len()))?);
             parts.push(row.clone());
         }
-        let missing = saturating_usize(items.saturating_sub(to_u64(rows.len())));
-        if missing > 0 {
-            parts.push(vec![0; missing.saturating_mul(size_of::<u32>())].into());
-        }
+        parts.extend(self.empty_rows(items - to_u64(rows.len()))?); // no more rows than items
         self.put(index, parts)
+    }
+
+    /// So many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
+    fn empty_rows(&self, count: u64) -> Result<Option<Bytes>, StoreError> {
+        if count > MAX_EMPTY_ROWS {
+            let expected = Expected::AtMost(MAX_EMPTY_ROWS.into());
+            let (class, what) = (Class::LimitExceeded, "rows that are missing to fill a chunk");
+            return Err(StoreError::refused(class, Op::Write, what, expected, Found::from(count))
+                .with_key(&self.key));
+        }
+        let bytes = saturating_usize(count) * size_of::<u32>();
+        Ok((bytes > 0).then(|| vec![0; bytes].into()))
     }
 
     /// Writes the shard that holds the chunk at `index`: all its chunks are there. Without shards there is
@@ -258,4 +267,41 @@ fn swapped(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
     let mut items = Vec::from(items);
     swap(&mut items, unit);
     items.into()
+}
+
+/// Rows that are added to fill a chunk: 64 MiB of lengths.
+const MAX_EMPTY_ROWS: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BuildOptions;
+
+    #[tokio::test]
+    async fn a_claimed_chunk_shape_is_not_filled_with_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
+        let build = Build::begin(&address, BuildOptions::default()).await.unwrap();
+        let document = |items: u64| {
+            let text = format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":[3],"data_type":"variable_length_bytes",
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[{items}]}}}},
+                "chunk_key_encoding":{{"name":"default"}},"fill_value":"",
+                "codecs":[{{"name":"vlen-bytes"}}]}}"#
+            );
+            Bytes::from(text)
+        };
+        let rows = [Bytes::from_static(b"a"), Bytes::new()];
+        let array = build.verbatim_array("0/claimed", document(4_294_967_295)).unwrap();
+        let error = array.put_rows(&[0], &rows).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LimitExceeded in 0/claimed, rows that are missing to fill a chunk: expected at most \
+             16777216, found 4294967293"
+        );
+        let array = build.verbatim_array("0/filled", document(5)).unwrap();
+        array.put_rows(&[0], &rows).unwrap();
+        assert_eq!(array.finish().unwrap().stored_bytes, 4 + 5 * 4 + 1);
+        build.abandon().await.unwrap();
+    }
 }

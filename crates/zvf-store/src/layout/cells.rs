@@ -20,7 +20,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
-use super::native::{Body, Native, Wanted};
+use super::native::{Body, Native, Recorded, Wanted};
 use super::packed::PackedCells;
 use super::part::slices;
 use super::shard::Shards;
@@ -28,6 +28,7 @@ use super::table::KeyTable;
 use super::tiny::Tiny;
 use super::zarr::ZarrArray;
 use crate::codec::{Coding, Packing, Partial};
+use crate::docs::Outline;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::{Caching, Shared};
@@ -80,6 +81,24 @@ enum Layout {
 impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
     pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+        Self::of_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
+    }
+
+    /// The same of an array whose presence list is read when it is asked for.
+    pub(crate) fn of_outline(
+        shared: &Shared,
+        key: &Key,
+        outline: &Arc<Outline>,
+    ) -> Result<Self, StoreError> {
+        Self::of_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
+    }
+
+    fn of_document(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+        recorded: Recorded,
+    ) -> Result<Self, StoreError> {
         let inner = doc.inner_chunk_shape();
         if inner.iter().any(|&extent| extent != 1) {
             let (expected, found) =
@@ -108,7 +127,7 @@ impl CellsCore {
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
             .map_err(|error| error.with_key(key));
-        let (grid, recorded) = (doc.shape.as_slice().into(), doc.nonempty_chunks.clone());
+        let grid = doc.shape.as_slice().into();
         let body = packed.map_or(Body::Zarr(array), Body::Packed);
         let layout =
             Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
@@ -205,7 +224,7 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted = keys.iter().map(|key| native.wanted(key)).collect();
+                let wanted = native.wanted(&self.shared, keys.iter()).await;
                 self.read_native(native, wanted, caching).await
             }
             Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
@@ -263,7 +282,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.reads_parts(&self.shared)
         {
-            let wanted: Vec<_> = asks.iter().map(|(key, _)| native.wanted(key)).collect();
+            let wanted = native.wanted(&self.shared, asks.iter().map(|(key, _)| key)).await;
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
             let there: Vec<(&Wanted, &[Range<u64>])> = wanted
                 .iter()
@@ -290,7 +309,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.partial() == Partial::Ranges
         {
-            let wanted: Vec<_> = keys.iter().map(|key| native.wanted(key)).collect();
+            let wanted = native.wanted(&self.shared, keys.iter()).await;
             let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
             let sizes = native.sizes(&self.shared, &there).await;
             return merged(wanted, sizes);

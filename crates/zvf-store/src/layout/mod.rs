@@ -18,6 +18,7 @@ mod part;
 mod rows;
 mod shard;
 mod table;
+mod tables;
 mod tiny;
 mod zarr;
 
@@ -31,4 +32,5 @@ pub use rows::Rows;
 pub(crate) use rows::RowsCore;
 pub(crate) use shard::Shards;
 pub use table::KeyTable;
+pub(crate) use tables::SharedTables;
 pub(crate) use zarr::{Place, ZarrArray};

@@ -20,7 +20,7 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected, FormatError};
-use zvf_metadata::KeyList;
+use zvf_metadata::{KeyList, Node};
 
 use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
@@ -28,6 +28,7 @@ use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
 use super::{blocks, part};
 use crate::codec::Partial;
+use crate::docs::Outline;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
@@ -40,7 +41,7 @@ pub(crate) struct Native {
     body: Body,
     grid: Box<[u64]>,   // chunks along each axis
     origin: Box<[i64]>, // the key of chunk 0, as many components
-    recorded: Option<KeyList>,
+    recorded: Recorded,
     listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
     found: OnceCell<Arc<KeyTable>>,
 }
@@ -51,6 +52,14 @@ pub(crate) enum Body {
     /// In objects, or why their codecs cannot be undone.
     Zarr(Result<ZarrArray, StoreError>),
     Packed(PackedCells),
+}
+
+/// What the document says of presence.
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    Keys(Option<KeyList>),
+    /// There is a list, and nobody asked for it yet.
+    Unread(Arc<Outline>),
 }
 
 /// A chunk that is worth a request: inside the grid.
@@ -69,7 +78,7 @@ impl Native {
         body: Body,
         grid: Box<[u64]>,
         origin: Box<[i64]>,
-        recorded: Option<KeyList>,
+        recorded: Recorded,
     ) -> Self {
         let (listed, found) = (OnceLock::new(), OnceCell::new());
         Self { key, body, grid, origin, recorded, listed, found }
@@ -115,7 +124,7 @@ impl Native {
 
     /// The keys that hold something.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
-        match self.recorded() {
+        match self.recorded(shared).await {
             Some(recorded) => recorded,
             None => {
                 let table = self.listed(shared).await?;
@@ -131,9 +140,23 @@ impl Native {
     }
 
     /// The keys of the presence list, when there is one.
-    fn recorded(&self) -> Option<Result<Arc<KeyTable>, StoreError>> {
-        let keys = self.recorded.as_ref()?;
-        Some(self.listed.get_or_init(|| self.parse(keys)).clone())
+    async fn recorded(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>, StoreError>> {
+        if let Some(known) = self.listed.get() {
+            return Some(known.clone());
+        }
+        let table = |keys: &KeyList| {
+            let parse = || self.parse(keys);
+            let table = || shared.tables.find_or_parse(keys, &self.origin, &self.grid, parse);
+            self.listed.get_or_init(table).clone()
+        };
+        match &self.recorded {
+            Recorded::Keys(keys) => keys.as_ref().map(table),
+            Recorded::Unread(outline) => match outline.node().await.as_deref() {
+                Ok(Node::Array(doc)) => doc.nonempty_chunks.as_ref().map(table),
+                Ok(Node::Group(_)) => None, // it has the outline of an array
+                Err(error) => Some(Err(error.clone())),
+            },
+        }
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
@@ -267,10 +290,26 @@ impl Native {
         indexes.chunks_exact(self.rank().max(1)).collect()
     }
 
-    /// What has to be read for `key`; nothing when it is known to be absent.
-    pub(crate) fn wanted(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
-        let recorded = self.recorded().transpose()?;
-        if let Some(table) = &recorded {
+    /// What has to be read for each of `keys`; nothing when it is known to be absent.
+    pub(crate) async fn wanted(
+        &self,
+        shared: &Shared,
+        keys: impl Iterator<Item = &ChunkKey>,
+    ) -> Vec<Result<Option<Wanted>, StoreError>> {
+        let recorded = self.recorded(shared).await.transpose();
+        let wanted = |key: &ChunkKey| match &recorded {
+            Ok(recorded) => self.wanted_of(key, recorded.as_deref()),
+            Err(error) => Err(error.clone()),
+        };
+        keys.map(wanted).collect()
+    }
+
+    fn wanted_of(
+        &self,
+        key: &ChunkKey,
+        recorded: Option<&KeyTable>,
+    ) -> Result<Option<Wanted>, StoreError> {
+        if let Some(table) = recorded {
             match table.find(key) {
                 // What is recorded is inside the grid.
                 Some(at) => {
@@ -291,8 +330,8 @@ impl Native {
         if array.shards.is_none() || !shared.source.is_remote() {
             return;
         }
-        let wanted: Vec<Wanted> =
-            keys.iter().filter_map(|key| self.wanted(key).ok().flatten()).collect();
+        let wanted = self.wanted(shared, keys.iter()).await;
+        let wanted: Vec<Wanted> = wanted.into_iter().filter_map(|key| key.ok().flatten()).collect();
         let indexes = self.indexes(wanted.iter());
         // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
         drop(array.places(&shared.source, &self.split(&indexes)).await);

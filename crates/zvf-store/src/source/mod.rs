@@ -25,7 +25,7 @@ use zvf_format::Class;
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
-pub(crate) use self::local::{OpenedFolder, hop};
+pub(crate) use self::local::{HeldFile, OpenedFolder, hop};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;
@@ -187,6 +187,21 @@ impl Source {
         }
     }
 
+    /// The object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
+    /// from the same version of it later.
+    pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<Begun, StoreError> {
+        #[cfg(feature = "local")]
+        if let Self::Local(local) = self
+            && let Some(begun) = local.begin(key, long, ends).await?
+        {
+            return Ok(begun);
+        }
+        #[cfg(not(feature = "local"))]
+        let _ = (long, ends);
+        let got = self.read_many(&[Get::all(key.clone())]).await.pop().unwrap_or(Ok(None))?;
+        Ok(Begun::Whole(got))
+    }
+
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.
     pub(crate) fn merge_gap(&self) -> u64 {
         match self {
@@ -345,6 +360,31 @@ pub(crate) struct Got {
     pub(crate) size: u64,
     /// To be sure that a later read is of the same object.
     pub(crate) version: Version,
+}
+
+/// An object of which no more is read than has to be.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    Whole(Option<Got>),
+    /// Its first and last bytes.
+    #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files are held"))]
+    Ends(Bytes, Bytes, HeldFile),
+}
+
+/// There are no files to be held.
+#[cfg(not(feature = "local"))]
+#[derive(Debug)]
+pub(crate) enum HeldFile {}
+
+#[cfg(not(feature = "local"))]
+impl HeldFile {
+    pub(crate) async fn read(&self) -> Result<Bytes, StoreError> {
+        match *self {}
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        match *self {}
+    }
 }
 
 /// Which version of an object answered, as far as the backend tells.

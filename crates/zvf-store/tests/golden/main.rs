@@ -5,6 +5,7 @@ mod agree;
 mod broken;
 mod chunks;
 mod families;
+mod outlines;
 mod rearranged;
 mod requests;
 mod second;

@@ -13,7 +13,7 @@ use zvf_publish::exchange_names;
 use zvf_store::{Caching, OpenOptions, Store};
 
 /// A copy of the small store in a folder of its own, under this name.
-fn copy_to(dir: &Path, name: &str) -> PathBuf {
+pub(crate) fn copy_to(dir: &Path, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
     let to = dir.join(name);
     let mut folders = vec![PathBuf::new()];

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_u32, saturating_usize, to_u64};
@@ -30,7 +31,7 @@ pub(crate) struct Chunk {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Looked {
     pub(crate) found: Findings,
     pub(crate) rows: Option<u64>,

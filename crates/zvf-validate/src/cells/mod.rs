@@ -29,7 +29,8 @@ use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::pipeline::{Cell, batches, read};
+use crate::parts::Stage;
+use crate::pipeline::{Cell, read, scan};
 use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
 use crate::run::{Stop, Validation};
@@ -45,7 +46,9 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     }
     let mut gathered = Gathered::new(&vertices, &plan);
     gathered.read(run, level, &plan, &keys).await?;
-    fewer(run, level, &vertices).await?;
+    if run.work.is_reported() {
+        fewer(run, level, &vertices).await?;
+    }
     attribute_bins(run, level, &keys);
     gathered.settle(run, level, &plan);
     level.chunks = Arc::new(gathered.chunks);
@@ -114,20 +117,21 @@ impl Gathered {
                 let mut looked = taken.into_iter().zip(looked).peekable();
                 let of = |key: ChunkKey| {
                     let looked = looked.next_if(|(taken, _)| *taken == key);
-                    (key, looked.map(|(_, looked)| looked))
+                    looked.map(|(_, looked)| looked)
                 };
                 keys.into_iter().map(of).collect::<Vec<_>>()
             };
-        let taking = |range: Range<usize>, looked: Vec<(ChunkKey, Option<Looked>)>| {
-            for (key, looked) in looked {
+        let work = run.work.clone();
+        let taking = |range: Range<usize>, looked: Vec<Option<Looked>>| {
+            for (key, looked) in keys.get(range.clone()).unwrap_or_default().iter().zip(looked) {
                 match looked {
-                    Some(looked) => self.take(run, &key, looked),
+                    Some(looked) => self.take(run, key, looked),
                     None => self.chunks.push(None, None),
                 }
             }
             run.step(&plan.vertices, to_u64(range.end), total)
         };
-        batches(keys.len(), reading, looking, taking).await
+        scan((&work, Stage::Cells, &plan.vertices), keys.len(), reading, looking, taking).await
     }
 
     fn take(&mut self, run: &mut Validation, key: &ChunkKey, looked: Looked) {

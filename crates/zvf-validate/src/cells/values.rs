@@ -4,6 +4,7 @@
 //! extent is that of the others.
 
 use half::f16;
+use serde::{Deserialize, Serialize};
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
@@ -11,12 +12,33 @@ use zvf_metadata::{Dtype, DtypeKind};
 pub(crate) const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "ExtentBits", from = "ExtentBits")]
 pub(crate) struct Extent {
     pub(crate) low: [f64; MAX_AXES],
     pub(crate) high: [f64; MAX_AXES],
     /// Whether there is a number that is not finite.
     pub(crate) odd: bool,
+}
+
+/// The same in bits: text has no word for what is not finite.
+#[derive(Serialize, Deserialize)]
+struct ExtentBits {
+    low: [u64; MAX_AXES],
+    high: [u64; MAX_AXES],
+    odd: bool,
+}
+
+impl From<Extent> for ExtentBits {
+    fn from(Extent { low, high, odd }: Extent) -> Self {
+        Self { low: low.map(f64::to_bits), high: high.map(f64::to_bits), odd }
+    }
+}
+
+impl From<ExtentBits> for Extent {
+    fn from(ExtentBits { low, high, odd }: ExtentBits) -> Self {
+        Self { low: low.map(f64::from_bits), high: high.map(f64::from_bits), odd }
+    }
 }
 
 impl Extent {

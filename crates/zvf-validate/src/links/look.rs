@@ -1,5 +1,6 @@
 //! One cell of links: rows, ends, attributes and fragments.
 
+use serde::{Deserialize, Serialize};
 use zvf_format::Class;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
@@ -26,7 +27,7 @@ pub(crate) struct LinkChunk {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LinkLooked {
     pub(crate) found: Findings,
     /// Rows of the cell; none where they could not be read.
@@ -47,8 +48,10 @@ pub(crate) struct LinkLooked {
     pub(crate) sources: Vec<u64>,
     pub(crate) between: u64,
     /// The first link from a child to a parent that comes behind it in the same fragment: where, and which.
+    #[serde(skip)]
     backward: Option<(u64, u64, u64)>,
     /// The first and last row that each record names, where groups are compared.
+    #[serde(skip)]
     spans: Vec<(u64, u64)>,
 }
 

@@ -30,7 +30,8 @@ use self::segment::{Form, Segment, Sought, Uses};
 use self::total::Total;
 use crate::finding::Finding;
 use crate::level::{FamilySeen, LevelState};
-use crate::pipeline::{Cell, batches, read};
+use crate::parts::Stage;
+use crate::pipeline::{Cell, read, scan};
 use crate::rules::consistency::C41;
 use crate::rules::geometry::G10;
 use crate::run::{Stop, Validation};
@@ -51,7 +52,7 @@ pub(crate) async fn check(
         for segment in &opened.segments {
             cells(run, levels, level, segment, &mut total).await?;
         }
-        if run.store.family() != Layout::C {
+        if run.store.family() != Layout::C && !run.work.is_before(Stage::Objects) {
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
         total.settle(run, &opened);
@@ -99,13 +100,14 @@ async fn cells(
     };
     // Before 0.9, counts are those of links across chunks alone.
     let counted = !matches!(segment.form, Form::Same);
+    let work = run.work.clone();
     let taking = |range: Range<usize>, looked: Vec<LinkLooked>| {
         for looked in looked {
             total.take(run, looked, counted);
         }
         run.step(&sought.path, to_u64(range.end), of)
     };
-    batches(keys.len(), reading, looking, taking).await
+    scan((&work, Stage::Links, &sought.path), keys.len(), reading, looking, taking).await
 }
 
 /// C41: links within chunks, and no index of fragments over them.

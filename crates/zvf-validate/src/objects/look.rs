@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{BlockFragments, Manifest};
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
@@ -51,7 +52,7 @@ pub(crate) enum Entry {
 }
 
 /// What came of a run of rows.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RowsLooked {
     pub(crate) found: Findings,
     /// Rows whose manifest is not the empty one.

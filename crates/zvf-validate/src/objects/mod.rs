@@ -19,14 +19,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::GeometryType;
+use zvf_store::StoreError;
 
 use self::index::Index;
 use self::look::{Entry, RowsLooked, Sought, look};
 use crate::finding::Finding;
+use crate::findings::Findings;
 use crate::level::LevelState;
-use crate::pipeline::batches;
+use crate::parts::Stage;
+use crate::pipeline::scan;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
 use crate::rules::pyramid::P11;
@@ -41,6 +45,9 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
         }
         Gathered::new(run, level).check(run, level, &index).await?;
     }
+    if !run.work.is_reported() {
+        return Ok(());
+    }
     columns::check(run, level, "object_attributes", level.objects.rows).await?;
     groups::check(run, level).await
 }
@@ -54,6 +61,14 @@ fn room(run: &mut Validation, level: &mut LevelState, index: &Index) {
         level.objects.named = None;
         run.too_many(&P11, &level.path("object_index"), "objects", most, index.rows);
     }
+}
+
+/// What came of a batch of rows.
+#[derive(Debug, Serialize, Deserialize)]
+enum Seen {
+    Rows(Vec<RowsLooked>),
+    /// The rows could not be read.
+    Unread(Findings),
 }
 
 /// What is gathered over all manifests.
@@ -119,25 +134,31 @@ impl Gathered {
             Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes + ROW))
         };
         let shared = Arc::clone(&sought);
-        let looking = move |rows: Result<Vec<(u64, Entry)>, _>| {
-            let pieces = |rows: Vec<(u64, Entry)>| {
-                rows.par_chunks(PIECE).map(|rows| look(&shared, rows)).collect::<Vec<RowsLooked>>()
-            };
-            rows.map(pieces)
+        let looking = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
+            Ok(rows) => {
+                Seen::Rows(rows.par_chunks(PIECE).map(|rows| look(&shared, rows)).collect())
+            }
+            Err(error) => {
+                let mut found = shared.fresh.new_empty();
+                found.add(Finding::of_store(&C2, &shared.path, &error));
+                Seen::Unread(found)
+            }
         };
         let (mut unread, total) = (false, index.rows);
-        let taking = |range: Range<usize>, looked: Result<Vec<RowsLooked>, _>| {
-            match looked {
-                Ok(looked) => looked.into_iter().for_each(|looked| self.take(run, looked)),
-                Err(error) if unread => drop(error),
-                Err(error) => {
+        let work = run.work.clone();
+        let taking = |range: Range<usize>, seen: Seen| {
+            match seen {
+                Seen::Rows(looked) => looked.into_iter().for_each(|looked| self.take(run, looked)),
+                Seen::Unread(found) if unread => drop(found),
+                Seen::Unread(found) => {
                     unread = true;
-                    run.blame(&C2, &sought.path, &error)?;
+                    run.found.absorb(found);
                 }
             }
             run.step(&sought.path, to_u64(range.end), total)
         };
-        batches(saturating_usize(total), reading, looking, taking).await?;
+        let place = (&work, Stage::Objects, sought.path.as_str());
+        scan(place, saturating_usize(total), reading, looking, taking).await?;
         run.checked.objects += total;
         if unread {
             level.objects.named = None;

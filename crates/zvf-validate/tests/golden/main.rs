@@ -7,6 +7,7 @@ mod frontier;
 mod kinds;
 mod options;
 mod page;
+mod parts;
 mod sound;
 mod suites;
 
@@ -22,7 +23,12 @@ async fn report(id: &str, options: &Options) -> Report {
 async fn report_of(files: &[(String, Vec<u8>)], options: &Options) -> Report {
     let memory = archives::in_memory(files).await;
     match Store::from_object_store(memory, &"".into(), OpenOptions::default()).await {
-        Ok(store) => validate(&store, options, &Observer::default()).await.unwrap(),
+        Ok(store) => {
+            let whole = validate(&store, options, &Observer::default()).await.unwrap();
+            let merged = parts::merged(&store, options, 3).await;
+            assert_eq!(merged, whole, "parts of a validation add up to the whole");
+            whole
+        }
         Err(error) => unopened(error, options).unwrap(),
     }
 }

@@ -42,6 +42,16 @@ use crate::target::{NewFile, Out};
 pub(crate) struct Validate {
     /// The store: a folder or a URL.
     store: String,
+    #[command(flatten)]
+    asked: Asked,
+    /// Write SARIF 2.1.0 to this file, or to standard output for "-".
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+}
+
+/// What is asked of the store.
+#[derive(Args, Debug)]
+pub(crate) struct Asked {
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
     #[arg(
         long = "depth",
@@ -69,9 +79,6 @@ pub(crate) struct Validate {
     #[cfg(feature = "edit")]
     #[arg(long)]
     journal: bool,
-    /// Write SARIF 2.1.0 to this file, or to standard output for "-".
-    #[arg(long, value_name = "FILE")]
-    sarif: Option<PathBuf>,
 }
 
 impl Validate {
@@ -80,11 +87,39 @@ impl Validate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let options = self.options(session)?;
+        let options = self.asked.options(session)?;
         let report = look(session, &self.store, &options, out).await;
+        let shown = Shown {
+            store: &self.store,
+            journal: self.asked.journal(),
+            sarif: self.sarif.as_deref(),
+        };
+        shown.print(session, report, out)
+    }
+}
+
+/// A report that is to be printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// The address of the store.
+    pub(crate) store: &'a str,
+    /// Whether the journal is checked first.
+    pub(crate) journal: bool,
+    /// Where findings go as SARIF.
+    pub(crate) sarif: Option<&'a Path>,
+}
+
+impl Shown<'_> {
+    /// Prints it, and what is left beside the store; how the command ends.
+    pub(crate) fn print(
+        self,
+        session: &Session,
+        report: anyhow::Result<Report>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
         // Also where there is no store: a build may not be finished.
         #[cfg(all(feature = "local", feature = "write"))]
-        for left in zvf::leftovers::list(&self.store).unwrap_or_default() {
+        for left in zvf::leftovers::list(self.store).unwrap_or_default() {
             let mend = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
             let note = if left.goes_on { left.to_string() } else { format!("{left}; {mend}") };
             session.print_notices(out, [note])?;
@@ -105,7 +140,7 @@ impl Validate {
         if !self.journal {
             return Ok(false);
         }
-        let (records, findings) = zvf::edit::check_journal(session.place(&self.store)?)?;
+        let (records, findings) = zvf::edit::check_journal(session.place(self.store)?)?;
         for finding in &findings {
             match session.json() {
                 true => writeln!(out, "{}", finding.to_json())?,
@@ -123,7 +158,42 @@ impl Validate {
         Ok(false)
     }
 
-    fn options(&self, session: &Session) -> anyhow::Result<Options> {
+    fn print_report(
+        &self,
+        session: &Session,
+        report: &Report,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        match self.sarif {
+            Some(path) if path == Path::new("-") => return sarif::write(self.store, report, out),
+            Some(path) => {
+                let mut file = Out::File(NewFile::create(path, session.interrupt())?);
+                sarif::write(self.store, report, &mut file)?;
+                file.finish()?;
+            }
+            None => {}
+        }
+        match session.json() {
+            true => json::write(self.store, report, out),
+            false => text::write(self.store, report, out),
+        }
+    }
+}
+
+impl Asked {
+    /// Whether the journal is checked too.
+    #[cfg(feature = "edit")]
+    pub(crate) const fn journal(&self) -> bool {
+        self.journal
+    }
+
+    #[cfg(not(feature = "edit"))]
+    pub(crate) const fn journal(&self) -> bool {
+        false
+    }
+
+    /// The same for the library.
+    pub(crate) fn options(&self, session: &Session) -> anyhow::Result<Options> {
         let mut rules = Vec::new();
         for id in &self.rules {
             let Some(rule) = Rule::find(id) else {
@@ -140,27 +210,6 @@ impl Validate {
             sample: self.sample,
             kept: kept(session),
         })
-    }
-
-    fn print_report(
-        &self,
-        session: &Session,
-        report: &Report,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
-        match self.sarif.as_deref() {
-            Some(path) if path == Path::new("-") => return sarif::write(&self.store, report, out),
-            Some(path) => {
-                let mut file = Out::File(NewFile::create(path, session.interrupt())?);
-                sarif::write(&self.store, report, &mut file)?;
-                file.finish()?;
-            }
-            None => {}
-        }
-        match session.json() {
-            true => json::write(&self.store, report, out),
-            false => text::write(&self.store, report, out),
-        }
     }
 }
 
@@ -185,6 +234,17 @@ pub(crate) async fn look(
             return report.with_context(|| format!("cannot open {address}"));
         }
     };
+    let (observer, progress) = observe(session);
+    let report = validate(&store, options, &observer).await;
+    session.interrupt().ask_nobody();
+    drop(observer);
+    drop(progress);
+    session.print_store_notices(out, &store)?;
+    report.map_err(told).with_context(|| format!("cannot validate {address}"))
+}
+
+/// What shows how far a validation is, and stops it; the latter shows it until it is dropped.
+pub(crate) fn observe(session: &Session) -> (Observer, Arc<crate::progress::Progress>) {
     let progress = Arc::new(session.progress("validating"));
     let shown = Arc::clone(&progress);
     let observer = Observer {
@@ -194,12 +254,7 @@ pub(crate) async fn look(
         ..Observer::default()
     };
     session.interrupt().ask_first(&observer.cancelled);
-    let report = validate(&store, options, &observer).await;
-    session.interrupt().ask_nobody();
-    drop(observer);
-    drop(progress);
-    session.print_store_notices(out, &store)?;
-    report.map_err(told).with_context(|| format!("cannot validate {address}"))
+    (observer, progress)
 }
 
 /// A share, and a seed where there is one.

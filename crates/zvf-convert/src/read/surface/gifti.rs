@@ -128,8 +128,15 @@ fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>, ConvertError> {
                     let found = format!("{key:?}");
                     return Err(xml.bad(Class::Encoding, "a whole number as Key", found));
                 };
-                let colour = |name| element.get(name).and_then(|x| x.trim().parse().ok());
-                let rgba = ["Red", "Green", "Blue", "Alpha"].map(colour);
+                let mut rgba = [None; 4];
+                for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
+                    let Some(text) = element.get(name) else { continue };
+                    let number = text.trim().parse().map_err(|_no_number| {
+                        let expected = format!("a number as {name} of a label");
+                        xml.bad(Class::Encoding, expected, shown(text))
+                    });
+                    *share = Some(number?);
+                }
                 labels.push(Label { key, name: xml.text_of_element()?, rgba });
             }
             Node::End(end) if end == "LabelTable" => return Ok(labels),
@@ -179,8 +186,13 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
                 let text = xml.text_of_element()?;
                 let text = text.trim();
                 let value = if inner.name == "MatrixData" {
-                    let numbers = text.split_ascii_whitespace().map(str::parse::<f64>);
-                    json!(numbers.collect::<Result<Vec<_>, _>>().unwrap_or_default())
+                    let number = |word: &str| {
+                        word.parse::<f64>().map_err(|_no_number| {
+                            xml.bad(Class::Encoding, "numbers in MatrixData", shown(word))
+                        })
+                    };
+                    let numbers = text.split_ascii_whitespace().map(number);
+                    json!(numbers.collect::<Result<Vec<_>, _>>()?)
                 } else {
                     json!(text)
                 };
@@ -300,11 +312,9 @@ impl Shape {
                 }
             };
             if !read {
-                let shown: String = word.chars().take(40).collect();
                 let place = format!("DataArray {} Data, value {count}", self.number);
                 let expected = self.dtype.to_string();
-                let found = format!("{shown:?}");
-                return Err(file.bad_in(Class::Encoding, place, expected, found));
+                return Err(file.bad_in(Class::Encoding, place, expected, shown(word)));
             }
         }
         let bytes = values.take()?.bytes().to_vec();
@@ -315,15 +325,18 @@ impl Shape {
     fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>, ConvertError> {
         let name = element.get("ExternalFileName").unwrap_or_default();
         let path = companion("GIFTI", file.path.as_deref(), name)?;
-        let offset = element.get("ExternalFileOffset").unwrap_or("0").trim().parse::<u64>();
+        let place = || format!("DataArray {} ExternalFileOffset", self.number);
+        let offset = element.get("ExternalFileOffset").unwrap_or("0");
+        let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
+            file.bad_in(Class::Encoding, place(), "a whole number of bytes", shown(offset))
+        })?;
         let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
         let size = to_u64(self.size);
-        let end = offset.ok().and_then(|offset| offset.checked_add(size));
+        let end = offset.checked_add(size);
         let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
             let expected = format!("{size} bytes of {name:?}");
-            let place = format!("DataArray {} ExternalFileOffset", self.number);
             let found = format!("{length} in all");
-            return Err(file.bad_in(Class::Truncated, place, expected, found));
+            return Err(file.bad_in(Class::Truncated, place(), expected, found));
         };
         let mut bytes = Vec::new();
         let mut from = Bytes::from(&path, start)?;
@@ -458,6 +471,11 @@ impl GiftiFile {
         }
         Ok(surface)
     }
+}
+
+/// The start of a text, between quotes.
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
 fn bad(

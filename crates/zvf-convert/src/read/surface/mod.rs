@@ -500,6 +500,40 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_gifti_that_are_none_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gii");
+        std::fs::write(folder.path().join("a.dat"), [0; 8]).unwrap();
+        let array = |attributes: &str, inside: &str| {
+            format!(
+                r#"<DataArray DataType="NIFTI_TYPE_UINT8" Dim0="1" {attributes}>{inside}</DataArray>"#
+            )
+        };
+        let beside = r#"Encoding="ExternalFileBinary" ExternalFileName="a.dat" ExternalFileOffset"#;
+        let matrix = "<CoordinateSystemTransformMatrix><MatrixData>1 0 zero</MatrixData>\
+            </CoordinateSystemTransformMatrix><Data>1</Data>";
+        let label = r#"<LabelTable><Label Key="1" Red="0.5" Green="half">one</Label></LabelTable>"#;
+        #[rustfmt::skip]
+        let table = [
+            (label.to_owned(), "a number as Green of a label, found \"half\""),
+            (array("", matrix), "numbers in MatrixData, found \"zero\""),
+            (array(&format!("{beside}=\"0x10\""), ""), "a whole number of bytes, found \"0x10\""),
+        ];
+        for (inside, message) in table {
+            std::fs::write(&path, format!("<GIFTI>{inside}</GIFTI>")).unwrap();
+            let error = read_file(&path, Format::Gifti).and_then(|file| gifti::parse(&file));
+            let error = error.unwrap_err().to_string();
+            assert!(error.starts_with("Encoding in GIFTI, "), "{error}");
+            assert!(error.ends_with(&format!(": expected {message}")), "{error}");
+        }
+        // An offset that is a number is used.
+        let good = array(&format!("{beside}=\" 7 \""), "<Data/>");
+        std::fs::write(&path, format!("<GIFTI>{good}</GIFTI>")).unwrap();
+        let file = read_file(&path, Format::Gifti).unwrap();
+        assert_eq!(gifti::parse(&file).unwrap().arrays[0].values.len(), 1);
+    }
+
+    #[test]
     fn golden_files_of_freesurfer() {
         let expected = golden::expected("freesurfer");
         golden::check_good("freesurfer", &expected);

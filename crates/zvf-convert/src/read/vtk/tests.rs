@@ -96,3 +96,27 @@ fn each_kind_of_a_file_is_read_by_itself() {
     let points = read(Kind::PointCloud, Polygons::Same).unwrap();
     assert_eq!(points.fields.len(), 5);
 }
+
+#[test]
+fn numbers_of_xml_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.vtp");
+    #[rustfmt::skip]
+    let table = [
+        (r#"type="String" NumberOfTuples="1" format="ascii">104 105 x 0"#, "codes of characters", "\"x\""),
+        (r#"type="String" NumberOfTuples="1" format="ascii">104 99999 0"#, "codes of characters", "\"99999\""),
+        (r#"type="Int32" NumberOfTuples="1e3" format="ascii">7"#, "a count as NumberOfTuples", "\"1e3\""),
+        (r#"type="Int32" NumberOfTuples="-1" format="ascii">7"#, "a count as NumberOfTuples", "\"-1\""),
+    ];
+    for (array, expected, found) in table {
+        let text = format!(
+            r#"<VTKFile type="PolyData"><PolyData><FieldData><DataArray Name="a" {array}</DataArray></FieldData></PolyData></VTKFile>"#
+        );
+        std::fs::write(&path, text).unwrap();
+        let error = parse(&path).unwrap_err();
+        let message = format!(
+            "Encoding in VTK XML, DataArray \"a\" at byte 49: expected {expected}, found {found}"
+        );
+        assert_eq!(error.to_string(), message, "{array}");
+    }
+}

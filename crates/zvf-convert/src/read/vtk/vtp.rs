@@ -190,9 +190,7 @@ impl<'a> Form<'a> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
             if !values.push_text(word) {
-                let shown: String = word.chars().take(40).collect();
-                let expected = dtype.to_string();
-                return Err(self.bad(array, Class::Encoding, expected, format!("{shown:?}")));
+                return Err(self.bad(array, Class::Encoding, dtype.to_string(), shown(word)));
             }
         }
         Ok(values.take()?.bytes().to_vec())
@@ -309,9 +307,15 @@ impl<'a> Form<'a> {
     fn read_strings(&self, array: &Array) -> Result<Vec<String>, ConvertError> {
         let bytes = match array.element.get("format") {
             Some("ascii") => {
-                let code = |word: &str| word.parse::<i16>().ok().map(|code| code.to_le_bytes()[0]);
+                let code = |word: &str| match word.parse::<i16>() {
+                    Ok(code) => Ok(code.to_le_bytes()[0]),
+                    Err(_no_number) => {
+                        let expected = "codes of characters".to_owned();
+                        Err(self.bad(array, Class::Encoding, expected, shown(word)))
+                    }
+                };
                 let codes = array.text.split_ascii_whitespace().map(code);
-                codes.collect::<Option<Vec<u8>>>().unwrap_or_default()
+                codes.collect::<Result<Vec<u8>, _>>()?
             }
             _ => self.read_bytes(array, None)?,
         };
@@ -328,8 +332,13 @@ impl<'a> Form<'a> {
         let values = if array.element.get("type") == Some("String") {
             Json::Array(self.read_strings(array)?.into_iter().map(Json::String).collect())
         } else {
-            let rows = array.element.get("NumberOfTuples").and_then(|text| text.parse().ok());
-            as_json(&self.read(array, rows)?)
+            let rows = array.element.get("NumberOfTuples").map(|text| {
+                text.trim().parse().map_err(|_no_number| {
+                    let expected = "a count as NumberOfTuples".to_owned();
+                    self.bad(array, Class::Encoding, expected, shown(text))
+                })
+            });
+            as_json(&self.read(array, rows.transpose()?)?)
         };
         data.field_data.push((name, values));
         Ok(())
@@ -547,6 +556,11 @@ fn read_cells(
     };
     cells.extend(&ends, &ids, 0);
     Ok(())
+}
+
+/// The start of a text, between quotes.
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
 fn as_integers(values: &Column) -> Vec<i64> {

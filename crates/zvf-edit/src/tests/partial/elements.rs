@@ -191,7 +191,7 @@ fn regroup(kind: Kind, count: i64) -> Vec<Json> {
     vec![merge, json!({"op": "object.remove", "objects": [c]})]
 }
 
-fn of(method: Method, size: Option<f64>) -> Options {
+fn options_of(method: Method, size: Option<f64>) -> Options {
     Options { method: Some(method), size, levels: Some(2), ..Options::default() }
 }
 
@@ -202,16 +202,16 @@ fn sharded(kind: Kind) -> Schema {
 
 #[test]
 fn skeletons_are_built_again_by_objects() {
-    let three = Options { levels: Some(3), ..of(Method::Simplify, Some(1.5)) };
-    let pruned = Options { prune: Some(6.0), ..of(Method::Simplify, Some(1.0)) };
+    let three = Options { levels: Some(3), ..options_of(Method::Simplify, Some(1.5)) };
+    let pruned = Options { prune: Some(6.0), ..options_of(Method::Simplify, Some(1.0)) };
     let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let explicit = schema(Kind::Skeleton).explicit();
     for (what, schema, dtype, weighs, options) in [
         ("simplified", schema(Kind::Skeleton), "float32", false, three),
         ("pruned in shards", sharded(Kind::Skeleton), "float64", false, pruned),
         ("clustered", schema(Kind::Skeleton), "float32", false, fewer),
-        ("explicit", explicit, "float32", true, of(Method::Cluster, Some(3.0))),
+        ("explicit", explicit, "float32", true, options_of(Method::Cluster, Some(3.0))),
     ] {
         check(what, Kind::Skeleton, (schema, dtype, weighs), &options);
     }
@@ -220,14 +220,14 @@ fn skeletons_are_built_again_by_objects() {
 #[test]
 fn graphs_are_built_again_by_objects() {
     let (kind, three) =
-        (Kind::Graph, Options { levels: Some(3), ..of(Method::Cluster, Some(3.0)) });
+        (Kind::Graph, Options { levels: Some(3), ..options_of(Method::Cluster, Some(3.0)) });
     let sums = vec![("weight".to_owned(), Aggregation::Sum)];
-    let fewer = Options { rules: sums, sparsity: 1.3, ..of(Method::Cluster, Some(4.0)) };
+    let fewer = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
     let directed = schema(kind).directed();
     for (what, schema, dtype, weighs, options) in [
         ("clustered", schema(kind), "float32", false, three),
         ("weighed in shards", sharded(kind), "float64", true, fewer),
-        ("directed", directed, "float32", true, of(Method::Cluster, Some(2.0))),
+        ("directed", directed, "float32", true, options_of(Method::Cluster, Some(2.0))),
     ] {
         check(what, kind, (schema, dtype, weighs), &options);
     }
@@ -236,8 +236,8 @@ fn graphs_are_built_again_by_objects() {
 #[test]
 fn meshes_are_built_again_by_objects() {
     let kind = Kind::Mesh;
-    let halved = Options { keep: Some(0.5), ..of(Method::Collapse, None) };
-    let fewer = Options { sparsity: 1.3, ..of(Method::Cluster, Some(3.0)) };
+    let halved = Options { keep: Some(0.5), ..options_of(Method::Collapse, None) };
+    let fewer = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
     for (what, schema, dtype, weighs, options) in [
         ("collapsed", schema(kind), "float32", false, halved.clone()),
         ("collapsed in shards", sharded(kind), "float64", true, halved),
@@ -273,7 +273,7 @@ fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), 
 fn an_edit_of_links_alone_leaves_levels_behind() {
     let batch = drawn(&mut Random(5), Kind::Graph, 8).batch("float32", true);
     let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
-    let pair = Pair::new(schema(Kind::Graph), fill, &of(Method::Cluster, Some(2.0)));
+    let pair = Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)));
     let ends = |a: u64, b: u64| json!([{"object": 3, "index": [a]}, {"object": 3, "index": [b]}]);
     for line in [
         json!({"op": "link.add", "links": [ends(4, 7)], "attributes": {"weight": [9.5], "sort": [1]}}),
@@ -297,7 +297,7 @@ fn objects_that_are_not_apart_are_built_as_a_whole() {
         }
         let batch = drawn.batch("float32", false);
         let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
-        Pair::new(schema(Kind::Graph), fill, &of(Method::Cluster, Some(2.0)))
+        Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)))
     };
     let reason = "edges or faces join objects";
     assert_whole(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);

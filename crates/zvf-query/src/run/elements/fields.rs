@@ -8,7 +8,7 @@ use super::Part;
 use super::kept::Kept;
 use crate::error::{BadQuery, QueryError};
 use crate::run::Context;
-use crate::run::joined_columns::null;
+use crate::run::joined_columns::{NullRow, null_value};
 use crate::select::faces::blended;
 use crate::select::held::Held;
 
@@ -73,16 +73,19 @@ impl Context {
             let columns = self.link_values(attribute, parts, caching).await?;
             let empty =
                 Column::empty(attribute.dtype(), attribute.width()).map_err(QueryError::column)?;
-            let null = null(empty.dtype(), empty.width());
+            let mut null = NullRow::new(empty.dtype(), empty.width());
             let mut values = ColumnBuilder::like(&empty);
             for source in from {
                 let stored = source.and_then(|(part, record)| {
                     Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
                 });
-                match (stored, &null) {
-                    (Some((column, record)), _) => values.push_row(column, usize_from_u32(record)),
-                    (None, Some(null)) => values.push_bytes(null),
-                    (None, None) => {}
+                match stored {
+                    Some((column, record)) => values.push_row(column, usize_from_u32(record)),
+                    None => {
+                        if let Some(null) = null.bytes() {
+                            values.push_bytes(null);
+                        }
+                    }
                 }
             }
             if values.len() == from.len() {
@@ -100,7 +103,7 @@ impl Context {
     fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
         let some_are_implied = self.implies_parents();
         self.chosen.link.iter().filter(move |attribute| {
-            let nullable = null(attribute.dtype(), attribute.width()).is_some();
+            let nullable = null_value(attribute.dtype()).is_some();
             nullable || !some_are_implied || self.chosen.links_named
         })
     }

@@ -45,6 +45,13 @@ impl File {
         Version::of_file(self.size(), Stamp::from_metadata(&self.about))
     }
 
+    /// Whether the file was written to since. What it is called and how often does not matter.
+    pub(super) fn is_written(&self) -> Result<bool, StoreError> {
+        let now = self.open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+        let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
+        Ok(written(&now) != written(&self.about))
+    }
+
     /// The same open file once more.
     #[cfg(all(unix, feature = "map"))]
     pub(super) fn reopen(&self) -> Result<StdFile, StoreError> {

@@ -16,6 +16,7 @@
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
 mod dir;
+mod hold;
 #[cfg(all(unix, feature = "map"))]
 mod maps;
 #[cfg(any(not(unix), test))]
@@ -36,6 +37,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
 use self::dir::{Dir, File};
+pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::{Budget, Reservation};

@@ -41,6 +41,12 @@ _READERS = {
     c.GEOM_GRAPH: "read_graph",
     c.GEOM_SKELETON: "read_graph",
 }
+#: What the functions of ``types`` take, of those that take other words than the rest.
+_TAKEN = {
+    c.GEOM_POINT_CLOUD: ("bbox", "object_ids", "group_ids", "chunks", "attribute_names", "attribute_filter"),
+    c.GEOM_LINE: ("bbox", "object_ids", "attribute_filter"),
+    **dict.fromkeys((c.GEOM_POLYLINE, c.GEOM_STREAMLINE), ("bbox", "object_ids", "group_ids", "chunks", "attribute_filter")),
+}
 _CHAINS = (c.GEOM_POLYLINE, c.GEOM_STREAMLINE, c.GEOM_LINE)
 
 
@@ -242,8 +248,11 @@ class Level:
         return await asyncio.to_thread(self._execute, selection)
 
     def _explain(self, selection: Selection) -> str:
-        names = {"bbox": selection.bbox, "object_ids": selection.objects, "group_ids": selection.groups}
-        passed = sorted(["level", *(name for name, value in names.items() if value is not None)])
+        takes = _TAKEN.get(self.kind, ("bbox", "object_ids", "chunks", "attribute_filter"))
+        words = {"level", *selection.to_reader_kwargs(supports=takes)}
+        if selection.attributes == "all" and "attribute_names" in takes and self.attribute_names("vertex"):
+            words.add("attribute_names")
+        passed = sorted(words)
         note = " then filtered in memory" if selection.needs_post_filter else ""
         return f"{_READERS[self.kind]}({', '.join(passed)}){note}"
 
@@ -287,7 +296,7 @@ class Level:
             result = self._read_cells(dataset, words, selection, names)
         else:
             answer = dataset.select(**words).read()
-            result = to_result(answer, kind, names, by_id=selection.objects is not None)
+            result = to_result(answer, kind, names, by_id=selection.objects is not None or selection.groups is not None)
             if "places" in words:
                 result = result.restrict(self._with_value(answer.codes("zvf.place"), chunked, selection.where))
             if selection.cells is not None:

@@ -130,6 +130,50 @@ class ReadResult:
             truncated=self.truncated or truncated,
         )
 
+    @classmethod
+    def from_points(cls, raw: Mapping[str, Any], *, kind: str) -> ReadResult:
+        """From what ``read_points`` returns."""
+        ids = raw.get("object_ids")
+        return cls._from(raw, "positions", kind, object_ids=None if ids is None else np.asarray(ids))
+
+    @classmethod
+    def from_graph(cls, raw: Mapping[str, Any], *, kind: str) -> ReadResult:
+        """From what ``read_graph`` returns."""
+        return cls._from(raw, "positions", kind, edges=np.asarray(raw["edges"]))
+
+    @classmethod
+    def from_mesh(cls, raw: Mapping[str, Any], *, kind: str) -> ReadResult:
+        """From what ``read_mesh`` returns."""
+        return cls._from(raw, "vertices", kind, faces=np.asarray(raw["faces"]))
+
+    @classmethod
+    def from_lines(cls, raw: Mapping[str, Any], *, kind: str) -> ReadResult:
+        """From what ``read_lines`` returns: each line is a part, and an edge."""
+        ends = np.asarray(raw["endpoints"])
+        count, ndim = len(ends), int(ends.shape[2]) if ends.ndim == 3 else 0
+        edges = np.arange(2 * count, dtype=np.int64).reshape(count, 2)
+        joined = {**raw, "positions": ends.reshape(2 * count, ndim)}
+        return cls._from(joined, "positions", kind, parts=slices_from_lengths([2] * count), edges=edges)
+
+    @classmethod
+    def from_polylines(cls, raw: Mapping[str, Any], *, kind: str) -> ReadResult:
+        """From what ``read_polylines`` returns: the segments of each are joined."""
+        lines = [np.concatenate([np.asarray(run) for run in runs]) for runs in raw.get("polylines") or []]
+        ids = raw.get("object_ids")
+        empty = np.zeros((0, int(raw.get("ndim") or 3)), dtype=np.float32)
+        return cls._from(
+            {**raw, "positions": np.concatenate(lines) if lines else empty}, "positions", kind,
+            parts=slices_from_lengths([len(line) for line in lines]),
+            part_objects=None if ids is None or not len(ids) else np.asarray(ids),
+        )  # fmt: skip
+
+    @classmethod
+    def _from(cls, raw: Mapping[str, Any], name: str, kind: str, **fields: Any) -> ReadResult:
+        positions = np.asarray(raw[name])
+        fields.setdefault("parts", (slice(0, len(positions)),) if len(positions) else ())
+        columns = raw.get("vertex_attributes")
+        return cls(kind=kind, positions=positions, attributes=Attributes(columns or {}), attributes_read=columns is not None, **fields)
+
     def __repr__(self) -> str:
         words = [f"kind={self.kind!r}", f"vertices={self.vertex_count}"]
         if self.part_count != 1:

@@ -66,6 +66,28 @@ class Selection:
             limit=min(limits) if limits else None,
         )
 
+    def to_reader_kwargs(self, *, supports: Sequence[str]) -> dict[str, Any]:
+        """The words of a function of ``types`` that takes those in ``supports``; what it does not take is left out."""
+        box = None if self.bbox is None else as_box(self.bbox)
+        if self.near is not None:
+            centre, radius = np.asarray(self.near[0], dtype=np.float64), float(self.near[1])
+            ball = centre - radius, centre + radius
+            box = ball if box is None else (np.maximum(box[0], ball[0]), np.minimum(box[1], ball[1]))
+        given: dict[str, Any] = {
+            "bbox": box,
+            "object_ids": None if self.objects is None else list(self.objects),
+            "group_ids": None if self.groups is None else list(self.groups),
+            "attribute_filter": dict(self.where) if self.where else None,
+            "attribute_names": None if isinstance(self.attributes, str) else list(self.attributes),
+        }
+        if self.cells_pushed_down(supports=supports):
+            given["chunks"] = [tuple(int(x) for x in getattr(ref, "coords", ref)) for ref in self.cells]
+        return {"level": self.level, **{name: value for name, value in given.items() if value is not None and name in supports}}
+
+    def cells_pushed_down(self, *, supports: Sequence[str]) -> bool:
+        """Whether the cells are among those words."""
+        return self.cells is not None and self.cells_split and "chunks" in supports
+
     @property
     def narrows(self) -> bool:
         """Whether less than the level is asked for."""

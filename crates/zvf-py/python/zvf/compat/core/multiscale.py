@@ -49,3 +49,8 @@ def get_level_scale(root: Group, level: int) -> list[float] | None:
 def get_level_translation(root: Group, level: int) -> list[float] | None:
     """The translation of a level; ``None`` where it has none."""
     return _transform(root, level, "translation")
+
+
+def read_level_transform(root: Group, level: int) -> tuple[list[float] | None, list[float] | None]:
+    """The scale and the translation of a level; ``None`` for what it has not."""
+    return get_level_scale(root, level), get_level_translation(root, level)

@@ -196,15 +196,14 @@ def read_level_metadata(root: Group, level: int = 0) -> LevelMetadata:
     """What a level says."""
     if root.is_local and Path(root._shared.address).is_dir():
         found = LevelMetadata.from_attrs(get_resolution_level(root, level).attrs.to_dict())
-        if int(level) and not found.bin_shape and not found.bin_ratio:
-            found.bin_shape = _bins_by_scale(root, int(level))
-        return found
+        return _with_bins(root, int(level), found)
     for entry in root._shared.dataset().info()["levels"]:
         if entry["level"] == level:
             bins = entry.get("bin_shape")
             return LevelMetadata(
                 level=level,
                 vertex_count=int(entry["vertices"]),
+                arrays_present=[],
                 bin_shape=tuple(bins) if bins else None,
                 chunk_shape=tuple(entry["chunk_shape"]),
                 parent_level=entry.get("parent"),
@@ -212,15 +211,20 @@ def read_level_metadata(root: Group, level: int = 0) -> LevelMetadata:
     raise LevelError(f"there is no level {level}")
 
 
-def _bins_by_scale(group: Group, level: int) -> tuple[float, ...] | None:
-    """The size of a bin, by the scale that the root has for the level."""
+def _with_bins(group: Group, level: int, found: LevelMetadata) -> LevelMetadata:
+    """The bins of a level as the root has them: their ratio is the scale; level 0 has those of the root."""
     from .multiscale import get_level_scale
 
     root = Group(group._shared)
     base, scale = RootMetadata.from_attrs(root.attrs.to_dict()).effective_bin_shape, get_level_scale(root, level)
     if scale is None or len(scale) != len(base):
-        return None
-    return tuple(float(b) * s for b, s in zip(base, scale))
+        return found
+    found.bin_ratio = tuple(scale) if level else None
+    if not level:
+        found.bin_shape = None
+    elif not found.bin_shape:
+        found.bin_shape = tuple(float(b) * s for b, s in zip(base, scale))
+    return found
 
 
 def remove_resolution_level(root: Group, level_index: int) -> None:

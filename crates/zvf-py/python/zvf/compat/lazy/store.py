@@ -206,13 +206,14 @@ class LazyLevel:
         return self._level._metadata().chunk_dims
 
     @property
-    def attribute_values(self) -> list[Any]:
-        """The values of that attribute."""
-        return list(self._level._metadata().chunk_attribute_values or [])
+    def attribute_values(self) -> list[Any] | None:
+        """The values of that attribute; ``None`` where there is none."""
+        values = self._level._metadata().chunk_attribute_values
+        return None if values is None else list(values)
 
     def read_attribute_chunk(self, value: Any) -> list[npt.NDArray[Any]]:
         """The vertices of the chunks of a value, a list with one array for each chunk."""
-        if value not in self.attribute_values:
+        if value not in (self.attribute_values or []):
             return []
         found = self._level.read(where={self.chunk_attribute_name: value}, attributes=[])
         coords = self._level._cell_coords(found.positions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
 from ..core.group import Group, shared_for
-from ..core.metadata import RootMetadata
+from ..core.metadata import validate_bin_shape_divides_chunk
 from ..core.store import read_root_metadata
 from ..exceptions import ArrayError, ExistingStoreError, StoreError, translating
-from ..types._common import Target, resolve
+from ..multiresolution.recipes import Recipes, read_recipes
+from ..types._common import Target, refused_levels, resolve
 from ..types._copy import Geometry, read_geometry, write_geometry
 from .spec import DimensionMapper, RechunkSpec
 
@@ -26,8 +28,16 @@ def rechunk(store_path: Any, spec: RechunkSpec, output: Any = None) -> dict[str,
     if spec.by == "spatial":
         if spec.spatial_chunk_shape is None:
             raise ValueError("by='spatial' needs spatial_chunk_shape")
-        rechunk_spatial(store_path, output, spec.spatial_chunk_shape)
-        return {"bins_created": 1, "objects_rechunked": len(open_dataset(output or store_path).level(0).objects)}
+        found = rechunk_spatial(store_path, output, spec.spatial_chunk_shape)
+        made = open_dataset(output if output is not None else store_path)
+        names = [axis.get("name", f"dim{number}") for number, axis in enumerate(made.axes)]
+        return {
+            "bins_created": 1,
+            "objects_rechunked": len(made.level(0).objects),
+            "total_vertices": found["vertex_count"],
+            "rechunk_dims": names,
+            "output_path": found["output_path"],
+        }
     if spec.categorical and spec.bins is None and spec.by.startswith("attribute:"):
         return rechunk_by_attribute(store_path, spec.by.partition(":")[2], output, spatial_chunk_shape=spec.spatial_chunk_shape)
     source = _open(store_path, output)
@@ -43,7 +53,23 @@ def rechunk(store_path: Any, spec: RechunkSpec, output: Any = None) -> dict[str,
         geometry.columns[name] = column
         target = _target(source, geometry, output, spec.spatial_chunk_shape)
         write_geometry(geometry, target, by=(name, [int(n) for n in np.unique(column)]))
-    return {"bins_created": len(np.unique(column)), "objects_rechunked": len(np.unique(owners[owners >= 0]))}
+    return _report(source, geometry, output, spec.dimension_name, len(np.unique(column)))
+
+
+def _report(source: Dataset, geometry: Geometry, output: Any, dimension: str, bins: int) -> dict[str, Any]:
+    """What was cut, and where it is; of what has coarser levels, that they are not there."""
+    coarser = [level for level in source.levels if level > 0] if output is not None else []
+    if coarser:
+        warnings.warn(f"the coarser levels {coarser} are not in {output}: build them again there", UserWarning, stacklevel=3)
+    owners = geometry.owner_of_each
+    names = [axis.get("name", f"dim{number}") for number, axis in enumerate(read_root_metadata(source.store).spatial_index_dims)]
+    return {
+        "bins_created": bins,
+        "objects_rechunked": len(np.unique(owners[owners >= 0])),
+        "total_vertices": len(geometry.positions),
+        "rechunk_dims": [dimension, *names],
+        "output_path": str(output if output is not None else source.store._shared.address),
+    }
 
 
 def rechunk_by_attribute(store_path: Any, attribute_name: str, output: Any = None, *, spatial_chunk_shape: Any = None) -> dict[str, Any]:
@@ -63,8 +89,7 @@ def rechunk_by_attribute(store_path: Any, attribute_name: str, output: Any = Non
             raise ArrayError(f"the attribute must name a key of the store: {known}, found {attribute!r}")
         values = [v.item() if isinstance(v, np.generic) else v for v in np.unique(column)]
         write_geometry(geometry, _target(source, geometry, output, chunk_shape), by=(attribute, values))
-        owners = geometry.owner_of_each
-    return {"bins_created": len(values), "objects_rechunked": len(np.unique(owners[owners >= 0]))}
+    return _report(source, geometry, output, attribute, len(values))
 
 
 def rechunk_spatial(
@@ -79,32 +104,62 @@ def rechunk_spatial(
 ) -> dict[str, Any]:
     """Write the store again in chunks of another shape, without one in chunks that :func:`suggest_chunk_shape` finds.
 
-    The finest level is written; coarser ones follow from it (``build_pyramid``), so that ``levels`` and
-    ``level_chunk_shapes`` may name no other. ``force`` replaces what is at ``output``.
+    Coarser levels that the reference's method made are built again, with the bins and objects that they have: all of them,
+    or the first so many that ``levels`` names. ``level_chunk_shapes`` gives them chunks of their own, whole multiples of those
+    below. ``force`` replaces what is at ``output``.
     """
     if chunk_shape is None and isinstance(output, (tuple, list)):
         output, chunk_shape = None, output
-    others = {*(int(n) for n in levels or ()), *(int(n) for n in level_chunk_shapes or {})} - {0}
-    if others:
-        raise ArrayError(f"level 0 is rechunked, and coarser levels are built again from it: {sorted(others)} cannot be carried over")
     if chunk_shape is None:
         own = (level_chunk_shapes or {}).get(0)
         chunk_shape = own if own is not None else suggest_chunk_shape(store_path, target_links_per_chunk=target_links_per_chunk)
-    source = _open(store_path, output, force=force)
     shape = tuple(float(x) for x in chunk_shape)
+    # What cannot be built is refused before anything is replaced.
+    recipes = _recipes(open_dataset(store_path), levels, level_chunk_shapes or {}, shape)
+    source = _open(store_path, output, force=force)
     with translating(ArrayError):
         geometry = read_geometry(source)
         target = _target(source, geometry, output, shape)
+        target.levels = recipes
         write_geometry(geometry, target)
     elements = next((e for e in (geometry.edges, geometry.faces) if e is not None), ())
-    written = {"level": 0, "objects": len(geometry.object_ids), "vertices": len(geometry.positions), "links": len(elements), "chunk_shape": shape}
+    width = 3 if geometry.faces is not None else 2
+    written = [{"level": 0, "objects": len(geometry.object_ids), "vertices": len(geometry.positions), "links": len(elements), "chunk_shape": shape}]
+    made = open_dataset(output if output is not None else source.store._shared.address)
+    for number in range(1, len(target.levels.levels) + 1 if target.levels else 1):
+        level = made.level(number)
+        written.append({"level": number, "objects": level.objects.count, "vertices": level.vertex_count, "links": 0, "chunk_shape": level.scale})
+    for entry in written:
+        entry.update(link_width=width, attributes=len(made.level(entry["level"]).attribute_names("object")))
     return {
         "output_path": str(output if output is not None else source.store._shared.address),
         "chunk_shape": shape,
-        "level_chunk_shapes": {0: shape},
-        "levels": [written],
+        "level_chunk_shapes": {entry["level"]: entry["chunk_shape"] for entry in written},
+        "levels": written,
         "vertex_count": len(geometry.positions),
     }
+
+
+def _recipes(source: Dataset, levels: Sequence[int] | None, shapes: Mapping[int, Any], root: Sequence[float]) -> Recipes | None:
+    """How the levels that are wanted are built in the new chunks."""
+    wanted = sorted(int(n) for n in levels) if levels is not None else list(source.levels)
+    if wanted != list(range(len(wanted))) or not wanted or not set(wanted) <= set(source.levels):
+        raise ArrayError(f"levels: expected the first of {list(source.levels)}, without gaps, found {wanted}")
+    if len(wanted) == 1:
+        return Recipes((), 1, "none")
+    with refused_levels():
+        found = read_recipes(source.store, wanted[1:])
+        if found is not None:
+            found = found.scaled({int(n): shape for n, shape in shapes.items()}, root)
+            found.factors(_bins_within(source, root) or root, root)
+    return found
+
+
+def _bins_within(source: Dataset, chunk: Sequence[float]) -> tuple[float, ...] | None:
+    """The bins of a store, where they divide chunks of this shape."""
+    bins = read_root_metadata(source.store).base_bin_shape
+    divide = bins is not None and len(bins) == len(chunk) and all(c >= b and abs(c / b - round(c / b)) < 1e-9 for c, b in zip(chunk, bins))
+    return bins if divide else None
 
 
 def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> dict[str, Any]:
@@ -117,7 +172,7 @@ def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> di
     before = read_root_metadata(source.store)
     bins = tuple(float(x) for x in target_bin_shape)
     with translating(StoreError):
-        RootMetadata(chunk_shape=before.chunk_shape, base_bin_shape=bins).validate()
+        validate_bin_shape_divides_chunk(before.chunk_shape, bins)
         geometry = read_geometry(source)
         target = _target(source, geometry, None, None)
         target.bin_shape = bins
@@ -128,6 +183,7 @@ def rebin_level(store_path: Any, target_bin_shape: Any, *, level: int = 0) -> di
         "bins_created": len(np.unique(np.floor(geometry.positions.astype(np.float64) / np.asarray(bins)), axis=0)),
         "old_bin_shape": before.effective_bin_shape,
         "new_bin_shape": bins,
+        "level": 0,
     }
 
 
@@ -177,14 +233,13 @@ def _open(store_path: Any, output: Any, *, force: bool = False) -> Dataset:
 def _target(source: Dataset, geometry: Geometry, output: Any, chunk_shape: Any) -> Target:
     root = read_root_metadata(source.store)
     out = output if output is not None else source.store._shared.address
-    shape = chunk_shape or root.chunk_shape
+    shape = tuple(float(x) for x in chunk_shape or root.chunk_shape)
+    bins = _bins_within(source, shape) if chunk_shape else root.base_bin_shape
     target = resolve(
-        out, geometry.kind, geometry.positions.shape[1], positions=geometry.positions, chunk_shape=shape,
-        bin_shape=None if chunk_shape else root.base_bin_shape, bounds=root.bounds,
+        out, geometry.kind, geometry.positions.shape[1], positions=geometry.positions, chunk_shape=shape, bin_shape=bins, bounds=root.bounds
     )
     target.before, target.names = None, root.spatial_index_dims or None
-    target.chunk_shape = tuple(float(x) for x in shape)
-    target.bin_shape = None if chunk_shape else root.base_bin_shape
+    target.chunk_shape, target.bin_shape = shape, bins
     return target
 
 

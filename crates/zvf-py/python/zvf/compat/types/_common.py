@@ -20,7 +20,7 @@ from ..api.result import ReadResult
 from ..constants import VALID_OOB_POLICIES
 from ..core.group import Group, shared_for
 from ..core.store import read_root_metadata
-from ..exceptions import ArrayError, MetadataError
+from ..exceptions import ArrayError, CoarseningError, MetadataError
 
 
 def renamed(function: str, old: str, new: str, value: Any, current: Any) -> Any:
@@ -67,6 +67,7 @@ class Target:
     names: list[Any] | None
     before: ReadResult | None
     keep: dict[str, Any]
+    levels: Any = None  # of another store, those that are built with it
 
 
 def resolve(
@@ -192,6 +193,7 @@ def finish(target: Target, writer: Writer) -> dict[str, Any]:
 @contextmanager
 def written(target: Target, kind: str | Sequence[str], ndim: int, **words: Any) -> Iterator[Writer]:
     """Begins the store and ends it; what fails meanwhile leaves what was there before."""
+    recipes = _levels_of(target, words.get("binned_by"))
     writer = writer_for(target, kind, ndim, **words)
     try:
         yield writer
@@ -199,6 +201,37 @@ def written(target: Target, kind: str | Sequence[str], ndim: int, **words: Any) 
     except BaseException:
         writer.abandon()
         raise
+    if recipes is not None:
+        recipes.build(target.group)
+
+
+def _levels_of(target: Target, by: Any) -> Any:
+    """How the coarser levels are built again; fails where that cannot be done, before anything is written."""
+    from ..multiresolution.recipes import read_recipes
+
+    recipes = target.levels
+    if recipes is None and target.exists and "zarr_vectors" in target.group.attrs:
+        with refused_levels():
+            recipes = read_recipes(target.group)
+    if recipes is None or not recipes.levels:
+        return None
+    if by is not None:
+        raise ArrayError(
+            f"the store has {len(recipes.levels)} coarser levels, which a store with chunks by {by[0]!r} cannot have: write it elsewhere "
+            "(output=), or remove them first (building.remove_resolution_level)"
+        )
+    with refused_levels():
+        recipes.factors(target.bin_shape or target.chunk_shape, target.chunk_shape)
+    return recipes
+
+
+@contextmanager
+def refused_levels() -> Iterator[None]:
+    """Levels that cannot be built again are a fault of the write that would drop them."""
+    try:
+        yield
+    except CoarseningError as error:
+        raise ArrayError(str(error)) from error
 
 
 def after_those_before(target: Target, points: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -13,7 +13,7 @@ from ..exceptions import ZVError
 class ValidationResult:
     """What was checked, and what is wrong."""
 
-    level: int = 1
+    level: int
     passed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -23,6 +23,18 @@ class ValidationResult:
         """Whether nothing is wrong."""
         return not self.errors
 
+    def add_pass(self, msg: str) -> None:
+        """Add what is as it should be."""
+        self.passed.append(msg)
+
+    def add_warning(self, msg: str) -> None:
+        """Add what may surprise."""
+        self.warnings.append(msg)
+
+    def add_error(self, msg: str) -> None:
+        """Add what is wrong."""
+        self.errors.append(msg)
+
     def merge(self, other: ValidationResult) -> None:
         """Add what another check found."""
         self.passed += other.passed
@@ -31,9 +43,10 @@ class ValidationResult:
 
     def summary(self) -> str:
         """Counts and everything that is wrong, as text."""
-        lines = [f"Level {self.level}: {len(self.passed)} passed, {len(self.warnings)} warnings, {len(self.errors)} errors"]
-        lines += [f"  WARNING: {text}" for text in self.warnings]
+        lines = [f"Level {self.level} validation: {'PASS' if self.ok else 'FAIL'}"]
+        lines.append(f"  {len(self.passed)} passed, {len(self.warnings)} warnings, {len(self.errors)} errors")
         lines += [f"  ERROR: {text}" for text in self.errors]
+        lines += [f"  WARN:  {text}" for text in self.warnings]
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -6,60 +6,20 @@
 //! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
 //! `double` where every value is exact in it, and refused otherwise. Text is refused.
 //!
-//! The header counts before the first vertex, so one batch makes one file.
+//! The header counts before the first vertex: what comes piece by piece waits in files ([`stream`]).
+
+mod stream;
 
 use std::io::Write;
 
-use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
-use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::elements::elements_as_rows;
-use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    let out = target.into_file("PLY")?;
-    Ok(Box::new(PlyWriter { out, memory: options.memory, begun: false, collected: None }))
-}
-
-/// Holds all there is, because the header counts.
-struct PlyWriter<'a> {
-    out: Target<'a>,
-    memory: u64,
-    begun: bool,
-    collected: Option<Collected>,
-}
-
-impl Writer for PlyWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "PLY")?;
-        self.collected = Some(Collected::new(header, self.memory, "PLY"));
-        Ok(())
-    }
-
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
-        let batch = collected.take_batch()?;
-        write_ply(&batch, &collected.header.axes, &mut self.out)?;
-        self.out.flush()?;
-        let count = to_u64;
-        Ok(Report {
-            vertices: count(batch.len()),
-            elements: count(batch.elements().map_or(0, zvf_model::Elements::len)),
-            ..Report::default()
-        })
-    }
-}
+pub(crate) use stream::open;
 
 /// Writes one batch, its axes called `axes` past the third.
 ///
@@ -91,11 +51,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
     let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width));
-    let corners = corners.map_err(|_too_wide| ConvertError::NoType {
-        format: "PLY",
-        what: "faces of more than 255 corners".to_owned(),
-        advice: "divide them into triangles",
-    })?;
+    let corners = corners.map_err(|_too_wide| too_many_corners())?;
     let rows = elements_as_rows(batch, 0)?;
     let said = rows.as_ref().map(ElementTable::new).transpose()?;
 
@@ -139,6 +95,11 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
         said.iter().try_for_each(|said| said.write_row(at, out))?;
     }
     Ok(())
+}
+
+fn too_many_corners() -> ConvertError {
+    let what = "faces of more than 255 corners".to_owned();
+    ConvertError::NoType { format: "PLY", what, advice: "divide them into triangles" }
 }
 
 /// The attributes of edges or faces.
@@ -217,14 +178,20 @@ enum Property {
 impl Property {
     /// The type that holds every value of a column.
     fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
+        match Self::of_type(column) {
+            Some(property) => Ok(property),
+            None => Self::by_values(table, column, rows),
+        }
+    }
+
+    /// The type that holds every value of the type of a column, where there is one.
+    fn of_type(column: &Scalar<'_>) -> Option<Self> {
         let dtype = match column.source {
             Source::Axis(positions, _) => positions.dtype(),
             Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),
-            Source::Field(..) | Source::Part | Source::Object => {
-                return Self::by_values(table, column, rows);
-            }
+            Source::Field(..) | Source::Part | Source::Object => return None,
         };
-        Ok(match (dtype.kind, dtype.size) {
+        Some(match (dtype.kind, dtype.size) {
             (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => Self::UChar,
             (DtypeKind::Int, 1) => Self::Char,
             (DtypeKind::Int, 2) => Self::Short,
@@ -233,7 +200,7 @@ impl Property {
             (DtypeKind::UInt, 4) => Self::UInt,
             (DtypeKind::Float, 2 | 4) => Self::Float,
             (DtypeKind::Float, _) => Self::Double,
-            _ => return Self::by_values(table, column, rows),
+            _ => return None,
         })
     }
 
@@ -244,28 +211,21 @@ impl Property {
     ) -> Result<Self, ConvertError> {
         let mut wanted = Self::Int;
         for row in 0..rows {
-            let value = table.value(column, row)?;
-            let number = match &value {
-                Value::Int(n) => i128::from(*n),
-                Value::UInt(n) => i128::from(*n),
-                Value::Bool(flag) => i128::from(*flag),
-                Value::Null => -1,
-                Value::Float(_) | Value::Text(_) => {
-                    let what = format!("the text of {:?}", column.name);
-                    let advice = "leave the column out, or write CSV or JSON lines";
-                    return Err(ConvertError::NoType { format: "PLY", what, advice });
-                }
-            };
-            if number.unsigned_abs() > EXACT_IN_DOUBLE {
-                let what = format!("{number} in {:?}", column.name);
-                let advice = "leave the column out, or write npy";
-                return Err(ConvertError::NoType { format: "PLY", what, advice });
-            }
-            if i32::try_from(number).is_err() {
+            if i32::try_from(whole_number(column, &table.value(column, row)?)?).is_err() {
                 wanted = Self::Double;
             }
         }
         Ok(wanted)
+    }
+
+    /// How many bytes a value takes.
+    const fn size(self) -> usize {
+        match self {
+            Self::Char | Self::UChar => 1,
+            Self::Short | Self::UShort => 2,
+            Self::Int | Self::UInt | Self::Float => 4,
+            Self::Double => 8,
+        }
     }
 
     const fn name(self) -> &'static str {
@@ -299,6 +259,29 @@ impl Property {
             Self::Double => out.write_all(&real.to_le_bytes())?,
         }
         Ok(())
+    }
+}
+
+/// A value that is exact in a double; what is missing is -1.
+fn whole_number(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError> {
+    let number = match value {
+        Value::Int(n) => i128::from(*n),
+        Value::UInt(n) => i128::from(*n),
+        Value::Bool(flag) => i128::from(*flag),
+        Value::Null => -1,
+        Value::Float(_) | Value::Text(_) => {
+            let what = format!("the text of {:?}", column.name);
+            let advice = "leave the column out, or write CSV or JSON lines";
+            return Err(ConvertError::NoType { format: "PLY", what, advice });
+        }
+    };
+    match i64::try_from(number) {
+        Ok(exact) if number.unsigned_abs() <= EXACT_IN_DOUBLE => Ok(exact),
+        _ => {
+            let what = format!("{number} in {:?}", column.name);
+            let advice = "leave the column out, or write npy";
+            Err(ConvertError::NoType { format: "PLY", what, advice })
+        }
     }
 }
 

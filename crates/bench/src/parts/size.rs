@@ -1,0 +1,166 @@
+//! What the same data takes on disk: a store as `zvf create` writes it and as `zvf recompress` leaves it, and files of
+//! other formats that `zvf convert` writes of it; a surface by Draco as well.
+//!
+//! Whether a format keeps coordinates is measured: all of them are read back and compared with those of the store, bit
+//! by bit, in whatever order they come.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::json;
+use zvf_convert::read::{self, Input, Piece, ReadOptions};
+use zvf_model::Batch;
+use zvf_query::{Columns, Query};
+
+use super::formats::{convert, create};
+use crate::contest::Role;
+use crate::limit;
+use crate::page::{self, Page};
+use crate::parts::Bench;
+use crate::parts::files::{points, sheet};
+use crate::parts::made::{open, walks, write};
+use crate::peer::Other;
+use crate::pyramid::zvf;
+
+/// The same data in several forms.
+struct Data {
+    title: String,
+    elements: u64,
+    store: PathBuf,
+    formats: &'static [&'static str],
+}
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // the command writes the files, and is not there in tests
+    }
+    let folder = bench.below("formats")?;
+    let mut table = HEAD.to_owned();
+    for data in all(bench, &folder)? {
+        if !bench.wants(&data.title) {
+            continue;
+        }
+        let coordinates = coordinates(&data.store)?;
+        let mut line = |name: &str, bytes: u64, keeps: &str| {
+            let (size, share) = (page::size(bytes), bytes as f64 / data.elements as f64);
+            let _ = writeln!(table, "| {} | {name} | {size} | {share:.1} | {keeps} |", data.title);
+        };
+        let measured = |path: &Path| limit::size(path).context("a file that is not there");
+        line("**zvf, as it is created**", measured(&data.store)?, ALL);
+        let small = recompressed(&data.store)?;
+        line("**zvf, zstd 9**", measured(&small)?, verdict(&coordinates, &small)?);
+        for format in data.formats {
+            let file = convert(&data.store, &folder, format)?;
+            line(format, measured(&file)?, verdict(&coordinates, &file)?);
+        }
+        if data.formats.contains(&"ply") {
+            let ply = convert(&data.store, &folder, "ply")?;
+            match draco(bench, &folder, &ply) {
+                Ok((name, bytes)) => line(name, bytes, "rounded: 14 bits of the extent"),
+                Err(error) => line(&format!("Draco: not here: {error:#}"), 0, ""),
+            }
+        }
+    }
+    page.table("size", table);
+    Ok(())
+}
+
+fn all(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
+    let count = (1e6 * bench.scale) as u64;
+    let lines = ((20_000.0 * bench.scale) as u64).max(10);
+    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
+    let faces = 2 * (side as u64 - 1).pow(2);
+    let chains = folder.join(format!("lines-{lines}.zarrvectors"));
+    if !chains.exists() {
+        write(&walks(lines, 100)?, 8, &chains)?;
+    }
+    Ok(vec![
+        Data {
+            title: format!("{count} points and an attribute"),
+            elements: count,
+            store: create(&points(folder, count)?, folder, "points")?,
+            formats: &["csv", "las", "laz", "parquet"],
+        },
+        Data {
+            title: format!("{lines} streamlines of 100"),
+            elements: lines * 100,
+            store: chains,
+            formats: &["tck", "trk", "trx"],
+        },
+        Data {
+            title: format!("a surface of {faces} faces"),
+            elements: faces,
+            store: create(&sheet(folder, side)?, folder, "surface")?,
+            formats: &["ply", "stl", "obj"],
+        },
+    ])
+}
+
+/// The store with its chunks in zstd, made beside it unless it is there.
+fn recompressed(store: &Path) -> anyhow::Result<PathBuf> {
+    let small = store.with_extension("small.zarrvectors");
+    if !small.exists() {
+        let mut command = Command::new(zvf()?);
+        let status =
+            command.args(["recompress", "-q"]).args([store, &small]).args(CODEC).status()?;
+        anyhow::ensure!(status.success(), "{} is not written", small.display());
+    }
+    Ok(small)
+}
+
+/// Whether a file has the coordinates of the store.
+fn verdict(known: &[[u32; 3]], file: &Path) -> anyhow::Result<&'static str> {
+    let found = coordinates(file)?;
+    Ok(match found == known {
+        true => ALL,
+        false if found.len() == known.len() => "coordinates are rounded",
+        false => "vertices are repeated or shared otherwise",
+    })
+}
+
+/// The bits of all coordinates, sorted.
+fn coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
+    let batches: Vec<Batch> = if path.extension().is_some_and(|end| end == "zarrvectors") {
+        let all = Query::all().columns(Columns::None).uncached();
+        vec![block_on(open(path)?.run(&all))?.batch]
+    } else {
+        let pieces = read::open(Input::path(path), None, &ReadOptions::default())?;
+        let vertices = pieces.filter_map(|piece| match piece {
+            Ok(Piece::Vertices(batch)) => Some(Ok(batch)),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        });
+        vertices.collect::<Result<_, _>>()?
+    };
+    let mut places = Vec::new();
+    for batch in batches {
+        let positions = batch.positions();
+        let rows: Vec<[f32; 3]> = match positions.as_slice::<f32>() {
+            Some(values) => values.as_chunks::<3>().0.to_vec(),
+            None => {
+                let values = positions.as_slice::<f64>().context("floats")?;
+                values.as_chunks::<3>().0.iter().map(|row| row.map(|x| x as f32)).collect()
+            }
+        };
+        places.extend(rows.into_iter().map(|row| row.map(f32::to_bits)));
+    }
+    places.sort_unstable();
+    Ok(places)
+}
+
+/// The surface by Draco: who wrote it, and its bytes.
+fn draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<(&'static str, u64)> {
+    let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
+    let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));
+    let turn = turn.once()?;
+    Ok(("Draco, by DracoPy", turn.count.context("no size")?))
+}
+
+const CODEC: [&str; 2] = ["--codec", "zstd:9"];
+const ALL: &str = "all bits of the coordinates";
+const HEAD: &str = "| data | form | bytes | for each | coordinates |
+| --- | --- | ---: | ---: | --- |
+";

@@ -1,0 +1,91 @@
+//! Three levels of one surface: the command, which reads and writes a store, and meshoptimizer, from arrays to arrays.
+//!
+//! Each level of meshoptimizer is made of the one below it, with the faces that the level of ours has: the same ladder.
+//! Ours states a bound of the distance to the surface with each level; theirs gives an estimate of its own.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::json;
+use zvf_metadata::Dtype;
+use zvf_model::{Batch, Column, Elements, Kind, LevelId};
+use zvf_query::{Columns, LevelRule, Query};
+
+use super::{fresh, timed, zvf};
+use crate::contest::{Contender, Role, Turn, contest};
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::made::{open, write_as};
+use crate::peer::Other;
+use crate::write::data::sheet;
+
+pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    let side = (707.0 * bench.scale.sqrt()) as usize + 1;
+    let faces = 2 * (side - 1).pow(2);
+    let work = format!("three levels of a mesh of {faces} faces");
+    if !bench.wants(&work) {
+        return Ok(());
+    }
+    let folder = std::path::absolute(bench.below("surface")?)?;
+    let name = format!("sheet-{side}");
+    let store = folder.join(format!("{name}.zarrvectors"));
+    if !store.exists() {
+        make(side, &folder.join(&name), &store)?;
+    }
+    let place = bench.places()?.into_iter().next().context("nowhere to write")?;
+    let levels = || {
+        let store = fresh(&store, &place.path)?;
+        let mut command = Command::new(zvf()?);
+        command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
+        Ok((timed(&mut command)?, store))
+    };
+    let ours = || -> anyhow::Result<Turn> {
+        let (turn, store) = levels()?;
+        fs::remove_dir_all(&store)?;
+        Ok(turn)
+    };
+    let (_, built) = levels()?;
+    let ladder = face_counts(&built)?;
+    fs::remove_dir_all(&built)?;
+    let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
+    let request = json!({"work": "levels", "name": name, "faces": ladder});
+    let contenders = vec![
+        Contender::new("zvf pyramid", Role::Zvf, ours).holding(&store),
+        // It stops within a face or two of what it is asked for.
+        peer.contender(request).then(|turn| Ok(Turn { count: None, ..turn })),
+    ];
+    page.row(contest(bench, "pyramid", work, contenders)?);
+    page.note("pyramid", &format!("faces of the three levels: {ladder:?}"));
+    Ok(())
+}
+
+/// The surface as a store, and as plain numbers in files whose names begin so.
+fn make(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
+    let (corners, faces) = sheet(side);
+    fs::write(plain.with_extension("f32"), &corners)?;
+    fs::write(plain.with_extension("i64"), &faces)?;
+    let rows = faces.as_chunks::<8>().0.iter().map(|row| i64::from_le_bytes(*row) as usize);
+    let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;
+    let batch = Batch::new(Kind::Mesh, corners);
+    let batch = batch.with_elements(Elements::new(3, rows.collect())?)?;
+    write_as(&batch, CHUNKS, None, store)
+}
+
+/// The faces of each level above the first.
+fn face_counts(store: &Path) -> anyhow::Result<Vec<usize>> {
+    let reader = open(store)?;
+    let count = |level| {
+        let query =
+            Query::all().columns(Columns::None).level(LevelRule::Number(LevelId(level))).uncached();
+        let batch = block_on(reader.run(&query))?.batch;
+        Ok(batch.elements().map_or(0, Elements::len))
+    };
+    (1..=3).map(count).collect()
+}
+
+const PEER: &str = "meshoptimizer, from arrays to arrays";
+/// Chunks on each axis.
+const CHUNKS: u32 = 8;

@@ -1,0 +1,175 @@
+//! `scale`: what opening, planning and finding ask of a store of millions of chunks.
+//!
+//! The store is made by a generator behind the interface of object stores (`synthetic`): its documents are those of a
+//! real one, and its chunks are made when they are asked for. For stores of more and more chunks each step is done with
+//! a new handle or a warm one, and what it asked for and held is printed:
+//!
+//! ```text
+//! open            documents of the root, the level and its first arrays
+//! a box           of 2^3 chunks
+//! another box     elsewhere, by the same handle
+//! an object       by its id
+//! ```
+//!
+//! Chunks that are asked for must not depend on how many there are. Documents do: the format lists the chunks that hold
+//! something in the document of each array.
+
+mod synthetic;
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use object_store::path::Path;
+use tokio::runtime::Runtime;
+use zvf_model::{Bounds, ObjectId};
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
+use self::synthetic::{Asked, POINTS, SHARD, Synthetic};
+use crate::{HEAP, Report};
+
+/// What opening, planning and finding ask of a store of millions of chunks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scale {
+    /// Chunks of the largest store; the others have an eighth of the next larger one.
+    #[arg(long, default_value_t = 262_144)]
+    chunks: u64,
+    /// Repeated in the report; nothing here is random.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// What one step asked for, and what was held at most meanwhile.
+#[derive(Clone, Debug)]
+struct Step {
+    name: &'static str,
+    asked: Asked,
+    peak: usize,
+}
+
+impl Scale {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "scale", seed: self.seed, ..Report::default() };
+        let mut before: Option<Vec<Step>> = None;
+        for shards in sizes(self.chunks) {
+            let store = Synthetic::new(shards);
+            let steps = measure(&store)?;
+            for step in &steps {
+                report.say(&line(&store, step));
+            }
+            if let Some(before) = &before {
+                for (small, large) in before.iter().zip(&steps) {
+                    report.count(compare(small, large));
+                }
+            }
+            before = Some(steps);
+        }
+        Ok(report)
+    }
+}
+
+/// Shards on each axis of stores from small to large.
+fn sizes(chunks: u64) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    let mut shards = 4;
+    while (shards * SHARD).pow(3) < chunks {
+        sizes.push(shards);
+        shards *= 2;
+    }
+    sizes.push((4..=shards).find(|shards| (shards * SHARD).pow(3) >= chunks).unwrap_or(shards));
+    sizes
+}
+
+/// Every step on one store.
+fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
+    let (runtime, mut steps) = (Runtime::new()?, Vec::new());
+    let mut step = |name, work: &mut dyn FnMut() -> anyhow::Result<()>| {
+        store.take_asked();
+        HEAP.reset_peak_usage();
+        let held = HEAP.current_usage();
+        work()?;
+        steps.push(Step { name, asked: store.take_asked(), peak: HEAP.peak_usage() - held });
+        anyhow::Ok(())
+    };
+    let mut opened = None;
+    let (behind, options) = (Arc::clone(store), OpenOptions::default());
+    step("open", &mut || {
+        let behind: Arc<dyn object_store::ObjectStore> = Arc::clone(&behind) as _;
+        opened = Some(runtime.block_on(Store::from_object_store(
+            behind,
+            &Path::from(""),
+            options.clone(),
+        ))?);
+        Ok(())
+    })?;
+    let reader = Reader::new(opened.context("it is opened")?);
+    let corner = (store.side() / 2 + 3) as f64;
+    for (name, low) in [("a box", corner), ("another box", 3.0)] {
+        step(name, &mut || {
+            let bounds = Bounds::new(&[low; 3], &[low + 1.999; 3])?;
+            let answer = runtime.block_on(reader.run(&Query::within(bounds)))?.batch;
+            ensure!(answer.len() as u64 == 8 * POINTS, "{} points in the box", answer.len());
+            Ok(())
+        })?;
+    }
+    let id = store.chunks() / 2 + 11;
+    step("an object", &mut || {
+        let answer = runtime.block_on(reader.run(&Query::objects([ObjectId(id as i64)])))?.batch;
+        ensure!(answer.len() as u64 == POINTS, "{} points of the object", answer.len());
+        Ok(())
+    })?;
+    Ok(steps)
+}
+
+/// What a step asked for.
+fn line(store: &Synthetic, step: &Step) -> String {
+    let Asked { documents, chunks, lists } = &step.asked;
+    format!(
+        "{} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
+        store.chunks(),
+        step.name,
+        documents.0,
+        documents.1,
+        chunks.0,
+        chunks.1,
+        step.peak >> 10
+    )
+}
+
+/// Whether a step asks a larger store for no more than a smaller one, but for what documents list.
+fn compare(small: &Step, large: &Step) -> Result<(), String> {
+    let (few, many) = (&small.asked, &large.asked);
+    if many.documents.0 > few.documents.0 || many.lists > few.lists {
+        return Err(format!("{}: more documents or lists: {few:?}, {many:?}", small.name));
+    }
+    // Ids are found by halving: a request more for each doubling of their chunks.
+    let more = if small.name == "an object" { 3 } else { 0 };
+    if many.chunks.0 > few.chunks.0 + more {
+        return Err(format!("{}: more requests for chunks: {few:?}, {many:?}", small.name));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_and_an_object_ask_for_no_more_of_a_larger_store() {
+        let [small, large] = [4, 8].map(|shards| measure(&Synthetic::new(shards)).unwrap());
+        for (small, large) in small.iter().zip(&large) {
+            compare(small, large).unwrap();
+        }
+        // By a warm handle: one shard of vertices, its index and a span of its cells.
+        let warm = &large[2].asked;
+        assert_eq!((warm.documents, warm.lists), ((0, 0), 0));
+        assert!(warm.chunks.0 <= 9, "{warm:?}");
+    }
+
+    #[test]
+    fn the_sizes_end_with_what_is_wanted() {
+        assert_eq!(sizes(1), [4]);
+        assert_eq!(sizes(262_144), [4, 8]);
+        assert_eq!(sizes(10_000_000), [4, 8, 16, 27]);
+    }
+}

@@ -1,0 +1,372 @@
+//! An object store that holds a store of any size: documents are written when they are asked for, and chunks made.
+//!
+//! ```text
+//! grid             SHARD³ chunks a shard, so many shards on each axis; chunks are cubes of side 1
+//! chunk            POINTS points, a little above its lower corner; they are one object, whose id is the number of
+//!                  the chunk
+//! vertices         a shard: its cells one after the other, then the index
+//! vertex_fragments the same, each with one fragment
+//! object_index     ids and manifests, ROWS a chunk
+//! ```
+//!
+//! Nothing is kept, so that what is measured is what a reader holds. Requests and bytes are counted by what they are
+//! for.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use serde_json::{Value, json};
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_format::shard::encode_index;
+use zvf_format::vlen::encode_cell;
+
+/// Chunks of a shard on each axis.
+pub(crate) const SHARD: u64 = 8;
+/// Points of a chunk.
+pub(crate) const POINTS: u64 = 4;
+/// Rows of a chunk of ids or manifests.
+const ROWS: u64 = 16_384;
+
+/// What was asked for since the last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Requests for documents, and their bytes.
+    pub(crate) documents: (u64, u64),
+    /// Requests for chunks of any array, and their bytes.
+    pub(crate) chunks: (u64, u64),
+    /// Lists.
+    pub(crate) lists: u64,
+}
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Synthetic {
+    shards: u64, // on each axis
+    asked: Mutex<Asked>,
+}
+
+impl Synthetic {
+    /// A store of so many shards on each axis.
+    pub(crate) fn new(shards: u64) -> Arc<Self> {
+        Arc::new(Self { shards, asked: Mutex::default() })
+    }
+
+    /// Chunks of the store: as many as objects.
+    pub(crate) const fn chunks(&self) -> u64 {
+        (self.shards * SHARD).pow(3)
+    }
+
+    /// Chunks on each axis.
+    pub(crate) const fn side(&self) -> u64 {
+        self.shards * SHARD
+    }
+
+    /// What was asked for since the last look.
+    pub(crate) fn take_asked(&self) -> Asked {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The key of a chunk, by its number.
+    fn key(&self, chunk: u64) -> [u64; 3] {
+        let side = self.side();
+        [chunk / side / side, chunk / side % side, chunk % side]
+    }
+
+    /// The object at a path.
+    fn object(&self, path: &str) -> anyhow::Result<Option<Bytes>> {
+        if let Some(folder) = path.strip_suffix("zarr.json") {
+            return Ok(self.document(folder.trim_end_matches('/')).map(Bytes::from));
+        }
+        let Some((array, chunk)) = path.split_once("/c/") else { return Ok(None) };
+        let numbers: Option<Vec<u64>> = chunk.split('/').map(|part| part.parse().ok()).collect();
+        let bytes = match (array, numbers.as_deref()) {
+            ("0/vertices" | "0/vertex_fragments", Some([x, y, z])) => {
+                self.shard(array == "0/vertices", [*x, *y, *z])?
+            }
+            ("0/object_index/object_ids" | "0/object_index/manifests", Some([row])) => {
+                self.rows(array == "0/object_index/object_ids", *row)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(bytes.into()))
+    }
+
+    /// A shard of vertices, or of fragment indexes.
+    fn shard(&self, vertices: bool, at: [u64; 3]) -> anyhow::Result<Vec<u8>> {
+        anyhow::ensure!(at.iter().all(|at| *at < self.shards), "a shard outside the grid");
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for cell in 0..SHARD.pow(3) {
+            let within = [cell / SHARD / SHARD, cell / SHARD % SHARD, cell % SHARD];
+            let low = [0, 1, 2].map(|axis| at[axis] * SHARD + within[axis]);
+            let payload = if vertices { points(low) } else { fragments()? };
+            let start = bytes.len() as u64;
+            bytes.extend(encode_cell(&payload)?);
+            spans.push(Some(start..bytes.len() as u64));
+        }
+        bytes.extend(encode_index(&spans, true)?);
+        Ok(bytes)
+    }
+
+    /// A chunk of ids, or of manifests.
+    fn rows(&self, ids: bool, chunk: u64) -> anyhow::Result<Vec<u8>> {
+        let first = chunk.checked_mul(ROWS).context("a chunk outside the array")?;
+        anyhow::ensure!(first < self.chunks(), "a chunk outside the array");
+        let rows = first..first + ROWS;
+        if ids {
+            return Ok(rows.flat_map(|row| (row as i64).to_le_bytes()).collect());
+        }
+        let mut bytes = (ROWS as u32).to_le_bytes().to_vec();
+        for row in rows {
+            // The last chunk is as long as the others; nobody reads past the end of the array.
+            let key = self.key(row % self.chunks()).map(|x| x as i64);
+            let mut manifest = ManifestBuilder::new(3)?;
+            manifest.single(&key, 0)?;
+            let blob = manifest.encode();
+            bytes.extend((blob.len() as u32).to_le_bytes());
+            bytes.extend(blob);
+        }
+        Ok(bytes)
+    }
+
+    fn document(&self, folder: &str) -> Option<String> {
+        let document = match folder {
+            "" => self.root(),
+            "0" => group(json!({"zarr_vectors_level": {
+                "level": 0, "vertex_count": self.chunks() * POINTS, "fragments_tile": true,
+                "arrays_present": ["vertices", "vertex_fragments", "object_index"],
+            }})),
+            "0/vertices" => {
+                return Some(self.cells(
+                    &json!({"zv_array": "vertices", "dtype": "float32", "encoding": "raw"}),
+                ));
+            }
+            "0/vertex_fragments" => {
+                let about =
+                    json!({"zv_array": "vertex_fragments", "encoding": "fragment_index_v1"});
+                return Some(self.cells(&about));
+            }
+            "0/object_index" => group(json!({
+                "zv_array": "object_index", "num_objects": self.chunks(), "num_present": self.chunks(),
+                "sid_ndim": 3, "layout": "vlen_manifests_v2", "object_ids_sorted": true,
+            })),
+            "0/object_index/object_ids" => {
+                let codec = json!({"name": "bytes", "configuration": {"endian": "little"}});
+                self.list("int64", &json!(0), &codec)
+            }
+            "0/object_index/manifests" => {
+                let codec = json!({"name": "vlen-bytes", "configuration": {}});
+                self.list("variable_length_bytes", &json!(""), &codec)
+            }
+            _ => return None,
+        };
+        Some(document.to_string())
+    }
+
+    fn root(&self) -> Value {
+        let side = self.side() as f64;
+        let axes: Vec<Value> =
+            ["x", "y", "z"].map(|name| json!({"name": name, "type": "space"})).into();
+        group(json!({
+            "zarr_vectors": {
+                "zv_version": "0.9.2", "format_capabilities": [], "chunk_shape": [1.0, 1.0, 1.0],
+                "bounds": [[0.0, 0.0, 0.0], [side, side, side]], "geometry_types": ["point_cloud"],
+                "base_bin_shape": [1.0, 1.0, 1.0], "attribute_specs": {}, "links_convention": "implicit_sequential",
+                "object_index_convention": "standard", "cross_chunk_strategy": "explicit_links",
+            },
+            "multiscales": [{"version": "0.4", "name": "default", "axes": axes, "datasets": [
+                {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1.0, 1.0, 1.0]}]},
+            ]}],
+        }))
+    }
+
+    /// The document of an array with a cell for each chunk, which lists them all.
+    fn cells(&self, about: &Value) -> String {
+        let side = self.side();
+        let mut names: Vec<String> = (0..side).map(|at| at.to_string()).collect();
+        names.sort(); // the list is sorted as texts
+        let mut list = String::with_capacity(16 * self.chunks() as usize);
+        for x in &names {
+            for y in &names {
+                for z in &names {
+                    let comma = if list.is_empty() { "" } else { ", " };
+                    let _ = write!(list, "{comma}\"{x}.{y}.{z}\"");
+                }
+            }
+        }
+        let codec = json!({"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [1, 1, 1], "codecs": [{"name": "vlen-bytes", "configuration": {}}],
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "index_location": "end",
+        }});
+        let (shape, chunk) = (vec![side; 3], vec![SHARD; 3]);
+        let document =
+            array(&json!(shape), &json!(chunk), "variable_length_bytes", &json!(""), &codec, about);
+        // Formatting a list of millions of values as values would take more memory than the rest.
+        document.to_string().replacen(
+            r#""attributes":{"#,
+            &format!(r#""attributes":{{"nonempty_chunks":[{list}],"#),
+            1,
+        )
+    }
+
+    /// The document of an array with a row for each object.
+    fn list(&self, dtype: &str, fill: &Value, codec: &Value) -> Value {
+        array(&json!([self.chunks()]), &json!([ROWS]), dtype, fill, codec, &json!({}))
+    }
+
+    /// Whether nothing lies below a folder: those of attributes, of which there are none.
+    fn is_bare(&self, prefix: Option<&Path>) -> bool {
+        prefix.is_some_and(|prefix| {
+            prefix.as_ref().starts_with("0/") && prefix.as_ref().ends_with("_attributes")
+        })
+    }
+
+    /// Counts a request.
+    fn note(&self, path: &str, bytes: u64) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = if path.ends_with("zarr.json") { &mut asked.documents } else { &mut asked.chunks };
+        *of = (of.0 + 1, of.1 + bytes);
+    }
+}
+
+fn group(attributes: Value) -> Value {
+    json!({"zarr_format": 3, "node_type": "group", "attributes": attributes})
+}
+
+fn array(
+    shape: &Value,
+    chunk: &Value,
+    dtype: &str,
+    fill: &Value,
+    codec: &Value,
+    attributes: &Value,
+) -> Value {
+    json!({
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype, "fill_value": fill,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "codecs": [codec], "attributes": attributes, "storage_transformers": [],
+    })
+}
+
+/// The points of the chunk with this lower corner.
+fn points(low: [u64; 3]) -> Vec<u8> {
+    let place = |at: u64| low.map(|x| (x as f32 + 0.2 * (1.0 + at as f32)).to_le_bytes());
+    (0..POINTS).flat_map(place).flatten().collect()
+}
+
+/// One fragment that is all points of a chunk.
+fn fragments() -> anyhow::Result<Vec<u8>> {
+    let mut index = FragmentIndexBuilder::new();
+    index.range(0, POINTS)?;
+    Ok(index.encode())
+}
+
+impl fmt::Display for Synthetic {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "a store of {} chunks", self.chunks())
+    }
+}
+
+fn generic(error: anyhow::Error) -> Error {
+    Error::Generic { store: "synthetic", source: error.into() }
+}
+
+fn missing(path: &Path) -> Error {
+    Error::NotFound { path: path.to_string(), source: "it is not made".into() }
+}
+
+fn read_only() -> Error {
+    Error::NotSupported { source: "nothing is kept".into() }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Synthetic {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let Some(all) = self.object(location.as_ref()).map_err(generic)? else {
+            self.note(location.as_ref(), 0);
+            return Err(missing(location));
+        };
+        let size = all.len() as u64;
+        let range = match &options.range {
+            Some(range) => range.as_range(size).map_err(|error| generic(error.into()))?,
+            None => 0..size,
+        };
+        let meta = ObjectMeta {
+            location: location.clone(),
+            last_modified: std::time::UNIX_EPOCH.into(),
+            size,
+            e_tag: Some(format!("{size}")),
+            version: None,
+        };
+        options.check_preconditions(&meta)?;
+        let part = if options.head {
+            Bytes::new()
+        } else {
+            all.slice(range.start as usize..range.end as usize)
+        };
+        self.note(location.as_ref(), part.len() as u64);
+        let payload = GetResultPayload::Stream(stream::iter([Ok(part)]).boxed());
+        Ok(GetResult {
+            payload,
+            meta,
+            range,
+            attributes: Default::default(),
+            extensions: Default::default(),
+        })
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
+        match self.is_bare(prefix) {
+            true => stream::empty().boxed(),
+            // Who lists chunks of a store of any size has asked for more than it holds.
+            false => stream::iter([Err(read_only())]).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
+        match self.is_bare(prefix) {
+            true => Ok(ListResult {
+                objects: Vec::new(),
+                common_prefixes: Vec::new(),
+                extensions: Default::default(),
+            }),
+            false => Err(read_only()),
+        }
+    }
+
+    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(read_only())
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        _: &Path,
+        _: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        Err(read_only())
+    }
+
+    fn delete_stream(
+        &self,
+        _: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        stream::iter([Err(read_only())]).boxed()
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        Err(read_only())
+    }
+}

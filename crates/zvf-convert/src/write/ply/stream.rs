@@ -1,0 +1,554 @@
+//! A file written piece by piece: rows wait in files until the header can count them.
+//!
+//! ```text
+//! vertices    axes and attributes of each, then its object where any has one
+//! elements    edges or faces, with their attributes
+//! neighbours  edges between the vertices of chains, taken where no elements came
+//! ```
+//!
+//! A column whose type depends on its values waits in 64 bits, and is narrowed when all were seen.
+
+use std::io::{Read, Write};
+
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_model::{Batch, Value};
+
+use super::{NO_AXIS, Property, edges, property_name, vertex};
+use crate::ConvertError;
+use crate::elements::elements_as_rows;
+use crate::read::{Header, Piece};
+use crate::table::{Scalar, Source, Table};
+use crate::write::spool::Spool;
+use crate::write::{Report, Target, WriteOptions, Writer, begin_once};
+
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    let out = target.into_file("PLY")?;
+    Ok(Box::new(PlyWriter { out, options: options.clone(), begun: false, file: None }))
+}
+
+struct PlyWriter<'a> {
+    out: Target<'a>,
+    options: WriteOptions,
+    begun: bool,
+    file: Option<Waiting>,
+}
+
+/// What waits for the header.
+struct Waiting {
+    axes: Vec<String>,
+    kind: zvf_model::Kind,
+    vertices: Rows,
+    objects: Rows,
+    has_objects: bool,
+    elements: Rows,
+    corners: usize,       // of an element; 0 before the first one
+    largest: Option<u64>, // vertex that an element names
+    neighbours: Spool,
+}
+
+/// Rows of scalars.
+struct Rows {
+    columns: Vec<Waited>,
+    spool: Spool,
+    count: u64,
+}
+
+/// A column of rows that wait.
+#[derive(Clone, Debug, PartialEq)]
+struct Waited {
+    name: String,
+    /// What values become; nothing where that depends on them.
+    property: Option<Property>,
+    /// Whether a value does not fit 32 bits.
+    is_wide: bool,
+    /// The column whose values decide: a third axis that was added is as the second one.
+    decided_by: usize,
+}
+
+impl Writer for PlyWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, "PLY")?;
+        self.file = Some(Waiting::new(header, &self.options)?);
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        self.file.as_mut().map_or(Ok(()), |file| file.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+        let Some(file) = self.file.take() else { return Ok(Report::default()) };
+        let report = file.write_to(&mut self.out)?;
+        self.out.flush()?;
+        Ok(report)
+    }
+}
+
+impl Waiting {
+    fn new(header: &Header, options: &WriteOptions) -> Result<Self, ConvertError> {
+        let empty = header.empty_batch()?;
+        let table = Table::new(&empty, &header.axes);
+        let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
+        let columns = table.columns().iter().filter(own);
+        let columns = columns_of(columns, empty.positions().width() == 2)?;
+        // Four wait, of which three are long at once.
+        let held = usize::try_from(options.memory / 8).unwrap_or(usize::MAX);
+        let spool = || Spool::new(held, options.scratch.as_deref());
+        let rows = |columns| Rows { columns, spool: spool(), count: 0 };
+        let name = "object".to_owned();
+        let object = Waited { name, property: None, is_wide: false, decided_by: 0 };
+        Ok(Self {
+            axes: header.axes.clone(),
+            kind: header.kind,
+            vertices: rows(columns),
+            objects: rows(vec![object]),
+            has_objects: false,
+            elements: rows(Vec::new()),
+            corners: 0,
+            largest: None,
+            neighbours: spool(),
+        })
+    }
+
+    fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        match piece {
+            Piece::Vertices(batch) => self.push_batch(&batch),
+            Piece::Elements { rows, fields } => {
+                let mut batch = Batch::new(self.kind, rows);
+                for field in fields {
+                    batch = batch.with_field(field).map_err(no_batch)?;
+                }
+                self.push_elements(&batch)
+            }
+            Piece::Objects { .. } | Piece::Groups { .. } => Ok(()),
+        }
+    }
+
+    fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+        let table = Table::new(batch, &self.axes);
+        let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
+        let columns = table.columns().iter().filter(own);
+        let before = self.vertices.count;
+        self.vertices.push(&table, columns, batch.positions().width() == 2, batch.len())?;
+        self.push_objects(&table, before, batch.len())?;
+        if let Some(rows) = elements_as_rows(batch, before)? {
+            return self.push_elements(&rows);
+        }
+        let first = usize::try_from(before).map_err(|_too_many| too_many(before))?;
+        for (from, to) in edges(batch).into_iter().flatten() {
+            self.neighbours.write_all(&vertex(first + from)?)?;
+            self.neighbours.write_all(&vertex(first + to)?)?;
+        }
+        Ok(())
+    }
+
+    /// The objects of vertices, from the first batch on that has any; those before it have none.
+    fn push_objects(
+        &mut self,
+        table: &Table<'_>,
+        before: u64,
+        len: usize,
+    ) -> Result<(), ConvertError> {
+        let objects = table.columns().iter().find(|column| matches!(column.source, Source::Object));
+        let Some(object) = objects else {
+            let nulls = if self.has_objects { to_u64(len) } else { 0 };
+            return self.objects.push_nulls(nulls);
+        };
+        if !std::mem::replace(&mut self.has_objects, true) {
+            self.objects.push_nulls(before)?;
+        }
+        self.objects.push(table, std::iter::once(object), false, len)
+    }
+
+    /// Elements whose vertices stand in the place of positions.
+    fn push_elements(&mut self, rows: &Batch) -> Result<(), ConvertError> {
+        let corners = usize_from_u32(rows.positions().width());
+        if self.corners != 0 && self.corners != corners {
+            return Err(other_columns("elements of two widths"));
+        }
+        let table = Table::new(rows, &[]);
+        let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
+        let columns = table.columns().iter().filter(own);
+        if self.corners == 0 {
+            self.corners = corners;
+            self.elements.columns = columns_of(columns.clone(), false)?;
+        }
+        let count = u8::try_from(corners);
+        let count = count.map_err(|_too_wide| super::too_many_corners())?;
+        let numbers =
+            rows.positions().as_slice::<i64>().ok_or_else(|| other_columns("vertices"))?;
+        for (row, numbers) in numbers.chunks_exact(corners.max(1)).enumerate() {
+            if count > 2 {
+                self.elements.spool.write_all(&[count])?;
+            }
+            for number in numbers {
+                let named = u64::try_from(*number)
+                    .map_err(|_negative| other_columns("negative vertices"))?;
+                self.largest = self.largest.max(Some(named));
+                let row = usize::try_from(named).map_err(|_too_many| too_many(named))?;
+                self.elements.spool.write_all(&vertex(row)?)?;
+            }
+            self.elements.push_row(&table, columns.clone(), row)?;
+        }
+        Ok(())
+    }
+
+    fn write_to(mut self, out: &mut dyn Write) -> Result<Report, ConvertError> {
+        let named = self.largest.filter(|row| *row >= self.vertices.count);
+        if let Some(row) = named {
+            let what =
+                format!("an element of vertex {row}, where there are {}", self.vertices.count);
+            let advice = "the input contradicts itself";
+            return Err(ConvertError::NoType { format: "PLY", what, advice });
+        }
+        let vertices = self.vertices.count;
+        writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}")?;
+        self.vertices.write_header(out)?;
+        if self.has_objects {
+            self.objects.write_header(out)?;
+        }
+        let chains = self.corners == 0 && self.kind.is_chain();
+        if self.corners > 2 {
+            writeln!(out, "element face {}", self.elements.count)?;
+            writeln!(out, "property list uchar int vertex_indices")?;
+            self.elements.write_header(out)?;
+        } else if self.corners > 0 {
+            writeln!(out, "element edge {}", self.elements.count)?;
+            writeln!(out, "property int vertex1\nproperty int vertex2")?;
+            self.elements.write_header(out)?;
+        } else if chains {
+            writeln!(out, "element edge {}", self.neighbours.len() / 8)?;
+            writeln!(out, "property int vertex1\nproperty int vertex2")?;
+        }
+        writeln!(out, "end_header")?;
+        let objects = self.has_objects.then_some(&mut self.objects);
+        write_vertices(&mut self.vertices, objects, out)?;
+        if chains {
+            self.neighbours.copy_to(out)?;
+        }
+        let head = 4 * self.corners + usize::from(self.corners > 2);
+        let elements = self.elements.count;
+        self.elements.copy_to(head, out)?;
+        // Edges between neighbours are none of the input.
+        Ok(Report { vertices, elements, ..Report::default() })
+    }
+}
+
+impl Rows {
+    fn push<'a, 'b: 'a>(
+        &mut self,
+        table: &Table<'_>,
+        columns: impl Iterator<Item = &'a Scalar<'b>> + Clone,
+        is_flat: bool,
+        len: usize,
+    ) -> Result<(), ConvertError> {
+        let found = columns_of(columns.clone(), is_flat)?;
+        let same = |(own, other): (&Waited, &Waited)| {
+            (&own.name, own.property) == (&other.name, other.property)
+        };
+        if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
+            return Err(other_columns("vertex columns"));
+        }
+        for row in 0..len {
+            let mut at = 0;
+            for column in columns.clone() {
+                self.push_value(at, column, &table.value(column, row)?)?;
+                at += 1;
+                if is_flat && at == 2 {
+                    self.push_value(at, column, &Value::Int(0))?;
+                    at += 1;
+                }
+            }
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    /// One row, what stands before its columns already written.
+    fn push_row<'a, 'b: 'a>(
+        &mut self,
+        table: &Table<'_>,
+        columns: impl Iterator<Item = &'a Scalar<'b>>,
+        row: usize,
+    ) -> Result<(), ConvertError> {
+        let mut found = 0;
+        for column in columns {
+            self.push_value(found, column, &table.value(column, row)?)?;
+            found += 1;
+        }
+        self.count += 1;
+        if found == self.columns.len() { Ok(()) } else { Err(other_columns("element columns")) }
+    }
+
+    fn push_value(
+        &mut self,
+        at: usize,
+        column: &Scalar<'_>,
+        value: &Value,
+    ) -> Result<(), ConvertError> {
+        let Some(waited) = self.columns.get_mut(at) else {
+            return Err(other_columns("columns"));
+        };
+        match waited.property {
+            Some(property) => property.write(value, &mut self.spool),
+            None => {
+                let number = super::whole_number(column, value)?;
+                waited.is_wide |= i32::try_from(number).is_err();
+                Ok(self.spool.write_all(&number.to_le_bytes())?)
+            }
+        }
+    }
+
+    /// Rows of one column that has no value in them.
+    fn push_nulls(&mut self, count: u64) -> Result<(), ConvertError> {
+        for _ in 0..count {
+            self.spool.write_all(&(-1_i64).to_le_bytes())?;
+        }
+        self.count += count;
+        Ok(())
+    }
+
+    fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+        for column in &self.columns {
+            writeln!(out, "property {} {}", self.settle(column).name(), column.name)?;
+        }
+        Ok(())
+    }
+
+    /// What a column is, now that all values were seen.
+    fn settle(&self, column: &Waited) -> Property {
+        let is_wide = self.columns.get(column.decided_by).is_some_and(|decides| decides.is_wide);
+        column.property.unwrap_or(if is_wide { Property::Double } else { Property::Int })
+    }
+
+    /// What is read of each column of a row, and what is written of it.
+    fn forms(&self) -> Vec<Form> {
+        let form = |column: &Waited| match column.property {
+            Some(property) => Form::Same(property.size()),
+            None if self.settle(column) == Property::Double => Form::Double,
+            None => Form::Int,
+        };
+        self.columns.iter().map(form).collect()
+    }
+
+    /// Copies all rows, of which so many bytes stand before their columns.
+    fn copy_to(&mut self, head: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
+        let forms = self.forms();
+        if forms.iter().all(|form| matches!(form, Form::Same(_))) {
+            return Ok(self.spool.copy_to(out)?);
+        }
+        let (mut from, mut bytes) = (self.spool.reader()?, vec![0; head]);
+        for _ in 0..self.count {
+            from.read_exact(&mut bytes)?;
+            out.write_all(&bytes)?;
+            copy_row(&forms, &mut *from, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a value goes from what waited to the file.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// So many bytes, as they are.
+    Same(usize),
+    Int,
+    Double,
+}
+
+/// Rows of vertices with their objects, where they have any.
+fn write_vertices(
+    vertices: &mut Rows,
+    objects: Option<&mut Rows>,
+    out: &mut dyn Write,
+) -> Result<(), ConvertError> {
+    let Some(objects) = objects else { return vertices.copy_to(0, out) };
+    let (forms, object) = (vertices.forms(), objects.forms());
+    let (mut from, mut beside) = (vertices.spool.reader()?, objects.spool.reader()?);
+    for _ in 0..vertices.count {
+        copy_row(&forms, &mut *from, out)?;
+        copy_row(&object, &mut *beside, out)?;
+    }
+    Ok(())
+}
+
+fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<(), ConvertError> {
+    let mut bytes = [0; 8];
+    for form in forms {
+        if let Form::Same(size) = form {
+            let bytes = bytes.get_mut(..*size).unwrap_or_default();
+            from.read_exact(bytes)?;
+            out.write_all(bytes)?;
+            continue;
+        }
+        from.read_exact(&mut bytes)?;
+        let number = Value::Int(i64::from_le_bytes(bytes));
+        let property = if matches!(form, Form::Double) { Property::Double } else { Property::Int };
+        property.write(&number, out)?;
+    }
+    Ok(())
+}
+
+/// Columns that wait; where there are two axes, a third one comes behind them.
+fn columns_of<'a, 'b: 'a>(
+    columns: impl Iterator<Item = &'a Scalar<'b>>,
+    is_flat: bool,
+) -> Result<Vec<Waited>, ConvertError> {
+    let mut waited: Vec<Waited> = Vec::new();
+    for (at, column) in columns.enumerate() {
+        let axis = if matches!(column.source, Source::Axis(..)) { at } else { NO_AXIS };
+        let (name, property) = (property_name(column, axis)?, Property::of_type(column));
+        waited.push(Waited { name, property, is_wide: false, decided_by: waited.len() });
+        if is_flat && at == 1 {
+            waited.push(Waited { name: "z".to_owned(), property, is_wide: false, decided_by: 1 });
+        }
+    }
+    Ok(waited)
+}
+
+fn other_columns(what: &str) -> ConvertError {
+    let found = format!("{what} that the header does not name");
+    ConvertError::Columns { wanted: "those of the header".to_owned(), found }
+}
+
+fn too_many(row: u64) -> ConvertError {
+    let what = format!("vertex number {row}");
+    ConvertError::NoType { format: "PLY", what, advice: "write it in parts, or as npy" }
+}
+
+fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
+    let advice = "the input contradicts itself";
+    ConvertError::NoType { format: "PLY", what: error.to_string(), advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
+
+    use super::*;
+    use crate::read::ElementHeader;
+    use crate::write::Collected;
+    use crate::write::ply::write_ply;
+
+    fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
+        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    }
+
+    fn wide(values: &[i64]) -> Column {
+        column("int64", 1, &values.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>())
+    }
+
+    /// What the writer makes of pieces, and what is made of all of them at once.
+    fn both(header: &Header, pieces: &[Piece], memory: u64) -> [Vec<u8>; 2] {
+        let options = WriteOptions { memory, ..WriteOptions::default() };
+        let mut stream = Vec::new();
+        let mut writer = open(Target::stream(&mut stream), &options).unwrap();
+        let mut collected = Collected::new(header, 1 << 20, "PLY");
+        writer.begin(header).unwrap();
+        for piece in pieces {
+            writer.write(piece.clone()).unwrap();
+            collected.push(piece.clone()).unwrap();
+        }
+        let report = writer.finish().unwrap();
+        let batch = collected.take_batch().unwrap();
+        assert_eq!(report.vertices, batch.len() as u64);
+        assert_eq!(report.elements, batch.elements().map_or(0, Elements::len) as u64);
+        let mut whole = Vec::new();
+        write_ply(&batch, &header.axes, &mut whole).unwrap();
+        [stream, whole]
+    }
+
+    fn same(header: &Header, pieces: &[Piece]) {
+        for memory in [0, 1 << 20] {
+            let [stream, whole] = both(header, pieces, memory);
+            assert_eq!(stream, whole, "{}", String::from_utf8_lossy(&stream));
+        }
+    }
+
+    fn graph(kind: Kind, width: u32, first: u8, id: i64) -> Batch {
+        let places: Vec<u8> = (0..3 * width as u8).map(|at| at + first).collect();
+        let weight = Field::new("weight", wide(&[id, 2, 3]));
+        Batch::new(kind, column("uint8", width, &places)).with_field(weight).unwrap()
+    }
+
+    fn header(batch: &Batch, elements: Option<ElementHeader>) -> Header {
+        let empty = |column: &Column| Column::empty(column.dtype(), column.width()).unwrap();
+        let axes = ["u", "v", "w"].map(str::to_owned).into();
+        let fields = batch.fields().iter().map(|field| field.with_column(empty(&field.column)));
+        let fields = fields.collect();
+        Header { elements, fields, ..Header::new(batch.kind(), axes, empty(batch.positions())) }
+    }
+
+    fn rows(width: u32, numbers: &[i64]) -> Column {
+        Column::new(Dtype::INT64, width, wide(numbers).bytes().to_vec().into()).unwrap()
+    }
+
+    #[test]
+    fn pieces_become_the_file_of_all_at_once() {
+        for large in [4, 1 << 40] {
+            let [a, b] = [graph(Kind::Graph, 3, 1, 1), graph(Kind::Graph, 3, 40, large)];
+            let sort = |values: &[i64]| vec![Field::new("sort", wide(values))];
+            let elements = |rows: &[i64], values: &[i64]| Piece::Elements {
+                rows: self::rows(2, rows),
+                fields: sort(values),
+            };
+            let about = ElementHeader { width: Some(2), fields: sort(&[]) };
+            let header = header(&a, Some(about));
+            let owned = b.clone().with_vertex_objects(vec![Some(ObjectId(7)), None, None]).unwrap();
+            for second in [b, owned] {
+                let (a, b) = (Piece::Vertices(a.clone()), Piece::Vertices(second));
+                same(&header, &[a.clone(), elements(&[0, 1], &[5]), b.clone()]);
+                same(&header, &[a, b, elements(&[0, 5, 4, 1], &[large, -9])]);
+            }
+        }
+    }
+
+    #[test]
+    fn chains_of_two_axes_and_faces() {
+        let chain = |first, id| {
+            let parts = Parts::new(vec![0, 2, 3], vec![ObjectId(id), ObjectId(id + 1)]).unwrap();
+            graph(Kind::Polyline, 2, first, id).with_parts(parts).unwrap()
+        };
+        let [a, b] = [chain(0, 1), chain(9, 1 << 33)];
+        same(&header(&a, None), &[Piece::Vertices(a.clone()), Piece::Vertices(b)]);
+        same(&header(&a, None), &[]);
+        let faces = |first| {
+            let faces = Elements::new(3, vec![0, 1, 2, 2, 1, 0]).unwrap();
+            graph(Kind::Mesh, 3, first, 1).with_elements(faces).unwrap()
+        };
+        let header = header(&faces(0), Some(ElementHeader { width: Some(3), fields: Vec::new() }));
+        same(&header, &[Piece::Vertices(faces(0)), Piece::Vertices(faces(50))]);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let batch = graph(Kind::Graph, 3, 1, 1);
+        let about = ElementHeader { width: Some(2), fields: Vec::new() };
+        let header = header(&batch, Some(about));
+        let elements = |numbers: &[i64], width| Piece::Elements {
+            rows: rows(width, numbers),
+            fields: Vec::new(),
+        };
+        let vertices = || Piece::Vertices(batch.clone());
+        for (pieces, expected) in [
+            (vec![vertices(), elements(&[0, 3], 2)], "an element of vertex 3, where there are 3"),
+            (vec![vertices(), elements(&[0, -1], 2)], "negative vertices"),
+            (
+                vec![vertices(), elements(&[0, 1], 2), elements(&[0, 1, 2], 3)],
+                "elements of two widths",
+            ),
+            (vec![Piece::Vertices(graph(Kind::Graph, 2, 1, 1))], "vertex columns"),
+        ] {
+            let mut file = Vec::new();
+            let mut writer = open(Target::stream(&mut file), &WriteOptions::default()).unwrap();
+            writer.begin(&header).unwrap();
+            let pushed = pieces.into_iter().try_for_each(|piece| writer.write(piece));
+            let error = pushed.and_then(|()| writer.finish().map(drop)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+"""Levels of a dataset, and queries."""
+
+from __future__ import annotations
+
+import html
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _zvf
+from ._html import picture, table_html
+from ._jobs import awaited, reporter
+from ._words import WORDS, count_of, plain
+from .answers import Answer
+
+if TYPE_CHECKING:
+    from .datasets import Dataset
+
+
+def max_vertices(count: int) -> tuple[str, float]:
+    """The finest level of which the query finds at most ``count`` vertices."""
+    return "max_vertices", float(count)
+
+
+def max_bytes(count: int) -> tuple[str, float]:
+    """The finest level of which the query reads at most ``count`` bytes."""
+    return "max_bytes", float(count)
+
+
+def max_error(distance: float) -> tuple[str, float]:
+    """The coarsest level that is off by at most ``distance``."""
+    return "max_error", float(distance)
+
+
+class Level:
+    """One resolution of a dataset."""
+
+    __slots__ = ("dataset", "number")
+
+    def __init__(self, dataset: Dataset, number: int) -> None:
+        self.dataset = dataset
+        self.number = number
+
+    def info(self) -> dict[str, Any]:
+        """What the level holds."""
+        return next(e for e in self.dataset.info()["levels"] if e["level"] == self.number)
+
+    def __len__(self) -> int:
+        return int(self.info()["vertices"])
+
+    @property
+    def attributes(self) -> list[str]:
+        """The names of the columns of vertices."""
+        return [a["name"] for a in self.info().get("attributes", []) if a["scope"] == "vertex"]
+
+    @property
+    def groups(self) -> dict[str, np.ndarray]:
+        """The members of each group, by its name."""
+        found = json.loads(self.dataset._native.groups(self.number, 2**31).wait())
+        return {
+            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else np.arange(*g["range"])
+            for g in found
+        }
+
+    def chunks(self) -> np.ndarray:
+        """The keys of the chunks, in numeric order."""
+        found = self.dataset._native.chunks(self.number).wait()
+        return np.array(found, dtype=np.int64).reshape(len(found), -1)
+
+    def select(self, **words: Any) -> Query:
+        """A query of this level."""
+        return self.dataset.select(level=self.number, **words)
+
+    def read(self, **words: Any) -> Answer:
+        """The answer to ``select(**words)``."""
+        return self.select(**words).read()
+
+    def _repr_html_(self) -> str:
+        query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]
+        rows.append(("attributes", ", ".join(self.attributes) or "none"))
+        return f"<div><b>zvf.Level {self.number}</b>{picture(query, len(self))}{table_html(rows)}</div>"
+
+    def __repr__(self) -> str:
+        return f"<zvf.Level {self.number}: {len(self)} vertices>"
+
+
+class Query:
+    """A question that has not been asked yet: a value, cheap to make and to pass on."""
+
+    __slots__ = ("dataset", "words")
+
+    def __init__(self, dataset: Dataset, words: Mapping[str, Any]) -> None:
+        self.dataset = dataset
+        self.words = dict(words)
+
+    def select(self, **words: Any) -> Query:
+        """The same query with more said; a condition is added to the one there, anything else replaces it."""
+        merged = dict(self.words)
+        for name, value in words.items():
+            if name not in WORDS:
+                raise TypeError(f"a query has no {name!r}; it has {', '.join(WORDS)}")
+            if value is None:
+                continue
+            if name == "where" and "where" in merged:
+                value = f"({merged['where']}) and ({value})"
+            merged[name] = plain(self.dataset, name, value)
+        return Query(self.dataset, merged)
+
+    def limit(self, vertices: int) -> Query:
+        """The same query for at most so many vertices."""
+        vertices = count_of("limit", vertices)
+        return Query(self.dataset, {**self.words, "limit": min(vertices, self.words.get("limit", vertices))})
+
+    def _query(self) -> Any:
+        return _zvf.Query(self.words)
+
+    def read(self, *, progress: Any = None) -> Answer:
+        """Everything that it finds."""
+        job = self.dataset._native.run(self._query())
+        if progress is None:
+            return Answer(job.wait(), self)
+        advance, end = reporter(progress, "read")
+        try:
+            return Answer(job.wait(advance), self)
+        finally:
+            end()
+
+    async def aread(self) -> Answer:
+        """As :meth:`read`, in asyncio; cancelling the task stops it."""
+        return Answer(await awaited(self.dataset._native.run(self._query())), self)
+
+    def count(self) -> int:
+        """How many vertices it finds."""
+        return int(self.counts()["vertices"])
+
+    def counts(self) -> dict[str, Any]:
+        """How many vertices, parts and elements it finds, and whether that is all."""
+        return self.dataset._native.count(self._query()).wait()
+
+    async def acount(self) -> int:
+        """As :meth:`count`, in asyncio."""
+        return int((await self.acounts())["vertices"])
+
+    async def acounts(self) -> dict[str, Any]:
+        """As :meth:`counts`, in asyncio."""
+        return await awaited(self.dataset._native.count(self._query()))
+
+    async def aplan(self) -> dict[str, Any]:
+        """As :meth:`plan`, in asyncio."""
+        return await awaited(self.dataset._native.plan(self._query()))
+
+    def plan(self) -> dict[str, Any]:
+        """What would be read: cells, rows, requests, bytes."""
+        return self.dataset._native.plan(self._query()).wait()
+
+    def explain(self) -> str:
+        """What would be read, as text."""
+        return self.plan()["text"]
+
+    def batches(self, rows: int | None = None) -> Iterator[Answer]:
+        """The answer batch by batch, in bounded memory; leaving the loop ends the reading.
+
+        Args:
+            rows: at most so many vertices a batch. Parts stay whole: a longer one is a batch of its own; edges and
+                faces stay with their vertices.
+        """
+        limit = _batch_rows(rows)
+        stream = self.dataset._native.batches(self._query())
+        try:
+            while (batch := stream.next().wait()) is not None:
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
+        finally:
+            stream.close()
+
+    async def abatches(self, rows: int | None = None) -> AsyncIterator[Answer]:
+        """As :meth:`batches`, in asyncio."""
+        limit = _batch_rows(rows)
+        stream = self.dataset._native.batches(self._query())
+        try:
+            while (batch := await awaited(stream.next())) is not None:
+                for part in [batch] if limit is None else batch.split(limit):
+                    yield Answer(part)
+        finally:
+            stream.close()
+
+    def by_chunk(self) -> list[dict[str, Any]]:
+        """The words of one query for each chunk that this one meets: together they find every point once.
+
+        For point clouds without a region but a box; other kinds of geometry lie in several chunks.
+        """
+        level = self.words.get("level", 0)
+        info = Level(self.dataset, level).info()
+        if self.dataset.kinds != ("point_cloud",) or any(w in self.words for w in ("ball", "half_spaces", "prism")):
+            raise ValueError("work over chunks is for point clouds, all of them or those in a box")
+        shape = np.asarray(info["chunk_shape"])
+        low, high = self.words.get("box", self.dataset.bounds)
+        found = []
+        for key in Level(self.dataset, level).chunks()[:, -len(shape) :]:
+            corner = key * shape, (key + 1) * shape
+            own = np.maximum(low, corner[0]), np.minimum(np.nextafter(high, np.inf), corner[1])
+            if (own[0] < own[1]).all():
+                words = {k: v for k, v in self.words.items() if k != "box"}
+                found.append({**words, "half_open_box": (own[0].tolist(), own[1].tolist())})
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.read().__arrow_c_stream__(requested_schema)
+
+    def render(
+        self,
+        width: int = 480,
+        height: int = 360,
+        *,
+        colour: str | None = None,
+        view: str | None = None,
+        background: str | None = None,
+    ) -> bytes:
+        """A picture of what it finds, as PNG; ``colour`` names the column that gives the colours."""
+        return self.dataset._native.render(self._query(), int(width), int(height), colour, view, background).wait()
+
+    def _repr_png_(self) -> bytes:
+        return self.render()
+
+    def _repr_html_(self) -> str:
+        rows = self.words.items() or [("everything", "")]
+        return f"<div><b>zvf.Query</b> of {html.escape(self.dataset.address)}{table_html(rows)}</div>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Query, (self.dataset, self.words)
+
+    def __repr__(self) -> str:
+        return f"<zvf.Query {self.words} of {self.dataset.address!r}>"
+
+
+def _batch_rows(rows: int | None) -> int | None:
+    if rows is None:
+        return None
+    count = count_of("rows", rows)
+    if count < 1:
+        raise ValueError(f"rows: expected at least 1, found {rows}")
+    return min(count, sys.maxsize)

@@ -1,0 +1,50 @@
+//! Coarser levels as the reference builds them.
+
+use pyo3::prelude::*;
+use tokio::runtime::Handle;
+use zvf::metadata::CrossLevelStorage;
+use zvf::publish::CommitGate;
+use zvf::pyramid::{Reference, build_reference};
+use zvf::store::BuildOptions;
+
+use crate::error::value_error;
+use crate::runtime::{Job, start};
+
+/// Builds a level for each of `factors`, of bins and of objects; the outcome of the job is how many vertices each has.
+///
+/// `kept` has for each level the rows of the objects that it keeps, ascending, or nothing where it keeps all.
+#[pyfunction]
+pub(crate) fn build_levels(
+    address: String,
+    factors: Vec<(f64, f64)>,
+    chunk_scales: Vec<u32>,
+    kept: Vec<Option<Vec<usize>>>,
+    depth: i64,
+    storage: &str,
+) -> PyResult<Job> {
+    let storage = match storage {
+        "none" => CrossLevelStorage::None,
+        "implicit" => CrossLevelStorage::Implicit,
+        "explicit" => CrossLevelStorage::Explicit,
+        other => {
+            return Err(value_error(format!(
+                "cross_level_storage: expected none, implicit or explicit, found {other:?}"
+            )));
+        }
+    };
+    let reference = Reference { factors, chunk_scales, kept, seed: 0, depth, storage };
+    start(move |control| {
+        control.check()?;
+        let gate = CommitGate::default();
+        let options = BuildOptions { gate: gate.clone(), ..BuildOptions::default() };
+        control.on_stop(move || {
+            // What is being published by now is published.
+            let _is_in_time = gate.stop();
+        });
+        // Not dropped when the job is stopped: what is being published is not left half-way.
+        let built = build_reference(&address, &reference, &options);
+        let built = Handle::current().block_on(built)?;
+        let vertices: Vec<u64> = built.iter().map(|level| level.vertices).collect();
+        Ok(Box::new(move |py: Python<'_>| Ok(vertices.into_pyobject(py)?.into_any().unbind())))
+    })
+}

@@ -1,0 +1,99 @@
+//! Tables of keys that several arrays share: those of one level mostly list the same chunks.
+//!
+//! A table of 10^5 keys takes megabytes and milliseconds. Comparing two lists takes a fraction of that, and what is
+//! inside the grid of one array is inside that of another with the same origin and grid.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use zvf_metadata::KeyList;
+
+use super::table::KeyTable;
+use crate::error::StoreError;
+
+/// The tables of long lists that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct SharedTables(Mutex<Vec<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    keys: KeyList,
+    origin: Box<[i64]>,
+    grid: Box<[u64]>,
+    table: Weak<KeyTable>,
+}
+
+impl SharedTables {
+    /// The table of `keys`, of an array with this origin and grid: that of another array, or what `parse` gives.
+    pub(crate) fn find_or_parse(
+        &self,
+        keys: &KeyList,
+        origin: &[i64],
+        grid: &[u64],
+        parse: impl FnOnce() -> Result<Arc<KeyTable>, StoreError>,
+    ) -> Result<Arc<KeyTable>, StoreError> {
+        if keys.len() < LONG_KEYS {
+            return parse();
+        }
+        // Whoever comes meanwhile with the same list waits for it.
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|entry| entry.table.strong_count() > 0);
+        let same = |entry: &&Entry| {
+            *entry.origin == *origin
+                && *entry.grid == *grid
+                && entry.keys.len() == keys.len()
+                && entry.keys == *keys
+        };
+        if let Some(table) = entries.iter().find(same).and_then(|entry| entry.table.upgrade()) {
+            return Ok(table);
+        }
+        let table = parse()?;
+        if entries.len() < MAX_TABLES {
+            let (keys, table) = (keys.clone(), Arc::downgrade(&table));
+            entries.push(Entry { keys, origin: origin.into(), grid: grid.into(), table });
+        }
+        Ok(table)
+    }
+}
+
+/// Shorter lists are parsed in no time.
+const LONG_KEYS: usize = 1000;
+/// Lists that are compared with a new one.
+const MAX_TABLES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use zvf_format::key::ChunkKey;
+
+    use super::*;
+
+    fn parse(keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
+        let keys = keys.iter().map(|key| ChunkKey::parse(key).unwrap());
+        Ok(Arc::new(KeyTable::new(1, keys)?))
+    }
+
+    #[test]
+    fn equal_lists_share_a_table_while_it_is_used() {
+        let list = |n: usize| (0..n).map(|key| key.to_string()).collect::<KeyList>();
+        let (tables, long) = (SharedTables::default(), list(LONG_KEYS));
+        let find = |keys: &KeyList, origin, grid| {
+            tables.find_or_parse(keys, &[origin], &[grid], || parse(keys)).unwrap()
+        };
+        let first = find(&long, 0, 2000);
+        assert_eq!(first.len(), LONG_KEYS);
+        assert!(Arc::ptr_eq(&first, &find(&list(LONG_KEYS), 0, 2000)));
+        for (keys, origin, grid) in
+            [(&list(LONG_KEYS + 1), 0, 2000), (&long, 1, 2000), (&long, 0, 1999)]
+        {
+            assert!(!Arc::ptr_eq(&first, &find(keys, origin, grid)));
+        }
+        let short = list(3);
+        assert!(!Arc::ptr_eq(&find(&short, 0, 9), &find(&short, 0, 9)));
+        drop(first);
+        let again = std::cell::Cell::new(false);
+        let table = tables.find_or_parse(&long, &[0], &[2000], || {
+            again.set(true);
+            parse(&long)
+        });
+        assert!(again.get() && table.is_ok());
+    }
+}

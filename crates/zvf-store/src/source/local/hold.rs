@@ -1,0 +1,115 @@
+//! Long files that are read in two steps: their ends at once, all of them when that is asked for.
+//!
+//! In between the file is held open, so that the second step reads what the first one began, also when another
+//! file has the name by then, or none. Who wrote into it is found out by its size and the time of that.
+//! A process may not have many files open, so that few are held; others are read at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use zvf_format::num::to_u64;
+
+use super::dir::File;
+use super::{ByteRange, Fault, Local, Room, Shared, hop};
+use crate::error::{Change, Op, StoreError};
+use crate::key::Key;
+use crate::source::{Begun, Got, Version};
+
+/// A file of which the ends were read.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    key: Key,
+    file: File,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Local {
+    /// The file under `key`, as [`Source::begin`](crate::source::Source::begin) has it. None where it has to be read in
+    /// the usual way, which also knows what to make of a fault.
+    pub(crate) async fn begin(
+        &self,
+        key: &Key,
+        long: u64,
+        ends: u64,
+    ) -> Result<Option<Begun>, StoreError> {
+        let (shared, key) = (Arc::clone(&self.0), key.clone());
+        hop(Op::Read, move || shared.begin(key, long, ends)).await
+    }
+}
+
+impl Shared {
+    fn begin(self: Arc<Self>, key: Key, long: u64, ends: u64) -> Option<Begun> {
+        let file = self.dir.file(&key).ok()??;
+        let piece = |range| self.piece(&file, range, false, None).ok();
+        if file.size() < long {
+            let read = piece(ByteRange::All)?;
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            let got = Got { bytes: read.bytes, size: read.size, version: read.version };
+            return Some(Begun::Whole(Some(got)));
+        }
+        // Elsewhere a file that is held may be in the way of who replaces it.
+        if !cfg!(unix) {
+            return None;
+        }
+        if HELD.fetch_add(1, Ordering::Relaxed) >= MAX_HELD {
+            HELD.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let ends = piece(ByteRange::At { start: 0, len: ends }).zip(piece(ByteRange::Last(ends)));
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let inner = Arc::new(Inner { shared: Arc::clone(&self), key, file }); // gives its place back
+        let (head, tail) = ends?;
+        Some(Begun::Ends(head.bytes, tail.bytes, HeldFile { inner }))
+    }
+}
+
+impl HeldFile {
+    /// All of the file.
+    pub(crate) async fn read(&self) -> Result<Bytes, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let bytes = inner.file.size();
+        let held = inner.shared.budget.reserve(bytes).await;
+        let named = |error: StoreError| error.with_key(&self.inner.key);
+        let room = Room { bytes, _held: held.map_err(named)? };
+        hop(Op::Read, move || inner.read(&room)).await?.map_err(named)
+    }
+
+    /// Which version of the file it is.
+    pub(crate) fn version(&self) -> Version {
+        self.inner.file.version()
+    }
+}
+
+impl Inner {
+    fn read(&self, room: &Room) -> Result<Bytes, StoreError> {
+        let read = match self.shared.piece(&self.file, ByteRange::All, false, Some(room)) {
+            Ok(read) => read,
+            Err(Fault::Error(error)) => return Err(error),
+            // There is room for as many bytes as the file has.
+            Err(Fault::NoRoom(bytes)) => {
+                return Err(StoreError::limit(Op::Read, "bytes of one read", room.bytes, bytes));
+            }
+        };
+        if to_u64(read.bytes.len()) != self.file.size() || self.file.is_written()? {
+            return Err(StoreError::changed(Change::Version));
+        }
+        Ok(read.bytes)
+    }
+}
+
+/// Files that are held by this process.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// The most that are: often no more than 1024 may be open.
+const MAX_HELD: usize = 64;

@@ -1,0 +1,175 @@
+//! Arrays of many chunks: opening reads no presence list, and whoever asks for one gets the one of then.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zvf_format::Class;
+use zvf_format::key::ChunkKey;
+use zvf_metadata::{ArrayDoc, Node};
+use zvf_store::{Caching, OpenOptions, Store, StoreError};
+
+use super::snapshot::copy_to;
+
+const ARRAYS: [&str; 2] = ["vertices", "vertex_fragments"];
+/// Chunks along an axis.
+const SIDE: i64 = 200;
+
+/// The document of an array of the small store, with so many chunks that nearly all of it is their list.
+fn long_document(store: &Path, array: &str) -> String {
+    let text = fs::read(document(store, array)).unwrap();
+    let mut doc = ArrayDoc::parse(&text).unwrap();
+    doc.shape = vec![SIDE.unsigned_abs(); 2];
+    let key = |at: i64| format!("{}.{}", at / SIDE - 1, at % SIDE);
+    doc.nonempty_chunks = Some((0..SIDE * SIDE).map(key).collect());
+    let text = doc.print();
+    assert!(text.len() > 256 << 10);
+    text
+}
+
+fn document(store: &Path, array: &str) -> PathBuf {
+    store.join("0").join(array).join("zarr.json")
+}
+
+/// The small store, said to have many chunks.
+fn long_store(dir: &Path) -> PathBuf {
+    let store = copy_to(dir, "long");
+    for array in ARRAYS {
+        fs::write(document(&store, array), long_document(&store, array)).unwrap();
+    }
+    store
+}
+
+async fn open(path: &Path) -> Result<Store, StoreError> {
+    Store::open(path.to_str().unwrap(), OpenOptions::default()).await
+}
+
+/// Another file under the name of a document.
+fn replace(document: &Path, text: &str) {
+    let new = document.with_file_name(".tmp-1");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, document).unwrap();
+}
+
+#[tokio::test]
+async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = long_store(dir.path());
+    let store = open(&path).await.unwrap();
+    let level = store.level(0).await.unwrap();
+    let mut tables = Vec::new();
+    for array in ARRAYS {
+        let cells = level.required_cells(array).await.unwrap();
+        assert_eq!(cells.grid(), Some(&[SIDE.unsigned_abs(); 2][..]));
+        assert!(!cells.attributes().contains_key("nonempty_chunks"));
+        tables.push(cells);
+    }
+    assert_eq!(tables[0].attributes()["dtype"], "float32");
+    let opened = store.io_stats();
+    assert!(opened.bytes_read < 80 << 10, "{opened:?}");
+    // A cell is known to be absent without being looked at, so the list is read.
+    let outside = ChunkKey::parse("500.0").unwrap();
+    assert_eq!(tables[0].read(&outside, Caching::Once).await.unwrap(), None);
+    let vertices = tables[0].presence().await.unwrap();
+    assert_eq!(vertices.len() as i64, SIDE * SIDE);
+    assert!(Arc::ptr_eq(&vertices, &tables[1].presence().await.unwrap()));
+    let read = store.io_stats();
+    assert!(read.bytes_read > 512 << 10, "{read:?}");
+    // Each list is read once.
+    tables[0].presence().await.unwrap();
+    let Some(Node::Array(doc)) = store.node("0/vertices").await.unwrap().as_deref().cloned() else {
+        panic!("an array")
+    };
+    assert_eq!(doc.nonempty_chunks.unwrap().len() as i64, SIDE * SIDE);
+    assert_eq!(store.io_stats(), read);
+    let first = tables[0].read(&ChunkKey::parse("-1.0").unwrap(), Caching::Once).await.unwrap();
+    assert!(first.is_some());
+    let listed = ChunkKey::parse("7.7").unwrap();
+    let error = tables[0].read(&listed, Caching::Once).await.unwrap_err();
+    assert_eq!(error.class(), Class::NotFound, "{error}");
+}
+
+#[tokio::test]
+async fn a_handle_keeps_the_list_it_began_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = long_store(dir.path());
+    let document = document(&path, "vertices");
+    let text = fs::read_to_string(&document).unwrap();
+    for removed in [false, true] {
+        replace(&document, &text);
+        let store = open(&path).await.unwrap();
+        assert!(store.revalidate().await.unwrap().is_none(), "nothing changed");
+        let store = open(&path).await.unwrap();
+        replace(&document, &text.replacen("\"100.100\", ", "", 1));
+        if removed {
+            fs::remove_file(&document).unwrap();
+        }
+        let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+        let key = ChunkKey::parse("100.100").unwrap();
+        assert!(cells.presence().await.unwrap().find(&key).is_some(), "{removed}");
+        let fresh = store.revalidate().await.unwrap().unwrap();
+        let cells = fresh.cells("0/vertices").await.unwrap();
+        assert_eq!(cells.is_none(), removed);
+        if let Some(cells) = cells {
+            assert_eq!(cells.presence().await.unwrap().find(&key), None);
+        }
+    }
+    // What is written into the very file is found out.
+    replace(&document, &text);
+    let store = open(&path).await.unwrap();
+    fs::write(&document, text.replacen("\"100.100\", ", "", 1)).unwrap();
+    let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let error = cells.presence().await.unwrap_err();
+    assert_eq!(error.class(), Class::FileChanged, "{error}");
+    assert!(error.to_string().contains("0/vertices/zarr.json"), "{error}");
+    assert!(store.revalidate().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_is_broken_in_the_middle_is_refused_at_the_first_question_in_the_same_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = long_store(dir.path());
+    let document = document(&path, "vertices");
+    let text = fs::read_to_string(&document).unwrap();
+    let key = "\"100.100\"";
+    for broken in
+        ["100", "[1]", "\"a\": 1", "\"100.100", "\"100.100\" \"1.1\"", "]", "\"\\x\"", "\"\u{1}\""]
+    {
+        replace(&document, &text.replacen(key, broken, 1));
+        let whole = Node::parse(&fs::read(&document).unwrap()).unwrap_err();
+        let store = open(&path).await.unwrap();
+        let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+        let error = cells.presence().await.unwrap_err();
+        let expected = StoreError::from(whole.clone()).class();
+        assert_eq!(error.class(), expected, "{broken}: {error}");
+        let own = whole.to_string();
+        let (_, rest) = own.split_once(' ').unwrap();
+        let (_, rest) = rest.split_once(", ").unwrap();
+        assert!(error.to_string().ends_with(rest), "{broken}: {error}, and {own}");
+        // The same again, and of whoever asks otherwise.
+        assert_eq!(store.node("0/vertices").await.unwrap_err().to_string(), error.to_string());
+        let read = cells.read(&ChunkKey::parse("0.0").unwrap(), Caching::Once).await;
+        assert_eq!(read.unwrap_err().to_string(), error.to_string());
+    }
+    // Keys are looked at later still, as they always were.
+    for (broken, class) in [
+        ("\"x\"", Class::InvalidKey),
+        ("\"1\"", Class::BadShape),
+        ("\"1000.1\"", Class::OutOfBounds),
+    ] {
+        replace(&document, &text.replacen(key, broken, 1));
+        let store = open(&path).await.unwrap();
+        let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+        let error = cells.presence().await.unwrap_err();
+        assert_eq!(error.class(), class, "{broken}: {error}");
+    }
+    // A list that ends, and another one that begins: what lies between was not seen at first.
+    replace(&document, &text.replacen(&format!("{key}, "), "\"7.7\"], \"hidden\": [", 1));
+    let store = open(&path).await.unwrap();
+    let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    assert_eq!(
+        cells.presence().await.unwrap_err().to_string(),
+        "BadTag in 0/vertices/zarr.json, nonempty_chunks: expected one list of keys, without anything \
+         between them, found other values amid them"
+    );
+}

@@ -1,0 +1,215 @@
+//! One validation, divided between processes that know nothing of each other.
+//!
+//! ```text
+//! survey        what there is to look into: scans of cells, links and manifests, and how long each is
+//! record_part   looks into ranges of the scans of one stage, and hands over what it saw, record by record
+//! merge         goes through the same validation with what was recorded in place of looking: the same report
+//! ```
+//!
+//! Links are compared with the rows of their chunks, and manifests with fragments and links. So there are stages: whoever
+//! does a part of one reads the records of all stages before it. Documents, ids, groups and attributes of objects are
+//! not divided: they are looked into by whoever merges.
+//!
+//! Not here: where records are kept, and whether the store is still the same (`zvf::tasks`).
+
+mod work;
+
+use std::ops::Range;
+
+use async_recursion::async_recursion as boxed;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::LocalBoxStream;
+use serde::{Deserialize, Serialize};
+use zvf_store::{Store, StoreError};
+
+use crate::options::{Observer, Options};
+use crate::report::Report;
+use crate::run::Validation;
+
+pub(crate) use self::work::{Share, Work};
+
+/// What must be done before what.
+///
+/// ```
+/// use zvf_validate::Stage;
+///
+/// assert!(Stage::Cells < Stage::Links && Stage::Links < Stage::Objects);
+/// assert_eq!(Stage::Objects.name(), "objects");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Rows, fragments and their attributes.
+    Cells,
+    /// Links, which need to know the rows of all chunks.
+    Links,
+    /// Manifests, which need fragments and links.
+    Objects,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Cells, Self::Links, Self::Objects];
+
+    /// Its name, as plans have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cells => "cells",
+            Self::Links => "links",
+            Self::Objects => "objects",
+        }
+    }
+}
+
+/// Things that are looked into one after the other, and can be divided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Scan {
+    /// When it is done.
+    pub stage: Stage,
+    /// What is looked into.
+    pub path: String,
+    /// How many cells or manifests.
+    pub count: usize,
+}
+
+/// Some ranges of the scans of one stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Part {
+    /// Of which stage.
+    pub stage: Stage,
+    /// The number of a scan, and which of its things; at most one range of each.
+    pub ranges: Vec<(usize, Range<usize>)>,
+}
+
+impl Part {
+    /// Divides what `scans` hold into about `shares` parts of each stage, stage by stage.
+    ///
+    /// ```
+    /// use zvf_validate::Part;
+    ///
+    /// assert!(Part::divide(&[], 4).is_empty());
+    /// ```
+    #[must_use]
+    pub fn divide(scans: &[Scan], shares: usize) -> Vec<Self> {
+        Stage::ALL.into_iter().flat_map(|stage| divide_stage(scans, stage, shares.max(1))).collect()
+    }
+}
+
+/// The parts of one stage: ranges that follow each other, of as many things each.
+fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
+    let own = || scans.iter().enumerate().filter(|(_, scan)| scan.stage == stage);
+    let total: usize = own().map(|(_, scan)| scan.count).sum();
+    let size = total.div_ceil(shares).max(1);
+    let (mut parts, mut ranges, mut room) = (Vec::new(), Vec::new(), size);
+    for (number, scan) in own() {
+        let mut at = 0;
+        while at < scan.count {
+            let end = scan.count.min(at + room);
+            room -= end - at;
+            ranges.push((number, at..end));
+            at = end;
+            if room == 0 {
+                parts.push(Part { stage, ranges: std::mem::take(&mut ranges) });
+                room = size;
+            }
+        }
+    }
+    if !ranges.is_empty() {
+        parts.push(Part { stage, ranges });
+    }
+    parts
+}
+
+/// Records in the order of the parts that made them.
+pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>, StoreError>>;
+
+/// What keeps a record; the next one comes when this one is kept.
+pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(), StoreError>>>;
+
+/// Finds out what there is to look into. Documents are read, and no cells.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// use std::cell::RefCell;
+/// use std::rc::Rc;
+///
+/// use futures_util::{FutureExt as _, StreamExt as _, stream};
+/// use zvf_store::Store;
+/// use zvf_validate::{Observer, Options, Part, merge, record_part, survey, validate};
+///
+/// let store = Store::open(path, Default::default()).await?;
+/// let (options, observer) = (Options::default(), Observer::default());
+/// let scans = survey(&store, &options).await?;
+/// let kept = Rc::new(RefCell::new(Vec::new()));
+/// for part in Part::divide(&scans, 2) {
+///     let before: Vec<_> = kept.borrow().iter().cloned().map(Ok).collect();
+///     let own = Rc::clone(&kept);
+///     let sink = Box::new(move |record| {
+///         own.borrow_mut().push(record);
+///         async { Ok(()) }.boxed_local()
+///     });
+///     let before = stream::iter(before).boxed_local();
+///     record_part(&store, &options, &observer, (&scans, &part), before, sink).await?;
+/// }
+/// let all: Vec<_> = kept.take().into_iter().map(Ok).collect();
+/// let merged = merge(&store, &options, &observer, &scans, stream::iter(all).boxed_local()).await?;
+/// assert_eq!(merged, validate(&store, &options, &observer).await?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// When something cannot be fetched.
+#[boxed(?Send)]
+pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>, StoreError> {
+    let (work, scans) = Work::survey();
+    let observer = Observer::default();
+    Validation::new(store, options, &observer, work).into_records().await?;
+    Ok(scans.take())
+}
+
+/// Looks into `part` of the `scans` and hands what it saw to `sink`. `before` are the records of all stages before that
+/// of the part. False when it was stopped: then the records are not all.
+///
+/// # Errors
+///
+/// When something cannot be fetched, `sink` fails, or scans and records are not those of this store (`Conflict`).
+#[boxed(?Send)]
+pub async fn record_part(
+    store: &Store,
+    options: &Options,
+    observer: &Observer,
+    (scans, part): (&[Scan], &Part),
+    before: RecordStream,
+    sink: RecordSink,
+) -> Result<bool, StoreError> {
+    let work = Work::part(scans, part, before, sink);
+    Validation::new(store, options, observer, work).into_records().await
+}
+
+/// The report of a validation whose cells, links and manifests were looked into by others. `records` are those of all
+/// parts, in their order.
+///
+/// # Errors
+///
+/// When something cannot be fetched, or scans and records are not those of this store (`Conflict`).
+#[boxed(?Send)]
+pub async fn merge(
+    store: &Store,
+    options: &Options,
+    observer: &Observer,
+    scans: &[Scan],
+    records: RecordStream,
+) -> Result<Report, StoreError> {
+    let work = Work::merge(scans, records);
+    Validation::new(store, options, observer, work).into_report().await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Validations divided between processes: the report of the parts is that of the whole.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use zvf_format::Class;
+use zvf_store::Store;
+use zvf_validate::{
+    Depth, Observer, Options, Part, RecordSink, RecordStream, Report, Sample, Scan, Stage, merge,
+    record_part, survey, validate,
+};
+
+type Kept = Rc<RefCell<Vec<Vec<u8>>>>;
+
+fn stream_of(records: Vec<Vec<u8>>) -> RecordStream {
+    stream::iter(records.into_iter().map(Ok)).boxed_local()
+}
+
+fn sink_to(kept: &Kept) -> RecordSink {
+    let kept = Rc::clone(kept);
+    Box::new(move |record| {
+        kept.borrow_mut().push(record);
+        async { Ok(()) }.boxed_local()
+    })
+}
+
+/// The records of all parts, each made by itself.
+async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>, Vec<Vec<u8>>) {
+    let observer = Observer::default();
+    let scans = survey(store, options).await.unwrap();
+    let mut all = Vec::<(Stage, Vec<Vec<u8>>)>::new();
+    for part in Part::divide(&scans, shares) {
+        let before = all.iter().filter(|(stage, _)| *stage < part.stage);
+        let before = before.flat_map(|(_, records)| records.clone()).collect();
+        let own = Kept::default();
+        let (before, sink) = (stream_of(before), sink_to(&own));
+        let parts = (scans.as_slice(), &part);
+        assert!(record_part(store, options, &observer, parts, before, sink).await.unwrap());
+        all.push((part.stage, own.take()));
+    }
+    (scans, all.into_iter().flat_map(|(_, records)| records).collect())
+}
+
+/// The report that parts add up to.
+pub(crate) async fn merged(store: &Store, options: &Options, shares: usize) -> Report {
+    let (scans, records) = records(store, options, shares).await;
+    merge(store, options, &Observer::default(), &scans, stream_of(records)).await.unwrap()
+}
+
+#[tokio::test]
+async fn options_are_those_of_the_whole() {
+    let unpacked = archives::Unpacked::new("pc3_objects");
+    let store = unpacked.open().await;
+    for options in [
+        Options { sample: Sample::new(0.4, 7), ..Options::default() },
+        Options { kept: 1, ..Options::default() },
+        Options { level: Depth::Metadata, ..Options::default() },
+    ] {
+        let whole = validate(&store, &options, &Observer::default()).await.unwrap();
+        for shares in [1, 100] {
+            assert_eq!(merged(&store, &options, shares).await, whole, "{options:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn records_that_do_not_fit_are_refused() {
+    let (options, observer) = (Options::default(), Observer::default());
+    let unpacked = archives::Unpacked::new("gr3_links");
+    let store = unpacked.open().await;
+    let (scans, records) = records(&store, &options, 2).await;
+    let fail = async |scans: &[Scan], records: &[Vec<u8>]| {
+        let records = stream_of(records.to_vec());
+        merge(&store, &options, &observer, scans, records).await.unwrap_err().class()
+    };
+    assert_eq!(fail(&scans, &records[1..]).await, Class::CountMismatch);
+    assert_eq!(fail(&scans, &records[..records.len() - 1]).await, Class::CountMismatch);
+    let other = archives::Unpacked::new("pc3_objects");
+    let scans = survey(&other.open().await, &options).await.unwrap();
+    assert_eq!(fail(&scans, &records).await, Class::Conflict);
+}

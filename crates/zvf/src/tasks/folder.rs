@@ -1,0 +1,175 @@
+//! The folder of a plan: of this machine, or below a prefix of an object store.
+//!
+//! ```text
+//! plan.json            what there is to do
+//! runs/<id>/<name>     what one run of one task writes; no two runs share a folder
+//! done/<task>.json     which run did the task, and what it wrote; made where there is none
+//! ```
+//!
+//! Processes on several machines may have one number, so nothing is written under a name that follows from it: everything
+//! gets its bytes in a folder of its own, and then its name.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
+use zvf_publish::{Disk, KeyedFolder};
+use zvf_store::{Backend, Objects, Op, OpenOptions, Store, StoreError};
+
+/// Where a plan and what its tasks write are kept.
+///
+/// ```
+/// let folder = zvf::tasks::WorkFolder::open("work", &Default::default())?;
+/// assert_eq!(folder.to_string(), "work");
+/// # Ok::<(), zvf::StoreError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkFolder {
+    name: String,
+    medium: Medium,
+}
+
+#[derive(Clone, Debug)]
+enum Medium {
+    Folder(KeyedFolder),
+    Objects(Objects),
+}
+
+impl WorkFolder {
+    /// The folder at `address`, a path or a URL. Nothing is looked at yet.
+    ///
+    /// # Errors
+    ///
+    /// When `address` is neither, or can only be read.
+    pub fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+        let medium = match Store::backend(address, options)? {
+            Some(Backend { store, prefix }) => {
+                Medium::Objects(Objects::new(store, &prefix, options))
+            }
+            None => {
+                let path = address.strip_prefix("file://").unwrap_or(address);
+                Medium::Folder(KeyedFolder::new(Disk::default(), PathBuf::from(path)))
+            }
+        };
+        Ok(Self { name: address.to_owned(), medium })
+    }
+
+    /// Where it is, when it is a folder of this machine.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.medium {
+            Medium::Folder(folder) => Some(folder.root()),
+            Medium::Objects(_) => None,
+        }
+    }
+
+    /// All of a file, or none.
+    #[boxed]
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+        match &self.medium {
+            Medium::Folder(folder) => folder.get(key).map_err(|e| StoreError::io(Op::Read, e)),
+            Medium::Objects(objects) => objects.read(key).await,
+        }
+    }
+
+    /// Whether there is a file.
+    #[boxed]
+    pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        match &self.medium {
+            Medium::Folder(folder) => Ok(folder.exists(key)),
+            Medium::Objects(objects) => objects.exists(key).await,
+        }
+    }
+
+    /// Writes a file of a run: nobody else writes under that name.
+    #[boxed]
+    pub(crate) async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
+        match &self.medium {
+            Medium::Folder(folder) => {
+                folder.put(key, bytes.clone()).map_err(|e| StoreError::io(Op::Write, e))?;
+                let synced = folder.sync_folders([key].into_iter());
+                synced.map_err(|e| StoreError::io(Op::Write, e))
+            }
+            Medium::Objects(objects) => objects.put(key, bytes).await,
+        }
+    }
+
+    /// Makes a file where there is none; false where there is one. `run` is the folder of who makes it.
+    #[boxed]
+    pub(crate) async fn create(
+        &self,
+        run: &str,
+        key: &str,
+        bytes: &Bytes,
+    ) -> Result<bool, StoreError> {
+        let folder = match &self.medium {
+            Medium::Folder(folder) => folder,
+            Medium::Objects(objects) => return objects.create(key, bytes).await,
+        };
+        let own = format!("{run}/record");
+        self.put(&own, bytes).await?;
+        let publish = || -> std::io::Result<bool> {
+            let to = folder.path(key);
+            folder.disk().make_dirs(to.parent().unwrap_or(folder.root()))?;
+            match folder.disk().rename_new(&folder.path(&own), &to) {
+                Ok(()) => folder.sync_folders([key].into_iter()).map(|()| true),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        publish().map_err(|error| StoreError::io(Op::Publish, error))
+    }
+
+    /// Removes files, as far as they are there.
+    #[boxed]
+    pub(crate) async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
+        match &self.medium {
+            Medium::Folder(folder) => {
+                let removed = keys.iter().try_for_each(|key| folder.delete(key));
+                removed.map_err(|error| StoreError::io(Op::Write, error))
+            }
+            Medium::Objects(_) if keys.is_empty() => Ok(()),
+            Medium::Objects(objects) => objects.remove(keys).await,
+        }
+    }
+
+    /// Removes all files below a name; the plan and records when it is empty, and nothing that is somebody else's.
+    #[boxed]
+    pub(crate) async fn remove_below(&self, prefix: &str) -> Result<(), StoreError> {
+        match &self.medium {
+            Medium::Folder(folder) => {
+                folder.delete_folder(prefix).map_err(|error| StoreError::io(Op::Write, error))
+            }
+            Medium::Objects(objects) => {
+                let listed = objects.list(prefix).await?;
+                let keys: Vec<String> =
+                    listed.into_iter().map(|(key, _)| format!("{prefix}/{key}")).collect();
+                self.remove(&keys).await
+            }
+        }
+    }
+
+    /// Removes the folder itself, where it is one and empty.
+    pub(crate) fn remove_empty(&self) {
+        if let Some(path) = self.path() {
+            // Something of somebody else is in it.
+            drop(std::fs::remove_dir(path));
+        }
+    }
+}
+
+/// A name that no other run has, on whatever machine.
+pub(crate) fn new_run() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("runs/{:016x}{:016x}", random(), random())
+}
+
+impl fmt::Display for WorkFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

@@ -1,0 +1,88 @@
+//! What a store is at the time of a plan, so that one that changed since is refused.
+//!
+//! ```text
+//! a store with a journal     its root document and its last commit
+//! any other                  all documents, and the name and length of every object
+//! behind plain HTTP          its root document: nothing lists what there is
+//! ```
+//!
+//! A store without a journal whose cells are overwritten in place, with others of the same length, is not noticed.
+
+use std::hash::Hasher as _;
+
+use async_recursion::async_recursion as boxed;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+use zvf_format::num::to_u64;
+use zvf_store::{OpenOptions, Store};
+
+use crate::Error;
+
+/// Which store is worked on, and what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoreIdentity {
+    /// The last commit of its journal.
+    head: Option<u64>,
+    /// Objects that were looked at.
+    objects: u64,
+    /// XXH64 over names, lengths and documents.
+    sum: String,
+}
+
+impl StoreIdentity {
+    /// That of `store`, which is at `address`.
+    #[boxed]
+    pub(crate) async fn read(
+        store: &Store,
+        address: &str,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        let head = head(address, options).await?;
+        let mut sum = XxHash64::with_seed(0);
+        let mut objects = 0;
+        // Read again: the store may have been opened long ago.
+        let now = Store::open(address, options.clone()).await?;
+        add(&mut sum, "zarr.json", &now.root_json());
+        add(&mut sum, "opened", &store.root_json());
+        if head.is_none() && now.can_list() {
+            for (key, bytes) in now.objects("").await? {
+                add(&mut sum, key.as_str(), &bytes.to_le_bytes());
+                objects += 1;
+            }
+            for (key, text) in now.documents().await? {
+                add(&mut sum, key.as_str(), &text);
+            }
+        }
+        Ok(Self { head, objects, sum: format!("{:016x}", sum.finish()) })
+    }
+}
+
+fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
+    sum.write(&to_u64(name.len()).to_le_bytes());
+    sum.write(name.as_bytes());
+    sum.write(&to_u64(bytes.len()).to_le_bytes());
+    sum.write(bytes);
+}
+
+/// The last commit to a store with a journal.
+#[cfg(feature = "edit")]
+#[boxed]
+async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {
+    let place = match zvf_edit::Place::open(address, options) {
+        Ok(place) => place,
+        // Nobody can write through this address, as over plain HTTP.
+        Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
+        Err(error) => return Err(Error::in_words(error.class, "open", error.to_string())),
+    };
+    let read = tokio::task::spawn_blocking(move || zvf_edit::head(place)).await;
+    match read {
+        Ok(head) => head.map_err(|error| Error::in_words(error.class, "open", error.to_string())),
+        Err(error) => Err(Error::in_words(zvf_format::Class::Io, "open", error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "edit"))]
+#[boxed]
+async fn head(_address: &str, _options: &OpenOptions) -> Result<Option<u64>, Error> {
+    Ok(None)
+}

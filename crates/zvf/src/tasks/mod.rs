@@ -1,0 +1,283 @@
+//! Work that is divided into tasks, which any scheduler can start, and which may be killed and repeated.
+//!
+//! ```text
+//! plan      what there is to do is found out, and cut   -> plan.json
+//! run       one task, in any process that sees the store and the folder, as often as one likes
+//! finish    all records are there and whole; they are put together, and the result appears
+//! ```
+//!
+//! | kind | tasks | what comes out |
+//! | --- | --- | --- |
+//! | [`validate`](Plan::validate) | ranges of cells, then of links, then of manifests | the report of the whole |
+//!
+//! The plan says which store, what it was, and every setting that the result depends on. A store that changed since is
+//! refused with `Conflict`, before a task begins and again when it ends. Each run of a task writes below a name of its
+//! own; its record is made where there is none, so of two runs at once one counts, and the other goes.
+//!
+//! Not here: how a store is made of files by tasks ([`crate::ingest`]), which has several kinds of tasks that write one store.
+
+mod folder;
+mod identity;
+mod record;
+mod validate;
+
+use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+use zvf_format::Class;
+use zvf_store::{OpenOptions, Store};
+
+pub use self::folder::WorkFolder;
+pub use self::validate::ValidateJob;
+
+use self::identity::StoreIdentity;
+use self::record::Record;
+use crate::Error;
+
+/// What a plan is for, and all its tasks need to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Job {
+    /// The rules of the format, asked of a store.
+    Validate(ValidateJob),
+}
+
+impl Job {
+    /// The word for it on the command line.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Validate(_) => "validate",
+        }
+    }
+}
+
+/// What was planned: the file `plan.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Plan {
+    format: String,
+    version: u32,
+    /// The build that made it: the work of builds does not mix.
+    zvf: String,
+    /// Where the store is, as the plan was asked for; of files nothing.
+    pub store: Option<String>,
+    identity: Option<StoreIdentity>,
+    /// What there is to do.
+    pub job: Job,
+}
+
+/// One task, as plans list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskLine {
+    /// Its stage; tasks of a stage need all those of the stages before.
+    pub stage: &'static str,
+    /// What it works on.
+    pub what: String,
+}
+
+/// A plan and the folder it is in.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    folder: WorkFolder,
+    plan: Plan,
+    digest: String,
+}
+
+/// What became of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// It was done.
+    Now,
+    /// It had been done, or another process did it meanwhile.
+    Before,
+    /// It was stopped; nothing counts.
+    Stopped,
+}
+
+impl Plan {
+    fn new(store: Option<String>, identity: Option<StoreIdentity>, job: Job) -> Self {
+        let zvf = env!("CARGO_PKG_VERSION").to_owned();
+        Self { format: FORMAT.to_owned(), version: VERSION, zvf, store, identity, job }
+    }
+
+    /// Writes the plan, unless the very same one is there: what was done of that stays done.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when the folder holds another plan, `Conflict` one of the store as it was before.
+    #[boxed]
+    pub async fn create(self, folder: &WorkFolder) -> Result<Tasks, Error> {
+        let text = serde_json::to_vec_pretty(&self).map_err(|error| bad_plan(folder, &error))?;
+        let run = folder::new_run();
+        let bytes = Bytes::from(text);
+        let fresh = folder.create(&run, PLAN, &bytes).await?;
+        folder.remove_below(&run).await?;
+        let tasks = Tasks::open(folder).await?;
+        if fresh || tasks.plan == self {
+            return Ok(tasks);
+        }
+        let (class, why) = match (tasks.plan.store == self.store, tasks.plan.job == self.job) {
+            (true, true) => (Class::Conflict, "of the store as it was before it changed"),
+            _ => (Class::AlreadyExists, "for something else"),
+        };
+        let text = format!(
+            "{class}, the folder of the plan: expected an empty one, found a plan {why}; give another folder, or remove {folder}"
+        );
+        Err(Error::in_words(class, "write", text))
+    }
+
+    /// The tasks, in the order in which they may be run one after the other.
+    #[must_use]
+    pub fn lines(&self) -> Vec<TaskLine> {
+        match &self.job {
+            Job::Validate(job) => job.lines(),
+        }
+    }
+}
+
+impl Tasks {
+    /// The plan in a folder.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or one of another build.
+    #[boxed]
+    pub async fn open(folder: &WorkFolder) -> Result<Self, Error> {
+        let Some(text) = folder.get(PLAN).await? else {
+            let (class, name) = (Class::NotFound, folder.to_string());
+            let text = format!(
+                "{class}, the folder of the plan: expected {PLAN}, found none in {name}; run \"zvf task plan\" first"
+            );
+            return Err(Error::in_words(class, "open", text));
+        };
+        let head: PlanHead = serde_json::from_slice(&text).map_err(|e| bad_plan(folder, &e))?;
+        let own = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
+        if (head.format.as_str(), head.version, head.zvf.as_str()) != own {
+            let class = Class::InvalidArgument;
+            let text = format!(
+                "{class}, {folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
+                own.2, head.format, head.zvf, head.version
+            );
+            return Err(Error::in_words(class, "open", text));
+        }
+        let plan = serde_json::from_slice(&text).map_err(|error| bad_plan(folder, &error))?;
+        let digest = format!("{:016x}", XxHash64::oneshot(0, &text));
+        Ok(Self { folder: folder.clone(), plan, digest })
+    }
+
+    /// What was planned.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Which tasks are done, as far as records say.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be looked at.
+    #[boxed]
+    pub async fn done(&self) -> Result<Vec<bool>, Error> {
+        let mut done = Vec::new();
+        for number in 0..self.plan.lines().len() {
+            done.push(self.folder.exists(&record::key(number)).await?);
+        }
+        Ok(done)
+    }
+
+    /// Refuses a store that is not what it was when the plan was made.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` when it changed; otherwise when it cannot be read.
+    #[boxed]
+    pub async fn check_store(&self, store: &Store, options: &OpenOptions) -> Result<(), Error> {
+        let Some(address) = &self.plan.store else { return Ok(()) };
+        let now = StoreIdentity::read(store, address, options).await?;
+        if self.plan.identity.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        let class = Class::Conflict;
+        let text = format!(
+            "{class}, {address}: expected the store as it was when {}/{PLAN} was made, found that it changed since; plan again in another folder",
+            self.folder
+        );
+        Err(Error::in_words(class, "read", text))
+    }
+
+    /// Refuses a number that no task has.
+    fn check_number(&self, number: usize) -> Result<(), Error> {
+        let count = self.plan.lines().len();
+        if number < count {
+            return Ok(());
+        }
+        let class = Class::InvalidArgument;
+        let text = format!("{class}, task {number}: expected one of the {count} tasks of the plan");
+        Err(Error::in_words(class, "run", text))
+    }
+
+    /// The records of the first `count` tasks, all of which must be there.
+    async fn records(&self, count: usize, why: &str) -> Result<Vec<Record>, Error> {
+        let (mut records, mut missing) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            match Record::read(&self.folder, &self.digest, number).await? {
+                Some(record) => records.push(record),
+                None => missing.push(number.to_string()),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(records);
+        }
+        let shown = missing.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        let more = if missing.len() > SHOWN { ", ..." } else { "" };
+        let class = Class::Unavailable;
+        let text = format!(
+            "{class}, {why}: expected tasks 0 to {} to be done, found {} not done: {shown}{more}",
+            count.saturating_sub(1), // there is one that is missing
+            missing.len()
+        );
+        Err(Error::in_words(class, "run", text))
+    }
+
+    /// Removes the plan and all that tasks left.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be changed.
+    #[boxed]
+    pub async fn remove(&self) -> Result<(), Error> {
+        // Without the plan nothing else counts.
+        self.folder.remove(&[PLAN.to_owned()]).await?;
+        self.folder.remove_below("done").await?;
+        self.folder.remove_below("runs").await?;
+        self.folder.remove_empty();
+        Ok(())
+    }
+}
+
+/// What every version of the file begins with.
+#[derive(Deserialize)]
+struct PlanHead {
+    format: String,
+    version: u32,
+    zvf: String,
+}
+
+fn bad_plan(folder: &WorkFolder, error: &serde_json::Error) -> Error {
+    let class = Class::Encoding;
+    let text = format!("{class}, {folder}/{PLAN}: expected a plan of tasks, found {error}");
+    Error::in_words(class, "open", text)
+}
+
+const FORMAT: &str = "zvf-tasks";
+const VERSION: u32 = 1;
+const PLAN: &str = "plan.json";
+/// Missing tasks that are named.
+const SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The rules of the format, asked of a store by many processes.
+//!
+//! A task looks into a range of cells, links or manifests and records what it saw ([`zvf_validate::record_part`]); what it
+//! needs of the stages before, it reads from their records. The last step goes through the same validation with the records
+//! in place of looking.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_recursion::async_recursion as boxed;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use tokio::sync::Mutex;
+use zvf_format::Class;
+use zvf_store::{OpenOptions, Store, StoreError};
+use zvf_validate::{
+    Depth, Observer, Options, Part, RecordSink, RecordStream, Report, Rule, Sample, Scan, Stage,
+};
+
+use super::identity::StoreIdentity;
+use super::record::{Record, Writer};
+use super::{Job, Plan, Ran, TaskLine, Tasks, WorkFolder};
+use crate::Error;
+
+/// What is asked, and who looks into what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValidateJob {
+    depth: u8,
+    rules: Vec<String>,
+    strict: bool,
+    max_findings: usize,
+    sample: Option<(f64, u64)>,
+    kept: u64,
+    /// Whether the journal is checked too, when the work is finished.
+    pub journal: bool,
+    scans: Vec<Scan>,
+    parts: Vec<Part>,
+}
+
+impl ValidateJob {
+    /// What is asked of the store.
+    ///
+    /// # Errors
+    ///
+    /// When the plan names what this build does not know.
+    pub fn options(&self) -> Result<Options, Error> {
+        let rules = self.rules.iter().map(|id| Rule::find(id).ok_or_else(|| unknown("rule", id)));
+        let depth = self.depth.to_string();
+        let sample = |(share, seed): (f64, u64)| {
+            Sample::new(share, seed).ok_or_else(|| unknown("sample", &share.to_string()))
+        };
+        Ok(Options {
+            level: Depth::from_number(self.depth).ok_or_else(|| unknown("depth", &depth))?,
+            rules: rules.collect::<Result<_, Error>>()?,
+            strict: self.strict,
+            max_findings: self.max_findings,
+            sample: self.sample.map(sample).transpose()?,
+            kept: self.kept,
+        })
+    }
+
+    pub(super) fn lines(&self) -> Vec<TaskLine> {
+        let line = |part: &Part| {
+            let count: usize = part.ranges.iter().map(|(_, range)| range.len()).sum();
+            let first = part.ranges.first().and_then(|(scan, range)| {
+                Some(format!("{} from {}", self.scans.get(*scan)?.path, range.start))
+            });
+            let first = first.unwrap_or_default();
+            let word = if part.stage == Stage::Objects { "manifests" } else { "cells" };
+            TaskLine { stage: part.stage.name(), what: format!("{count} {word}, {first}") }
+        };
+        self.parts.iter().map(line).collect()
+    }
+}
+
+impl Plan {
+    /// Divides a validation of `store`, which is at `address`, into about `shares` tasks a stage: of cells, of links, of
+    /// manifests.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+    /// # let work = std::env::temp_dir().join(format!("zvf-tasks-{}", std::process::id()));
+    /// use zvf::tasks::{Plan, Ran, WorkFolder};
+    /// use zvf::validate::{Observer, Options};
+    ///
+    /// let (open, observer) = (zvf::OpenOptions::default(), Observer::default());
+    /// let store = zvf::open_store(path, open.clone()).await?;
+    /// let folder = WorkFolder::open(work.to_str().ok_or("a path")?, &open)?;
+    /// let plan = Plan::validate((&store, path, &open), &Options::default(), false, 4).await?;
+    /// let tasks = plan.create(&folder).await?;
+    /// for number in 0..tasks.plan().lines().len() {
+    ///     assert_eq!(tasks.run_validate(number, (&store, &open), &observer).await?, Ran::Now);
+    /// }
+    /// let report = tasks.finish_validate((&store, &open), &observer).await?;
+    /// assert!(report.is_clean());
+    /// tasks.remove().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    #[boxed(?Send)]
+    pub async fn validate(
+        (store, address, open): (&Store, &str, &OpenOptions),
+        options: &Options,
+        journal: bool,
+        shares: usize,
+    ) -> Result<Self, Error> {
+        let identity = StoreIdentity::read(store, address, open).await?;
+        let scans = zvf_validate::survey(store, options).await?;
+        let job = ValidateJob {
+            depth: options.level.number(),
+            rules: options.rules.iter().map(|rule| rule.id.to_owned()).collect(),
+            strict: options.strict,
+            max_findings: options.max_findings,
+            sample: options.sample.map(|sample| (sample.share(), sample.seed())),
+            kept: options.kept,
+            journal,
+            parts: Part::divide(&scans, shares),
+            scans,
+        };
+        Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Validate(job)))
+    }
+}
+
+impl Tasks {
+    /// Does task `number` of a validation.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when a task of an earlier stage is not done, `Conflict` when the store changed since the plan, and
+    /// when something cannot be read or written.
+    #[boxed(?Send)]
+    pub async fn run_validate(
+        &self,
+        number: usize,
+        (store, open): (&Store, &OpenOptions),
+        observer: &Observer,
+    ) -> Result<Ran, Error> {
+        self.check_number(number)?;
+        let job = self.validate_job()?;
+        if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
+            return Ok(Ran::Before);
+        }
+        let Some(part) = job.parts.get(number) else { return Ok(Ran::Before) };
+        let earlier = job.parts.iter().take_while(|other| other.stage < part.stage).count();
+        let earlier = self.records(earlier, &format!("task {number}")).await?;
+        self.check_store(store, open).await?;
+        let writer = Arc::new(Mutex::new(Writer::new(&self.folder)));
+        let (options, scans) = (job.options()?, (job.scans.as_slice(), part));
+        let (before, sink) = (lines_of(&self.folder, earlier), sink_to(&writer));
+        let done = zvf_validate::record_part(store, &options, observer, scans, before, sink).await;
+        // The sink is gone.
+        let writer = Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(Error::stopped)?;
+        let complete = match done {
+            Ok(complete) => complete,
+            Err(error) => {
+                // What was written counts for nothing; the first error is the one to report.
+                drop(writer.abandon().await);
+                return Err(error.into());
+            }
+        };
+        if !complete {
+            writer.abandon().await?;
+            return Ok(Ran::Stopped);
+        }
+        if let Err(changed) = self.check_store(store, open).await {
+            writer.abandon().await?;
+            return Err(changed);
+        }
+        let made = writer.finish(&self.digest, number, Json::Null).await?;
+        Ok(if made { Ran::Now } else { Ran::Before })
+    }
+
+    /// Puts together what all tasks of a validation saw: the report of the whole.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when a task is not done, `Checksum` when what it wrote is damaged, `Conflict` when the store changed
+    /// since the plan, and when something cannot be read.
+    #[boxed(?Send)]
+    pub async fn finish_validate(
+        &self,
+        (store, open): (&Store, &OpenOptions),
+        observer: &Observer,
+    ) -> Result<Report, Error> {
+        let job = self.validate_job()?;
+        let records = self.records(job.parts.len(), "to finish").await?;
+        self.check_store(store, open).await?;
+        let lines = lines_of(&self.folder, records);
+        let merged =
+            zvf_validate::merge(store, &job.options()?, observer, &job.scans, lines).await?;
+        self.check_store(store, open).await?;
+        Ok(merged)
+    }
+
+    fn validate_job(&self) -> Result<&ValidateJob, Error> {
+        match &self.plan.job {
+            Job::Validate(job) => Ok(job),
+        }
+    }
+}
+
+/// The lines of all files of all records, one file in memory at a time.
+fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
+    let files = records.into_iter().flat_map(|record| {
+        let record = Arc::new(record);
+        (0..record.files.len()).map(move |at| (Arc::clone(&record), at))
+    });
+    let folder = folder.clone();
+    let read = move |(record, at): (Arc<Record>, usize)| {
+        let folder = folder.clone();
+        async move { record.file(&folder, at).await }
+    };
+    let lines = |file: Result<bytes::Bytes, StoreError>| match file {
+        Ok(text) => {
+            let text = Arc::new(text);
+            let ranges = line_ranges(&text).into_iter();
+            let line = move |range| Ok(text.slice(range).to_vec());
+            stream::iter(ranges.map(line)).boxed_local()
+        }
+        Err(error) => stream::iter([Err(error)]).boxed_local(),
+    };
+    stream::iter(files).then(read).flat_map(lines).boxed_local()
+}
+
+/// Where the lines of a text are, without their ends.
+fn line_ranges(text: &[u8]) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(end, _)| end);
+    ends.map(|end| {
+        let range = start..end;
+        start = end + 1;
+        range
+    })
+    .collect()
+}
+
+fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {
+    let writer = Arc::clone(writer);
+    Box::new(move |line| {
+        let writer = Arc::clone(&writer);
+        async move { writer.lock().await.push(&line).await }.boxed_local()
+    })
+}
+
+fn unknown(what: &str, found: &str) -> Error {
+    let class = Class::InvalidArgument;
+    let text = format!("{class}, the plan: expected a {what} that this build knows, found {found}");
+    Error::in_words(class, "open", text)
+}
