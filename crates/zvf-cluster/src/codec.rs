@@ -1,7 +1,7 @@
 //! Our tables and scans as messages.
 //!
 //! ```text
-//! table   ZVF-TABLE-1  JSON of the address, table, level and kind
+//! table   ZVF-TABLE-1  JSON of the address, table, level, kind and the words for more columns
 //! scan    ZVF-SCAN-1   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
@@ -65,7 +65,8 @@ struct TableMessage {
     table: TableName,
     level: u32,
     kind: Option<String>,
-    geometry: bool,
+    /// The words that ask for more columns.
+    more_columns: Vec<String>,
 }
 
 /// A scan and its tasks, partition by partition.
@@ -126,13 +127,18 @@ impl LogicalExtensionCodec for LogicalCodec {
         let Some(json) = buf.strip_prefix(TABLE) else {
             return self.others.try_decode_table_provider(buf, table, schema, context);
         };
-        let TableMessage { store, table: name, level, kind, geometry } =
+        let TableMessage { store, table: name, level, kind, more_columns } =
             from_json("a table", json)?;
         let parse = |word: String| {
             word.parse().map_err(|_error| malformed("a table", "a kind of geometry", &word))
         };
         let kind = kind.map(parse).transpose()?;
-        let options = TableOptions { table: name, level, kind, geometry };
+        let mut options = TableOptions { table: name, level, kind, ..TableOptions::default() };
+        for word in &more_columns {
+            if !options.add_columns(word) {
+                return Err(malformed("a table", "columns of this version of zvf", word));
+            }
+        }
         let opened = ZvfTable::open_blocking(store, options)?;
         if opened.schema() != schema {
             let found = "a store that was changed meanwhile: ask again";
@@ -151,11 +157,13 @@ impl LogicalExtensionCodec for LogicalCodec {
         let Some(ours) = any.downcast_ref::<ZvfTable>() else {
             return self.others.try_encode_table_provider(table, provider, buf);
         };
-        let TableOptions { table, level, kind, geometry } = *ours.options();
+        let options = *ours.options();
+        let TableOptions { table, level, kind, .. } = options;
         let store = for_others(ours.store().address())?;
         buf.extend_from_slice(TABLE);
         let kind = kind.map(|kind| kind.to_string());
-        to_json(&TableMessage { store, table, level, kind, geometry }, buf)
+        let more_columns = options.more_columns().map(str::to_owned).collect();
+        to_json(&TableMessage { store, table, level, kind, more_columns }, buf)
     }
 
     fn try_decode_file_format(

@@ -83,6 +83,14 @@ pub(crate) enum Origin {
     Row(usize),
     /// The point or line, as GeoArrow has it.
     Geometry,
+    /// An attribute of the fragment that a vertex is in.
+    FragmentAttribute(String),
+    /// The numbers of the groups that the object of a vertex is in.
+    Groups,
+    /// The names of these groups.
+    GroupNames,
+    /// An attribute of these groups.
+    GroupAttribute(String),
     /// What the table itself has by that name.
     Own,
 }
@@ -103,23 +111,21 @@ pub(crate) struct Layout {
 impl Layout {
     /// The columns of a table.
     pub(crate) async fn read(reader: &Reader, options: TableOptions) -> Result<Self> {
-        let TableOptions { table, level, kind, geometry } = options;
-        if table == TableName::Levels && !geometry {
+        let TableOptions { table, level, kind, geometry, .. } = options;
+        if table == TableName::Levels && options.more_columns().next().is_none() {
             return Ok(Self::levels());
         }
         let opened = open_level(reader, level, kind).await?;
-        let mut layout = Self::without_geometry(&opened, table, kind).await?;
+        let mut layout = Self::stored(&opened, table, kind).await?;
+        layout.push_joined(&opened, options).await?;
         if geometry {
             layout.push_geometry(&opened, table, kind)?;
         }
         Ok(layout)
     }
 
-    async fn without_geometry(
-        opened: &LevelReader,
-        table: TableName,
-        kind: Option<Kind>,
-    ) -> Result<Self> {
+    /// The columns that a table has without being asked for more.
+    async fn stored(opened: &LevelReader, table: TableName, kind: Option<Kind>) -> Result<Self> {
         match table {
             TableName::Vertices => Self::vertices(opened).await,
             TableName::Objects => Self::objects(opened).await,
@@ -160,7 +166,7 @@ impl Layout {
         })
     }
 
-    fn push(&mut self, name: &str, data_type: DataType, nullable: bool, origin: Origin) {
+    pub(crate) fn push(&mut self, name: &str, data_type: DataType, nullable: bool, origin: Origin) {
         self.columns.push(TableColumn { field: Field::new(name, data_type, nullable), origin });
     }
 
@@ -374,7 +380,7 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
 }
 
 /// The type that a column has in Arrow.
-fn arrow_field(field: zvf::Field) -> Result<Field> {
+pub(crate) fn arrow_field(field: zvf::Field) -> Result<Field> {
     let rows = zvf::convert::record_batch(&rows_of(vec![field], 0)?).map_err(external)?;
     let schema = rows.schema();
     let found = schema.fields().get(1);
@@ -382,7 +388,7 @@ fn arrow_field(field: zvf::Field) -> Result<Field> {
     Ok(found.as_ref().clone())
 }
 
-fn row_field(attribute: &RowAttribute) -> Result<Field> {
+pub(crate) fn row_field(attribute: &RowAttribute) -> Result<Field> {
     let empty = Column::empty(attribute.dtype(), attribute.width());
     let empty = empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
     arrow_field(attribute.field(empty))

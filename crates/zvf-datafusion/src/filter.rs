@@ -7,11 +7,14 @@
 //! object                    =, in, short ranges          a superset
 //! chunk                     =, in                        a superset
 //! group, name of a group    =, in; short ranges          a superset
+//! lists of groups           array_has, = any             a superset
+//! attributes of fragments   as those of vertices         as those of vertices, and "is not null"
 //! ```
 //!
 //! `-0` and `0` are one number in a store and two in SQL, so that comparisons of floats with 0 are asked again.
 //! A coordinate that is NaN meets no condition, as in `zvf query`; a store that has one breaks the rules of the format.
 
+use arrow_array::Array as _;
 use arrow_schema::DataType;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::scalar::ScalarValue;
@@ -80,9 +83,53 @@ fn lists(expr: &Expr, layout: &Layout) -> Option<Pushed> {
         let numbers = numbers.into_iter().filter_map(|number| u64::try_from(number).ok());
         return Some(Pushed::Groups(numbers.collect()));
     }
-    let names = listed(expr, layout, &own("name"))?;
+    if let Some(numbers) = contained(expr, layout, &Origin::Groups) {
+        let numbers = numbers.iter().filter_map(as_i64);
+        return Some(Pushed::Groups(numbers.filter_map(|n| u64::try_from(n).ok()).collect()));
+    }
+    let names = match contained(expr, layout, &Origin::GroupNames) {
+        Some(names) => names,
+        None => listed(expr, layout, &own("name"))?,
+    };
     let names = names.iter().filter_map(as_text).map(str::to_owned).collect();
     Some(Pushed::GroupNames(names))
+}
+
+/// The values of which a column of lists must hold one.
+fn contained(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let mut all = contained(left, layout, origin)?;
+            all.extend(contained(right, layout, origin)?);
+            (all.len() <= MAX_LISTED).then_some(all)
+        }
+        Expr::ScalarFunction(call) => {
+            let [list, wanted] = call.args.as_slice() else { return None };
+            is_list(list, layout, origin).then_some(())?;
+            match (call.name(), wanted) {
+                ("array_has", wanted) => Some(vec![literal(wanted)?]),
+                ("array_has_any", Expr::Literal(ScalarValue::List(lists), _)) => {
+                    let values = lists.values();
+                    let value = |at| scalar(&ScalarValue::try_from_array(values, at).ok()?);
+                    let few = lists.len() == 1 && values.len() <= MAX_LISTED;
+                    few.then(|| (0..values.len()).map(value).collect())?
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether `expr` is the column of `origin`, or the same lists with items of another type.
+fn is_list(expr: &Expr, layout: &Layout, origin: &Origin) -> bool {
+    match expr {
+        Expr::Column(column) => {
+            layout.find(&column.name).is_some_and(|found| found.origin == *origin)
+        }
+        Expr::Cast(cast) => is_list(&cast.expr, layout, origin),
+        _ => false,
+    }
 }
 
 /// The values that a column must have one of.
@@ -154,6 +201,11 @@ fn rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
             let exact = all.iter().all(|(_, exact)| *exact);
             Some((Predicate::Any(all.into_iter().map(|(one, _)| one).collect()), exact))
         }
+        Expr::IsNotNull(expr) => {
+            let known = column(expr, layout)?;
+            let Origin::FragmentAttribute(_) = known.origin else { return None };
+            Some((Predicate::Not(Box::new(Predicate::IsNull(reference(known)?))), false))
+        }
         Expr::Between(Between { expr, negated: false, low, high }) => {
             let known = column(expr, layout)?;
             let low = compared(known, Comparison::AtLeast, literal(low)?)?;
@@ -166,12 +218,7 @@ fn rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
 
 /// One comparison, and whether it is exact.
 fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predicate, bool)> {
-    let name = match &known.origin {
-        Origin::Axis { named: true, .. } => known.field.name(),
-        Origin::Attribute(name) => name,
-        _ => return None,
-    };
-    let column = ColumnRef { scope: Scope::Vertex, name: name.clone(), index: 0 };
+    let column = reference(known)?;
     let one = |op, value| Predicate::Compare(column.clone(), op, value);
     if let Origin::Axis { .. } = known.origin {
         return match is_number(&value) {
@@ -206,6 +253,17 @@ fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predic
         }
         _ => None,
     }
+}
+
+/// The name that conditions of a store have for a column.
+fn reference(known: &TableColumn) -> Option<ColumnRef> {
+    let (scope, name) = match &known.origin {
+        Origin::Axis { named: true, .. } => (Scope::Vertex, known.field.name()),
+        Origin::Attribute(name) => (Scope::Vertex, name),
+        Origin::FragmentAttribute(name) => (Scope::Fragment, name),
+        _ => return None,
+    };
+    Some(ColumnRef { scope, name: name.clone(), index: 0 })
 }
 
 /// The comparison of a store that leaves out nothing that `op` leaves in SQL, where -0 lies below 0; none where that is all.
@@ -289,6 +347,11 @@ fn scalar(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Float16(Some(x)) => Value::Float(x.to_f64()),
         ScalarValue::Float32(Some(x)) => Value::Float((*x).into()),
         ScalarValue::Float64(Some(x)) => Value::Float(*x),
+        // What numbers with and without a sign are compared as.
+        ScalarValue::Decimal128(Some(n), _, 0) => match i64::try_from(*n) {
+            Ok(n) => Value::Int(n),
+            Err(_too_large) => Value::UInt(u64::try_from(*n).ok()?),
+        },
         ScalarValue::Utf8(Some(text))
         | ScalarValue::LargeUtf8(Some(text))
         | ScalarValue::Utf8View(Some(text)) => Value::Text(text.clone()),

@@ -9,14 +9,13 @@ use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
 
 use crate::bad_request;
-use crate::geometry::NAME;
 use crate::handle::{StoreHandle, wait};
 use crate::provider::{TableOptions, ZvfTable};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///
-/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry` asks
-/// for the column of that name.
+/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry`,
+/// `fragment_attributes` and `group_attributes` ask for more columns ([`TableOptions`]).
 #[derive(Clone, Debug, Default)]
 pub struct ZvfFunction {
     options: OpenOptions,
@@ -50,7 +49,7 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     for arg in rest {
         match argument(arg)? {
             Argument::Level(level) => table.level = level,
-            Argument::Word(word) if word.eq_ignore_ascii_case(NAME) => table.geometry = true,
+            Argument::Word(word) if table.add_columns(&word) => {}
             Argument::Word(word) => match word.parse::<Kind>() {
                 Ok(kind) => table.kind = Some(kind),
                 Err(_) => table.table = word.parse()?,

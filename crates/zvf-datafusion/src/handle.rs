@@ -40,9 +40,12 @@ impl StoreAddress {
 
     /// Opens the store with the options of this address and those of `others` that are not about the backend.
     async fn open(&self, others: &OpenOptions) -> Result<Reader> {
+        zvf::open(&self.path, self.open_options(others)).await.map_err(external)
+    }
+
+    fn open_options(&self, others: &OpenOptions) -> OpenOptions {
         let storage_options = self.storage_options.clone();
-        let options = OpenOptions { storage_options, ..others.clone() };
-        zvf::open(&self.path, options).await.map_err(external)
+        OpenOptions { storage_options, ..others.clone() }
     }
 }
 
@@ -96,6 +99,11 @@ impl StoreHandle {
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the store is opened.
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        self.address.open_options(&self.options)
     }
 
     /// Opens the store again, for all who share it: it was changed.

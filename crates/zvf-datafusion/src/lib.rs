@@ -9,10 +9,12 @@
 //! levels     level, kinds, counts, shapes                     a row for each level
 //! ```
 //!
-//! Vertices and objects have their geometry as a column of GeoArrow where that is asked for ([`TableOptions`]).
+//! Vertices and objects have their geometry as a column of GeoArrow where that is asked for, and vertices the attributes of
+//! their fragments and of the groups of their objects ([`TableOptions`]).
 //!
 //! A [`ZvfTable`] is one of them at one level. Conditions become a [`zvf::Query`]: those on axes, on attributes, on objects
-//! and on chunks decide what is read. A scan is a `DataSourceExec` over a `FileScanConfig` with a source of our own,
+//! and on chunks decide what is read, and so do objects that the other side of a join has, which is known when the plan
+//! runs. A scan is a `DataSourceExec` over a `FileScanConfig` with a source of our own,
 //! and not a plan node of our own: engines that send plans to other machines divide the former rightly.
 //!
 //! ```
@@ -39,6 +41,8 @@ mod filter;
 mod function;
 mod geometry;
 mod handle;
+mod join_filter;
+mod joined;
 mod provider;
 mod read;
 mod scan;
@@ -46,6 +50,7 @@ mod session;
 mod sink;
 mod source;
 mod spatial;
+mod statistics;
 
 pub use columns::TableName;
 pub use function::ZvfFunction;

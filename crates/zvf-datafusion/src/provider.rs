@@ -14,18 +14,18 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use zvf::format::key::{ChunkKey, Delta};
+use zvf::format::key::ChunkKey;
 use zvf::format::num::to_u64;
-use zvf::model::LevelReader;
 use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
 
-use crate::columns::{Layout, TableName, open_level};
+use crate::columns::{Layout, Origin, TableName, open_level};
 use crate::filter::{Pushed, Translated, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
+use crate::statistics::{TableStatistics, filtered};
 use crate::{bad_request, external};
 
 /// Which table of a store: by default the vertices of level 0, of its first kind of geometry.
@@ -39,6 +39,45 @@ pub struct TableOptions {
     pub kind: Option<Kind>,
     /// Whether there is a column `geometry`: the point of a vertex, or the line of an object.
     pub geometry: bool,
+    /// Whether vertices have the attributes of the fragment that they are in, as `fragment.NAME`.
+    pub fragment_attributes: bool,
+    /// Whether vertices have the groups that their object is in, as the lists `groups` (numbers), `group.name` and
+    /// `group.NAME` for each attribute of groups.
+    pub group_attributes: bool,
+}
+
+impl TableOptions {
+    /// The words that ask for more columns.
+    pub const COLUMNS: [&'static str; 3] = ["geometry", "fragment_attributes", "group_attributes"];
+
+    /// Asks for the columns that `word` names; whether there are such.
+    ///
+    /// ```
+    /// let mut options = zvf_datafusion::TableOptions::default();
+    /// assert!(options.add_columns("geometry") && options.geometry);
+    /// assert!(!options.add_columns("objects"));
+    /// ```
+    pub fn add_columns(&mut self, word: &str) -> bool {
+        match word.to_ascii_lowercase().as_str() {
+            "geometry" => self.geometry = true,
+            "fragment_attributes" => self.fragment_attributes = true,
+            "group_attributes" => self.group_attributes = true,
+            _ => return false,
+        }
+        true
+    }
+
+    /// The words for the columns that are asked for beside those that a table has by itself.
+    ///
+    /// ```
+    /// let mut options = zvf_datafusion::TableOptions::default();
+    /// options.add_columns("group_attributes");
+    /// assert_eq!(options.more_columns().collect::<Vec<_>>(), ["group_attributes"]);
+    /// ```
+    pub fn more_columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let wanted = [self.geometry, self.fragment_attributes, self.group_attributes];
+        Self::COLUMNS.into_iter().zip(wanted).filter_map(|(word, wanted)| wanted.then_some(word))
+    }
 }
 
 /// A table of a store.
@@ -66,7 +105,7 @@ pub struct ZvfTable {
     options: TableOptions,
     layout: Layout,
     schema: SchemaRef,
-    rows: Precision<usize>,
+    statistics: TableStatistics,
     /// Whether a row has one object at most, so that rows can be found by it.
     has_one_object: bool,
 }
@@ -90,13 +129,15 @@ impl ZvfTable {
         let TableOptions { table, level, kind, .. } = options;
         let layout = Layout::read(&store.reader(), options).await?;
         let schema = layout.schema();
-        let (mut rows, mut has_one_object) = (Precision::Absent, true);
-        if table != TableName::Levels {
-            let level = open_level(&store.reader(), level, kind).await?;
-            rows = row_count(&level, table).await?;
-            has_one_object = !level.node().meta().shared_fragments;
+        if table == TableName::Levels {
+            let levels = store.reader().store().level_numbers().len();
+            let statistics = TableStatistics::of_levels(levels, &layout);
+            return Ok(Self { store, options, layout, schema, statistics, has_one_object: true });
         }
-        Ok(Self { store, options, layout, schema, rows, has_one_object })
+        let level = open_level(&store.reader(), level, kind).await?;
+        let statistics = TableStatistics::read(&level, table, &layout).await?;
+        let has_one_object = !level.node().meta().shared_fragments;
+        Ok(Self { store, options, layout, schema, statistics, has_one_object })
     }
 
     /// The same of the store at `address`, from code that cannot await: plans of other processes are decoded so.
@@ -126,7 +167,10 @@ impl ZvfTable {
     fn translate(&self, filter: &Expr) -> Option<Translated> {
         let found = translate(filter, &self.layout)?;
         let usable = match (self.options.table, &found.pushed) {
-            (TableName::Vertices, Pushed::Objects(_)) => self.has_one_object,
+            (
+                TableName::Vertices,
+                Pushed::Objects(_) | Pushed::Groups(_) | Pushed::GroupNames(_),
+            ) => self.has_one_object,
             (TableName::Vertices, Pushed::Rows(_) | Pushed::Chunks(_)) => true,
             (TableName::Objects, Pushed::Objects(_)) => true,
             (TableName::Groups, Pushed::Groups(_) | Pushed::GroupNames(_)) => true,
@@ -142,9 +186,11 @@ impl ZvfTable {
         columns: Vec<String>,
         filters: &[Expr],
     ) -> (Scan, Option<Vec<ChunkKey>>, bool) {
-        let TableOptions { table, level, kind, geometry } = self.options;
+        let TableOptions { table, level, kind, .. } = self.options;
         let mut scan = Scan::new(table, level);
-        scan.geometry = geometry;
+        scan.geometry = self.options.geometry;
+        scan.fragment_attributes = self.options.fragment_attributes;
+        scan.group_attributes = self.options.group_attributes;
         scan.kind = kind.map(|kind| kind.to_string());
         scan.columns = columns;
         let (mut predicates, mut chunks, mut exact) = (Vec::new(), None, true);
@@ -171,22 +217,43 @@ impl ZvfTable {
         (scan, chunks, exact)
     }
 
-    /// The tasks of a scan, and how many chunks it leaves out.
+    /// Puts numbers in place of the names of groups that vertices are asked for, and leaves out what is no group.
+    async fn resolve_groups(&self, scan: &mut Scan) -> Result<()> {
+        if scan.table != TableName::Vertices || (&scan.groups, &scan.group_names) == (&None, &None)
+        {
+            return Ok(());
+        }
+        let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
+        let Some(groups) = level.groups().await.map_err(external)? else { return Ok(()) };
+        let names = scan.group_names.take();
+        let is_wanted = |group: &u64| {
+            let named =
+                |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
+            scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
+                && names.as_ref().is_none_or(named)
+        };
+        let wanted = (0..groups.len()).filter(is_wanted).collect();
+        scan.groups = Some(wanted);
+        Ok(())
+    }
+
+    /// The tasks of a scan.
     async fn tasks(
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
         most: usize,
-    ) -> Result<(Vec<Task>, u64)> {
+    ) -> Result<Planned> {
         match scan.table {
             TableName::Vertices => self.chunk_tasks(scan, named, most).await,
             TableName::Objects if scan.objects.is_none() => {
                 // Counted now: rows may have been added since the table was made.
                 let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
                 let index = level.objects().await.map_err(external)?;
-                Ok((row_tasks(index.map_or(0, |index| index.slots()), most), 0))
+                let tasks = row_tasks(index.map_or(0, |index| index.slots()), most);
+                Ok(Planned { tasks, chunks: None })
             }
-            _ => Ok((vec![Task::All], 0)),
+            _ => Ok(Planned { tasks: vec![Task::All], chunks: None }),
         }
     }
 
@@ -195,7 +262,7 @@ impl ZvfTable {
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
         most: usize,
-    ) -> Result<(Vec<Task>, u64)> {
+    ) -> Result<Planned> {
         let reader = self.store.reader();
         let all = open_level(&reader, scan.level, self.options.kind).await?;
         let total = all.chunks().await.map_err(external)?.len();
@@ -207,14 +274,51 @@ impl ZvfTable {
             }
             None => {
                 // A task is worth starting from some tens of thousands of rows on.
-                let rows = self.rows.get_value().copied().unwrap_or(usize::MAX);
+                let rows = self.statistics.rows.get_value().copied().unwrap_or(usize::MAX);
                 let most = most.min(rows / ROWS_OF_A_TASK + 1);
                 ranges(&keys, most)
             }
         };
-        let pruned = total.saturating_sub(keys.len());
-        Ok((tasks, to_u64(pruned)))
+        Ok(Planned { tasks, chunks: Some((to_u64(keys.len()), to_u64(total))) })
     }
+
+    /// What is known of the rows of a scan with so many of all chunks.
+    fn statistics_of(
+        &self,
+        projection: Option<&[usize]>,
+        scan: &Scan,
+        is_filtered: bool,
+        chunks: Option<(u64, u64)>,
+    ) -> Statistics {
+        let mut known = self.statistics.project(projection);
+        if is_filtered {
+            let (kept, all) = chunks.unwrap_or((1, 1));
+            known = filtered(known, kept, all);
+            if let (Some(ids), Some(all)) = (&scan.objects, self.statistics.objects) {
+                known = filtered(known, to_u64(ids.len()).min(all), all);
+            }
+        }
+        let place = self.layout.columns.iter().position(|column| column.origin == Origin::Chunk(0));
+        let place =
+            place.filter(|_| scan.table == TableName::Vertices).and_then(
+                |place| match projection {
+                    Some(places) => places.iter().position(|own| *own == place),
+                    None => Some(place),
+                },
+            );
+        let column = place.and_then(|place| known.column_statistics.get_mut(place));
+        if let (Some(column), Some((kept, _))) = (column, chunks) {
+            column.distinct_count =
+                usize::try_from(kept).map_or(Precision::Absent, Precision::Inexact);
+        }
+        known
+    }
+}
+
+/// The tasks of a scan, and how many chunks are read of how many, where it goes by chunks.
+struct Planned {
+    tasks: Vec<Task>,
+    chunks: Option<(u64, u64)>,
 }
 
 #[async_trait]
@@ -239,8 +343,7 @@ impl TableProvider for ZvfTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let statistics = Statistics::new_unknown(&self.schema);
-        Some(Statistics { num_rows: self.rows, ..statistics })
+        Some(self.statistics.project(None))
     }
 
     async fn scan(
@@ -259,17 +362,21 @@ impl TableProvider for ZvfTable {
         scan.limit = limit.filter(|_| exact).and_then(|limit| u64::try_from(limit).ok());
         let partitions = state.config().target_partitions().max(1);
         let most = partitions.saturating_mul(TASKS_OF_A_PARTITION);
-        let (tasks, pruned) = self.tasks(&scan, chunks, most).await?;
+        self.resolve_groups(&mut scan).await?;
+        let Planned { tasks, chunks } = self.tasks(&scan, chunks, most).await?;
         if tasks.is_empty() {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
-        let mut statistics = Statistics::new_unknown(&schema);
-        if filters.is_empty() {
-            statistics.num_rows = self.rows;
+        let projection = projection.map(Vec::as_slice);
+        let statistics = self.statistics_of(projection, &scan, !filters.is_empty(), chunks);
+        let finds_objects = scan.table == TableName::Vertices && self.has_one_object;
+        let mut source = ZvfSource::new(self.store.clone(), scan, schema)
+            .with_pool(Arc::clone(&state.runtime_env().memory_pool));
+        if finds_objects {
+            source = source.finding_objects();
         }
-        let source = ZvfSource::new(self.store.clone(), scan, schema);
-        let source = source.with_pool(Arc::clone(&state.runtime_env().memory_pool));
-        source.count_pruned(pruned);
+        let (kept, all) = chunks.unwrap_or_default();
+        source.count_pruned(all.saturating_sub(kept));
         let limit = limit.filter(|_| exact);
         Ok(data_source(source, divide(tasks, partitions), Some(statistics), limit, false))
     }
@@ -287,42 +394,19 @@ impl TableProvider for ZvfTable {
         let TableOptions { table, level, kind, .. } = self.options;
         let opened = open_level(&self.store.reader(), level, kind).await?;
         let kind = kind.or_else(|| opened.kinds().first().copied());
-        let is_plain = table == TableName::Vertices && level == 0 && kind == Some(Kind::PointCloud);
+        let is_plain = table == TableName::Vertices
+            && level == 0
+            && kind == Some(Kind::PointCloud)
+            && !self.options.fragment_attributes
+            && !self.options.group_attributes;
         let Some(kind) = kind.filter(|_| is_plain) else {
-            let expected = "the vertices of a point cloud at level 0; what else a file holds is added with \
+            let expected = "the vertices of a point cloud at level 0, with their own columns; what else a file holds is added with \
                             \"zvf edit append\"";
             return Err(bad_request("INSERT", expected, &format!("{table} of level {level}")));
         };
         let sink = StoreSink::append(&self.store, &self.layout, kind);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
-}
-
-/// How many rows a table has, as far as documents and indexes say.
-async fn row_count(level: &LevelReader, table: TableName) -> Result<Precision<usize>> {
-    let exact = |count: u64| usize::try_from(count).map_or(Precision::Absent, Precision::Exact);
-    let about = |count: u64| usize::try_from(count).map_or(Precision::Absent, Precision::Inexact);
-    let meta = level.node().meta();
-    Ok(match table {
-        TableName::Vertices if meta.is_additive() => Precision::Absent,
-        // Writers have left it wrong: a count reads the indexes.
-        TableName::Vertices => u64::try_from(meta.vertex_count).map_or(Precision::Absent, about),
-        TableName::Objects => {
-            let index = level.objects().await.map_err(external)?;
-            // Rows may be added to points, by a table that shares the store.
-            let count = if level.kinds().contains(&Kind::PointCloud) { about } else { exact };
-            index.map_or(Precision::Exact(0), |index| count(index.slots()))
-        }
-        TableName::Groups => {
-            let groups = level.groups().await.map_err(external)?;
-            groups.map_or(Precision::Exact(0), |groups| exact(groups.len()))
-        }
-        TableName::Links => {
-            let family = level.links(Delta::SAME).await.map_err(external)?;
-            family.and_then(|family| family.num_links()).map_or(Precision::Absent, about)
-        }
-        TableName::Members | TableName::Levels => Precision::Absent,
-    })
 }
 
 /// At most `most` tasks that cover all keys, of about as many of `keys` each.

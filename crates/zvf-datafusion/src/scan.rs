@@ -32,6 +32,12 @@ pub struct Scan {
     /// Whether a column may be the geometry.
     #[serde(default)]
     pub geometry: bool,
+    /// Whether columns may be attributes of fragments.
+    #[serde(default)]
+    pub fragment_attributes: bool,
+    /// Whether columns may be groups and their attributes.
+    #[serde(default)]
+    pub group_attributes: bool,
     /// The columns, by name, in the order of the answer.
     pub columns: Vec<String>,
     /// The condition on rows, as `zvf query --where` takes it.
@@ -80,6 +86,8 @@ impl Scan {
             level,
             kind: None,
             geometry: false,
+            fragment_attributes: false,
+            group_attributes: false,
             columns: Vec::new(),
             predicate: None,
             objects: None,
@@ -100,8 +108,9 @@ impl Scan {
 
     /// The table that is read.
     pub(crate) fn options(&self) -> Result<TableOptions> {
-        let Self { table, level, geometry, .. } = *self;
-        Ok(TableOptions { table, level, kind: self.kind()?, geometry })
+        let Self { table, level, geometry, fragment_attributes, group_attributes, .. } = *self;
+        let kind = self.kind()?;
+        Ok(TableOptions { table, level, kind, geometry, fragment_attributes, group_attributes })
     }
 
     /// The question for the vertices of the scan, without columns.
@@ -112,6 +121,9 @@ impl Scan {
         }
         if let Some(ids) = &self.objects {
             query = query.of_objects(ids.iter().copied().map(ObjectId));
+        }
+        if let Some(numbers) = &self.groups {
+            query = query.in_groups(numbers.iter().copied());
         }
         Ok(query)
     }
@@ -126,13 +138,21 @@ impl Scan {
 impl Task {
     /// The part of `query` that the task is.
     pub(crate) fn narrow(&self, query: Query) -> Result<Query> {
+        Ok(match self.keys()? {
+            Some((first, end)) => query.in_chunks(first, end),
+            None => query,
+        })
+    }
+
+    /// The first key, and the one before which the chunks end, where it goes by chunks.
+    pub(crate) fn keys(&self) -> Result<Option<(Option<ChunkKey>, Option<ChunkKey>)>> {
         let parse = |key: &Option<String>| -> Result<Option<ChunkKey>> {
             let parsed = key.as_deref().map(ChunkKey::parse);
             parsed.transpose().map_err(external)
         };
         match self {
-            Self::Chunks { first, end, .. } => Ok(query.in_chunks(parse(first)?, parse(end)?)),
-            Self::Rows { .. } | Self::All => Ok(query),
+            Self::Chunks { first, end, .. } => Ok(Some((parse(first)?, parse(end)?))),
+            Self::Rows { .. } | Self::All => Ok(None),
         }
     }
 

@@ -63,14 +63,19 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
     context
 }
 
-/// Whether a name can only be that of a store: by its ending, or because it is a folder with the document of one.
+/// Whether a name can only be that of a store: by its ending, because it is a folder with the document of one, or because it
+/// is a version in a repository.
 ///
 /// ```
 /// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));
+/// assert!(zvf_datafusion::is_store_name("icechunk+file:///data/brain?tag=v1"));
 /// assert!(!zvf_datafusion::is_store_name("cells.parquet"));
 /// ```
 #[must_use]
 pub fn is_store_name(name: &str) -> bool {
+    if name.starts_with(REPOSITORY) {
+        return true;
+    }
     let bare = name.trim_end_matches('/');
     let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
     let known = extension
@@ -161,11 +166,15 @@ impl TableProviderFactory for ZvfTableFactory {
                     let kind = value.parse().map_err(|_error| bad("a kind of geometry"))?;
                     table.kind = Some(kind);
                 }
-                "geometry" => {
-                    table.geometry = value.parse().map_err(|_error| bad("true or false"))?;
+                other if TableOptions::COLUMNS.contains(&other) => {
+                    let wanted: bool = value.parse().map_err(|_error| bad("true or false"))?;
+                    if wanted {
+                        table.add_columns(other);
+                    }
                 }
                 other => {
-                    let known = "table, level, kind or geometry";
+                    let known = format!("table, level, kind, {}", TableOptions::COLUMNS.join(", "));
+                    let known = known.as_str();
                     return Err(bad_request("an option", known, other));
                 }
             }
@@ -177,3 +186,5 @@ impl TableProviderFactory for ZvfTableFactory {
 
 /// What the names of stores end with.
 const ENDINGS: [&str; 3] = ["zarrvectors", "zv", "tet"];
+/// What addresses of repositories begin with.
+const REPOSITORY: &str = "icechunk+";

@@ -276,10 +276,11 @@ impl DataSink for StoreSink {
                 if let Some(object) = object {
                     line["object"] = object.as_str().into();
                 }
-                add(&self.address, line).await?;
-                if let Some(store) = &self.store {
-                    store.reopen().await?;
-                }
+                let Some(store) = &self.store else {
+                    return Err(bad_request("INSERT", "a table of a store", "none"));
+                };
+                add(store, line).await?;
+                store.reopen().await?;
             }
         }
         Ok(rows)
@@ -335,9 +336,9 @@ async fn make(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
 }
 
 /// Adds what is in a file to a store, in one transaction.
-async fn add(address: &str, line: serde_json::Value) -> Result<()> {
-    let address = address.to_owned();
-    let work = move || append(&address, &line);
+async fn add(store: &StoreHandle, line: serde_json::Value) -> Result<()> {
+    let store = store.clone();
+    let work = move || append(&store, &line);
     let gone = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
     tokio::task::spawn_blocking(work).await.map_err(gone)?
 }
@@ -345,11 +346,12 @@ async fn add(address: &str, line: serde_json::Value) -> Result<()> {
 /// Rows that one transaction takes: it holds them in memory.
 const MAX_ROWS_OF_A_TRANSACTION: u64 = 1_000_000;
 
-fn append(address: &str, line: &serde_json::Value) -> Result<()> {
-    use zvf::edit::{CommitOptions, EditError, Editor};
+fn append(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {
+    use zvf::edit::{CommitOptions, EditError, Editor, Place};
     let failed = |error: EditError| DataFusionError::External(Box::new(error));
-    let mut editor = Editor::open(Path::new(address), Path::new(""), CommitOptions::default())
-        .map_err(failed)?;
+    let place = Place::open(store.address().path(), &store.open_options()).map_err(failed)?;
+    let mut editor =
+        Editor::open(place, Path::new(""), CommitOptions::default()).map_err(failed)?;
     editor.line(1, &line.to_string()).map_err(failed)?;
     editor.finish().map_err(failed)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
@@ -20,6 +21,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectStore;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, PhysicalExpr};
 use futures_util::stream::{self, StreamExt as _};
@@ -28,6 +30,7 @@ use zvf::OpenOptions;
 use zvf::format::num::saturating_usize;
 
 use crate::handle::{StoreAddress, StoreHandle};
+use crate::join_filter::{self, Narrowed};
 use crate::read::{Reading, Rows};
 use crate::scan::{Scan, Task};
 
@@ -43,6 +46,11 @@ pub struct ZvfSource {
     metrics: ExecutionPlanMetricsSet,
     pool: Option<Arc<dyn MemoryPool>>,
     batch_size: usize,
+    /// Whether rows are found by the object that they have.
+    finds_objects: bool,
+    /// Conditions on the object that joins fill in while the plan runs, and what they leave.
+    join_filters: Vec<Arc<dyn PhysicalExpr>>,
+    narrowed: Arc<OnceCell<Narrowed>>,
 }
 
 impl ZvfSource {
@@ -65,6 +73,9 @@ impl ZvfSource {
             metrics: ExecutionPlanMetricsSet::new(),
             pool: None,
             batch_size: 8192,
+            finds_objects: false,
+            join_filters: Vec::new(),
+            narrowed: Arc::default(),
         }
     }
 
@@ -72,6 +83,11 @@ impl ZvfSource {
     #[must_use]
     pub fn with_pool(self, pool: Arc<dyn MemoryPool>) -> Self {
         Self { pool: Some(pool), ..self }
+    }
+
+    /// Lets joins say which objects they want: rows have one object at most.
+    pub(crate) fn finding_objects(self) -> Self {
+        Self { finds_objects: true, ..self }
     }
 
     /// Where the store is.
@@ -111,6 +127,22 @@ impl ZvfSource {
             Reading::new(store, self.scan.as_ref().clone(), schema).await
         });
         ready.await.cloned()
+    }
+
+    /// What joins leave of the scan, once they say it.
+    async fn narrowed(&self, reading: &Reading) -> Result<Option<Narrowed>> {
+        if self.join_filters.is_empty() {
+            return Ok(None);
+        }
+        if let Some(known) = self.narrowed.get() {
+            return Ok(Some(known.clone()));
+        }
+        let found = Narrowed::read(&reading.store, &reading.scan, &self.join_filters).await?;
+        // Another partition may have been as fast: both found what is true.
+        Ok(match found {
+            Some(found) => Some(self.narrowed.get_or_init(|| async { found }).await.clone()),
+            None => None,
+        })
     }
 }
 
@@ -174,6 +206,7 @@ impl FileSource for ZvfSource {
             cells: counter("cells_read"),
             requests: counter("requests"),
             bytes: counter("bytes_read"),
+            pruned: counter("cells_pruned"),
         };
         Ok(Arc::new(ZvfOpener { source: self.clone(), counters }))
     }
@@ -211,7 +244,31 @@ impl FileSource for ZvfSource {
         if let Some(names) = &self.scan.group_names {
             write!(f, ", group_names={}", names.len())?;
         }
+        if !self.join_filters.is_empty() {
+            f.write_str(", objects_of_joins=true")?;
+        }
         Ok(())
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        // Whatever is made of them, the engine asks again.
+        let answered = vec![PushedDown::No; filters.len()];
+        let found = FilterPushdownPropagation::with_parent_pushdown_result(answered);
+        // Rows that a limit counts are those before any condition.
+        if !self.finds_objects || self.scan.limit.is_some() {
+            return Ok(found);
+        }
+        let usable = join_filter::usable(&filters);
+        if usable.is_empty() {
+            return Ok(found);
+        }
+        let mut source = Self { narrowed: Arc::default(), ..self.clone() };
+        source.join_filters.extend(usable);
+        Ok(found.with_updated_node(Arc::new(source)))
     }
 
     fn supports_repartitioning(&self) -> bool {
@@ -220,8 +277,14 @@ impl FileSource for ZvfSource {
 
     fn apply_expressions(
         &self,
-        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
+        // A join fills in a condition only where it finds it again here.
+        for filter in &self.join_filters {
+            if visit(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
         Ok(TreeNodeRecursion::Continue)
     }
 }
@@ -232,6 +295,7 @@ struct Counters {
     cells: Count,
     requests: Count,
     bytes: Count,
+    pruned: Count,
 }
 
 #[derive(Debug)]
@@ -247,8 +311,19 @@ impl FileOpener for ZvfOpener {
             task.ok_or_else(|| crate::bad_request("a part of a scan", "a task", "a file"))?;
         let (source, counters) = (self.source.clone(), self.counters.clone());
         Ok(Box::pin(async move {
-            let reading = source.reading().await?;
-            counters.cells.add(saturating_usize(task.cells()));
+            let mut reading = source.reading().await?;
+            let mut cells = task.cells();
+            if let Some(narrowed) = source.narrowed(&reading).await? {
+                if let Some(kept) = narrowed.cells(&task)? {
+                    counters.pruned.add(saturating_usize(cells.saturating_sub(kept)));
+                    cells = kept;
+                }
+                reading.scan.objects = Some(narrowed.objects);
+            }
+            counters.cells.add(saturating_usize(cells));
+            if cells == 0 && task.cells() > 0 {
+                return Ok(stream::empty().boxed());
+            }
             let store = reading.store.clone();
             let rows = reading.rows(&task).await?;
             let held = source.pool.as_ref().map(|pool| MemoryConsumer::new("zvf").register(pool));

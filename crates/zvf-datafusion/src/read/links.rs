@@ -83,7 +83,13 @@ fn record_batch(
                     at.zip(values.as_ref()).map(|(at, rows)| Arc::clone(rows.column(at + 1)));
                 found.ok_or_else(|| bad_request("an answer", "its columns", name))?
             }
-            Origin::Axis { .. } | Origin::Geometry | Origin::Own => {
+            Origin::Axis { .. }
+            | Origin::Geometry
+            | Origin::FragmentAttribute(_)
+            | Origin::Groups
+            | Origin::GroupNames
+            | Origin::GroupAttribute(_)
+            | Origin::Own => {
                 return Err(bad_request("a column of links", "another", column.field.name()));
             }
         });

@@ -8,14 +8,18 @@ mod vertices;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, make_array};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions,
+    UInt64Array, downcast_primitive_array,
+};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::error::Result;
 use futures_util::stream::BoxStream;
-use zvf::format::num::{saturating_usize, to_u64};
+use zvf::format::num::saturating_usize;
 
-use crate::columns::{Layout, TableName};
+use crate::columns::{Layout, TableName, open_level};
 use crate::handle::StoreHandle;
+use crate::joined::{Memberships, is_of_groups};
 use crate::scan::{Scan, Task};
 use crate::{bad_request, external};
 
@@ -30,6 +34,8 @@ pub(crate) struct Reading {
     /// The columns of the answer.
     pub(crate) layout: Layout,
     pub(crate) schema: SchemaRef,
+    /// The groups of objects, where columns are made of them.
+    memberships: Option<Arc<Memberships>>,
 }
 
 impl Reading {
@@ -37,7 +43,14 @@ impl Reading {
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
         let all = Layout::read(&store.reader(), scan.options()?).await?;
         let layout = all.named(&scan.columns)?;
-        Ok(Self { store, scan, layout, schema })
+        let memberships = match layout.has(is_of_groups) {
+            true => {
+                let level = open_level(&store.reader(), scan.level, scan.kind()?).await?;
+                Some(Arc::new(Memberships::read(&level, &layout).await?))
+            }
+            false => None,
+        };
+        Ok(Self { store, scan, layout, schema, memberships })
     }
 
     /// The rows of `task`.
@@ -100,13 +113,40 @@ pub(crate) fn numbers(values: Vec<u64>) -> ArrayRef {
 
 /// Every `width`-th value of `values`, from `first` on.
 pub(crate) fn strided(values: &dyn Array, first: usize, width: usize) -> Result<ArrayRef> {
-    let rows = values.len().checked_div(width);
-    let rows = rows.ok_or_else(|| bad_request("the positions", "an axis", "none"))?;
-    let places = (0..rows).map(|row| to_u64(row * width + first));
-    let places = UInt64Array::from_iter_values(places);
-    let taken = datafusion::arrow::compute::take(values, &places, None)?;
-    Ok(make_array(taken.to_data()))
+    if width == 0 {
+        return Err(bad_request("the positions", "an axis", "none"));
+    }
+    downcast_primitive_array! {
+        values => Ok(Arc::new(strided_numbers(values, first, width))),
+        other => Err(bad_request("the positions", "numbers", &other.to_string())),
+    }
+}
+
+/// One axis of the positions, without a list of places: a scan of large stores does little else.
+fn strided_numbers<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    first: usize,
+    width: usize,
+) -> PrimitiveArray<T> {
+    let rows = values.values().chunks_exact(width);
+    PrimitiveArray::from_iter_values(rows.filter_map(|row| row.get(first).copied()))
 }
 
 /// Rows of a batch without columns.
 const MAX_BARE_ROWS: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Float32Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn an_axis_is_every_nth_number() {
+        let numbers = Float32Array::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let second = strided(&numbers, 1, 3).unwrap();
+        assert_eq!(second.as_ref(), &Float32Array::from(vec![2.0, 5.0]) as &dyn Array);
+        assert!(strided(&numbers, 0, 0).is_err());
+        assert!(strided(&StringArray::from(vec!["a"]), 0, 1).is_err());
+    }
+}

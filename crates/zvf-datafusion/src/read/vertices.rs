@@ -14,6 +14,7 @@ use zvf::{Batch, Columns};
 use super::{Reading, Rows, strided};
 use crate::columns::{Origin, open_level};
 use crate::geometry::point_column;
+use crate::joined::{fragment_column, is_of_groups};
 use crate::scan::Task;
 use crate::{bad_request, external};
 
@@ -29,11 +30,14 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
         let batches = reading.bare(counts.vertices)?;
         return Ok(stream::iter(batches.into_iter().map(Ok)).boxed());
     }
-    let names: Vec<String> = reading.layout.attributes().map(str::to_owned).collect();
+    let names: Vec<String> =
+        reading.layout.columns.iter().filter_map(|column| asked(&column.origin)).collect();
     if !names.is_empty() {
         query = query.columns(Columns::Named(names));
     }
-    if reading.layout.has(|origin| matches!(origin, Origin::Object(_))) {
+    let needs_objects =
+        |origin: &Origin| matches!(origin, Origin::Object(_)) || is_of_groups(origin);
+    if reading.layout.has(needs_objects) {
         query = query.with_owners();
     }
     let mut chunks = None;
@@ -50,6 +54,15 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
     Ok(rows.boxed())
 }
 
+/// What the store calls the column, where it is an attribute.
+fn asked(origin: &Origin) -> Option<String> {
+    match origin {
+        Origin::Attribute(name) => Some(name.clone()),
+        Origin::FragmentAttribute(name) => Some(fragment_column(name)),
+        _ => None,
+    }
+}
+
 fn record_batch(
     reading: &Reading,
     batch: &Batch,
@@ -63,14 +76,21 @@ fn record_batch(
         Some(_) => places(batch)?,
         None => Vec::new(),
     };
+    let lists = reading.memberships.as_ref().map(|known| match batch.vertex_objects() {
+        Some(owners) => known.lists(owners.iter().copied()),
+        None => known.lists(std::iter::repeat_n(None, batch.len())),
+    });
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
     for column in &reading.layout.columns {
         columns.push(match &column.origin {
             Origin::Axis { axis, .. } => strided(positions.values(), *axis, axes)?,
-            Origin::Attribute(name) => {
-                let at = batch.fields().iter().position(|field| &*field.name == name.as_str());
-                let at = at.ok_or_else(|| bad_request("an answer", "its columns", name))?;
-                Arc::clone(rows.column(at + 1))
+            Origin::Attribute(name) => attribute(batch, &rows, name)?,
+            Origin::FragmentAttribute(name) => attribute(batch, &rows, &fragment_column(name))?,
+            Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_) => {
+                let known = reading.memberships.as_ref().zip(lists.as_ref());
+                let (known, lists) =
+                    known.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
+                known.column(&column.origin, column.field.data_type(), lists)?
             }
             Origin::Object(_) => match batch.vertex_objects() {
                 Some(owners) => Arc::new(arrow_array::Int64Array::from_iter(
@@ -91,6 +111,13 @@ fn record_batch(
         });
     }
     reading.batch(columns, batch.len())
+}
+
+/// The attribute that an answer has under `name`.
+fn attribute(batch: &Batch, rows: &RecordBatch, name: &str) -> Result<ArrayRef> {
+    let at = batch.fields().iter().position(|field| &*field.name == name);
+    let at = at.ok_or_else(|| bad_request("an answer", "its columns", name))?;
+    Ok(Arc::clone(rows.column(at + 1)))
 }
 
 /// Where a vertex is stored.

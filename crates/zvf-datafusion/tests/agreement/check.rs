@@ -3,6 +3,9 @@
 //! What is expected is put together from whole answers, so that neither pushing conditions down nor dividing a scan can
 //! make both sides wrong alike.
 
+#[path = "joined.rs"]
+mod joined;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -114,8 +117,12 @@ impl Asked<'_> {
 
     /// Whether the table is there.
     async fn add(&self, context: &SessionContext, name: &str, table: TableName) -> Result<bool> {
-        let options =
-            TableOptions { table, level: self.level, kind: Some(self.kind), geometry: false };
+        let options = TableOptions {
+            table,
+            level: self.level,
+            kind: Some(self.kind),
+            ..TableOptions::default()
+        };
         match ZvfTable::open(self.store.clone(), options).await {
             Ok(table) => replace(context, name, table).map(|()| true),
             Err(datafusion::error::DataFusionError::Plan(_)) => Ok(false),
@@ -135,7 +142,9 @@ impl Asked<'_> {
         }
         if self.add(context, "g", TableName::Groups).await? {
             self.groups(context, verdict).await?;
+            self.vertices_of_groups(context, &answer.batch, verdict).await?;
         }
+        self.attributes_of_fragments(context, verdict).await?;
         if self.add(context, "e", TableName::Links).await? {
             self.links(context, verdict).await?;
         }

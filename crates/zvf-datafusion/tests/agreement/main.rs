@@ -3,6 +3,7 @@
 mod check;
 #[cfg(feature = "geo")]
 mod geometry;
+mod plans;
 mod zeros;
 
 use datafusion::prelude::{SessionConfig, SessionContext};

@@ -1,0 +1,179 @@
+//! Conditions that are known only while a plan runs: a join says which objects the other side has.
+//!
+//! ```text
+//! v JOIN o ON v.object = o.object WHERE o.length > 50         the ids of these objects
+//! object IN (SELECT object FROM members WHERE "group" = 3)    the members of the group
+//! ```
+//!
+//! The engine gives such a condition to the leaf when the plan is made, and fills it in when the smaller side of the join was
+//! read. It is tested on the ids of the object index: whichever way it is written, the ids that pass are the objects whose
+//! chunks are read. The join asks again, so that they may be more than it needs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{Array as _, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use datafusion::arrow::array::cast::AsArray as _;
+use datafusion::error::Result;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{DynamicFilterTracking, split_conjunction};
+use datafusion::physical_plan::PhysicalExpr;
+use zvf::format::key::ChunkKey;
+use zvf::format::num::to_u64;
+use zvf::model::ObjectIndex;
+
+use crate::columns::{object_number, open_level};
+use crate::external;
+use crate::handle::StoreHandle;
+use crate::scan::{Scan, Task};
+
+/// The column of ids.
+const OBJECT: &str = "object";
+
+/// Those of `filters` that look at nothing but the object and are filled in later.
+pub(crate) fn usable(filters: &[Arc<dyn PhysicalExpr>]) -> Vec<Arc<dyn PhysicalExpr>> {
+    let is_usable = |filter: &&Arc<dyn PhysicalExpr>| {
+        let columns = collect_columns(filter);
+        DynamicFilterTracking::classify(filter).contains_dynamic_filter()
+            && !columns.is_empty()
+            && columns.iter().all(|column| column.name() == OBJECT)
+    };
+    let all = filters.iter().flat_map(split_conjunction);
+    all.filter(is_usable).map(Arc::clone).collect()
+}
+
+/// What such conditions leave of a scan.
+#[derive(Clone, Debug)]
+pub(crate) struct Narrowed {
+    /// The objects.
+    pub(crate) objects: Vec<i64>,
+    /// The chunks in which they are.
+    chunks: Vec<ChunkKey>,
+}
+
+impl Narrowed {
+    /// What `filters` leave of `scan` now; nothing where that is not known, or hardly less than all.
+    pub(crate) async fn read(
+        store: &StoreHandle,
+        scan: &Scan,
+        filters: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Option<Self>> {
+        let reader = store.reader();
+        let level = open_level(&reader, scan.level, scan.kind()?).await?;
+        let Some(index) = level.objects().await.map_err(external)? else { return Ok(None) };
+        let Some(mut objects) = passing(&index, filters).await? else { return Ok(None) };
+        if let Some(named) = &scan.objects {
+            let named: HashSet<i64> = named.iter().copied().collect();
+            objects.retain(|id| named.contains(id));
+        }
+        let query = Scan { objects: Some(objects.clone()), ..scan.clone() }.vertex_query()?;
+        let chunks = reader.chunks(&query).await.map_err(external)?;
+        Ok(Some(Self { objects, chunks }))
+    }
+
+    /// How many chunks of `task` hold some of the objects; nothing where it does not go by chunks.
+    pub(crate) fn cells(&self, task: &Task) -> Result<Option<u64>> {
+        let Some((first, end)) = task.keys()? else { return Ok(None) };
+        let is_inside = |key: &&ChunkKey| {
+            let key = key.components();
+            first.as_ref().is_none_or(|first| first.components() <= key)
+                && end.as_ref().is_none_or(|end| key < end.components())
+        };
+        Ok(Some(to_u64(self.chunks.iter().filter(is_inside).count())))
+    }
+}
+
+/// The ids of the index that pass all of `filters`, ascending; nothing where vertices without an object pass, where more than
+/// half of the ids do, or where there are too many to look at.
+async fn passing(
+    index: &ObjectIndex,
+    filters: &[Arc<dyn PhysicalExpr>],
+) -> Result<Option<Vec<i64>>> {
+    if index.slots() == 0 || index.slots() > MAX_IDS || filters.is_empty() {
+        return Ok(None);
+    }
+    let mut passed = Vec::new();
+    let mut start = 0;
+    while start < index.slots() {
+        let end = start.saturating_add(IDS_AT_ONCE).min(index.slots());
+        let ids = index.ids(start..end).await.map_err(external)?;
+        let ids: Vec<i64> = ids.into_iter().map(object_number).collect();
+        // The last one stands for a vertex without an object.
+        let column = ids.iter().copied().map(Some).chain([None]).collect::<Int64Array>();
+        let Some(own) = held(&column, filters)? else { return Ok(None) };
+        passed.extend(ids.iter().zip(own).filter(|(_, passes)| *passes).map(|(id, _)| *id));
+        start = end;
+    }
+    passed.sort_unstable();
+    passed.dedup();
+    Ok((to_u64(passed.len()) <= index.slots() / 2).then_some(passed))
+}
+
+/// For which of `ids` all of `filters` hold; nothing where they do for the last one, which is null.
+fn held(ids: &Int64Array, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Option<Vec<bool>>> {
+    let schema = Arc::new(Schema::new(vec![Field::new(OBJECT, DataType::Int64, true)]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids.clone())])?;
+    let mut all = vec![true; ids.len()];
+    for filter in filters {
+        let filter = reassign_expr_columns(Arc::clone(filter), &schema)?;
+        let values = filter.evaluate(&batch)?.into_array(ids.len())?;
+        let values = values.as_boolean();
+        for (row, passes) in all.iter_mut().enumerate() {
+            *passes &= values.is_valid(row) && values.value(row);
+        }
+    }
+    Ok(match all.pop() {
+        Some(false) => Some(all),
+        Some(true) | None => None,
+    })
+}
+
+/// Ids that are looked at, at most.
+const MAX_IDS: u64 = 1 << 22;
+/// Ids that are looked at at once.
+const IDS_AT_ONCE: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{
+        Column, DynamicFilterPhysicalExpr, binary, in_list, is_null, lit,
+    };
+
+    use super::*;
+
+    fn column(name: &str, place: usize) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(name, place))
+    }
+
+    #[test]
+    fn ids_pass_as_the_join_says_once_it_does() {
+        let schema = Schema::new(vec![
+            Field::new("x", DataType::Float32, false),
+            Field::new(OBJECT, DataType::Int64, true),
+        ]);
+        let object = column(OBJECT, 1);
+        let dynamic =
+            Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&object)], lit(true)));
+        let filter: Arc<dyn PhysicalExpr> = Arc::clone(&dynamic) as _;
+        let more = binary(column("x", 0), Operator::Gt, lit(1.0_f32), &schema).unwrap();
+        let plain = binary(Arc::clone(&object), Operator::Gt, lit(1_i64), &schema).unwrap();
+        let all = binary(Arc::clone(&filter), Operator::And, more, &schema).unwrap();
+        let filters = usable(&[all, plain]);
+        assert_eq!(filters.len(), 1);
+
+        let ids = Int64Array::from(vec![Some(1), Some(2), Some(3), None]);
+        assert_eq!(held(&ids, &filters).unwrap(), None);
+        let listed =
+            in_list(Arc::clone(&object), vec![lit(3_i64), lit(9_i64)], &false, &schema).unwrap();
+        dynamic.update(Arc::clone(&listed)).unwrap();
+        assert_eq!(held(&ids, &filters).unwrap(), Some(vec![false, false, true]));
+        // A join that keeps vertices without an object.
+        let kept = binary(listed, Operator::Or, is_null(object).unwrap(), &schema).unwrap();
+        dynamic.update(kept).unwrap();
+        assert_eq!(held(&ids, &filters).unwrap(), None);
+        dynamic.update(lit(false)).unwrap();
+        assert_eq!(held(&ids, &filters).unwrap(), Some(vec![false; 3]));
+    }
+}

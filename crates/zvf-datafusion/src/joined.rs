@@ -1,0 +1,264 @@
+//! Columns of vertices that come from their fragment and from the groups of their object.
+//!
+//! ```text
+//! fragment.NAME    the value of the fragment that the vertex is in
+//! groups           the numbers of the groups that its object is in, ascending; an empty list without an object
+//! group.name       the names of these groups, in that order
+//! group.NAME       an attribute of these groups, in that order
+//! ```
+//!
+//! An object may be in several groups, so that what comes of them is a list.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ListArray, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::{cast, take};
+use datafusion::error::Result;
+use zvf::model::{LevelReader, Members};
+use zvf::{Column, ObjectId};
+
+use crate::columns::{Layout, Origin, TableName, object_number, row_field};
+use crate::provider::TableOptions;
+use crate::read::attribute_values;
+use crate::{bad_request, external};
+
+/// What the name of a column of fragments begins with.
+const FRAGMENT: &str = "fragment.";
+/// What the name of a column of groups begins with.
+const GROUP: &str = "group.";
+
+/// The name that an attribute of fragments has in a question to the store, and as a column.
+pub(crate) fn fragment_column(name: &str) -> String {
+    format!("{FRAGMENT}{name}")
+}
+
+impl Layout {
+    /// Adds the columns of fragments and groups that `options` ask for.
+    pub(crate) async fn push_joined(
+        &mut self,
+        level: &LevelReader,
+        options: TableOptions,
+    ) -> Result<()> {
+        let TableOptions { table, fragment_attributes, group_attributes, .. } = options;
+        if !fragment_attributes && !group_attributes {
+            return Ok(());
+        }
+        if table != TableName::Vertices {
+            let what = "columns of fragments or groups";
+            return Err(bad_request(what, "the vertices of a level", table.word()));
+        }
+        if fragment_attributes {
+            self.push_fragment_attributes(level).await?;
+        }
+        if group_attributes {
+            self.push_group_attributes(level).await?;
+        }
+        Ok(())
+    }
+
+    async fn push_fragment_attributes(&mut self, level: &LevelReader) -> Result<()> {
+        let mut names = level.fragment_attribute_names().await.map_err(external)?.names;
+        if level.node().meta().is_additive() {
+            // An answer is put together of several levels: what all of them have.
+            let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
+            for other in &chain {
+                let theirs = other.fragment_attribute_names().await.map_err(external)?.names;
+                names.retain(|name| theirs.contains(name));
+            }
+        }
+        for name in names {
+            let found = level.fragment_attribute(&name).await.map_err(external)?;
+            let Some(attribute) = found else { continue };
+            let empty = Column::empty(attribute.dtype(), attribute.width());
+            let empty =
+                empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
+            let field = crate::columns::arrow_field(attribute.field(empty))?;
+            let column = fragment_column(&name);
+            let data_type = field.data_type().clone();
+            self.push_new(&column, data_type, true, Origin::FragmentAttribute(name))?;
+        }
+        Ok(())
+    }
+
+    async fn push_group_attributes(&mut self, level: &LevelReader) -> Result<()> {
+        if level.groups().await.map_err(external)?.is_none() {
+            return Err(bad_request("columns of groups", "a level with groups", "one without"));
+        }
+        let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        self.push_new("groups", list(DataType::Int64), false, Origin::Groups)?;
+        let name = format!("{GROUP}name");
+        self.push_new(&name, list(DataType::Utf8), false, Origin::GroupNames)?;
+        for name in level.group_attribute_names().await.map_err(external)?.names {
+            let found = level.group_attribute(&name).await.map_err(external)?;
+            let Some(attribute) = found else { continue };
+            let item = row_field(&attribute)?.data_type().clone();
+            let mut column = format!("{GROUP}{name}");
+            if self.find(&column).is_some() {
+                column = format!("{GROUP}{column}");
+            }
+            self.push_new(&column, list(item), false, Origin::GroupAttribute(name))?;
+        }
+        Ok(())
+    }
+
+    fn push_new(
+        &mut self,
+        name: &str,
+        data_type: DataType,
+        nullable: bool,
+        origin: Origin,
+    ) -> Result<()> {
+        if self.find(name).is_some() {
+            let expected = "no attribute of that name";
+            return Err(bad_request(&format!("the column {name}"), expected, "one"));
+        }
+        self.push(name, data_type, nullable, origin);
+        Ok(())
+    }
+}
+
+/// Which groups objects are in, and what groups have.
+#[derive(Debug)]
+pub(crate) struct Memberships {
+    /// An object and a group that lists it, ascending.
+    listed: Vec<(i64, u64)>,
+    /// Groups that are ranges of ids: the first, the one behind the last, the group.
+    ranges: Vec<(i64, i64, u64)>,
+    names: ArrayRef,
+    /// Attributes by name, a value for each group.
+    attributes: HashMap<String, ArrayRef>,
+}
+
+impl Memberships {
+    /// The memberships of a level, with the attributes that are columns of `layout`.
+    pub(crate) async fn read(level: &LevelReader, layout: &Layout) -> Result<Self> {
+        let found = level.groups().await.map_err(external)?;
+        let groups = found.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
+        let all: Vec<u64> = (0..groups.len()).collect();
+        let (mut listed, mut ranges) = (Vec::new(), Vec::new());
+        for (group, members) in all.iter().zip(groups.members(&all).await.map_err(external)?) {
+            match members {
+                Members::Ids(ids) => {
+                    listed.extend(ids.into_iter().map(|id| (object_number(id), *group)));
+                }
+                Members::Range { start, stop } => ranges.push((start, stop, *group)),
+            }
+        }
+        listed.sort_unstable();
+        listed.dedup();
+        let names = all.iter().map(|group| groups.name(*group)).collect::<StringArray>();
+        let mut attributes = HashMap::new();
+        for column in &layout.columns {
+            let Origin::GroupAttribute(name) = &column.origin else { continue };
+            let found = level.group_attribute(name).await.map_err(external)?;
+            let attribute =
+                found.ok_or_else(|| bad_request("an attribute of groups", "one", name))?;
+            attributes.insert(name.clone(), attribute_values(&attribute, &all).await?);
+        }
+        Ok(Self { listed, ranges, names: Arc::new(names), attributes })
+    }
+
+    /// The groups of each of `owners`, one list behind the other.
+    pub(crate) fn lists(&self, owners: impl Iterator<Item = Option<ObjectId>>) -> GroupLists {
+        let (mut groups, mut lengths) = (Vec::new(), Vec::new());
+        let mut last: Option<(Option<ObjectId>, Vec<u64>)> = None;
+        for owner in owners {
+            let known = last.as_ref().is_some_and(|(known, _)| *known == owner);
+            if !known {
+                last = Some((owner, self.groups_of(owner)));
+            }
+            let own = last.as_ref().map_or(&[][..], |(_, own)| own.as_slice());
+            groups.extend_from_slice(own);
+            lengths.push(own.len());
+        }
+        GroupLists { groups: UInt64Array::from(groups), lengths }
+    }
+
+    fn groups_of(&self, owner: Option<ObjectId>) -> Vec<u64> {
+        let Some(id) = owner.map(object_number) else { return Vec::new() };
+        let first = self.listed.partition_point(|(object, _)| *object < id);
+        let listed = self.listed.iter().skip(first).take_while(|(object, _)| *object == id);
+        let ranges = self.ranges.iter().filter(|(start, stop, _)| (*start..*stop).contains(&id));
+        let mut groups: Vec<u64> = listed.map(|(_, group)| *group).collect();
+        groups.extend(ranges.map(|(_, _, group)| *group));
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// The column of `origin`, whose groups are `lists`.
+    pub(crate) fn column(
+        &self,
+        origin: &Origin,
+        data_type: &DataType,
+        lists: &GroupLists,
+    ) -> Result<ArrayRef> {
+        let DataType::List(item) = data_type else {
+            return Err(bad_request("a column of groups", "lists", &data_type.to_string()));
+        };
+        let values: ArrayRef = match origin {
+            // A literal is a number with a sign, and functions of lists take no other beside one.
+            Origin::Groups => cast(&lists.groups, &DataType::Int64)?,
+            Origin::GroupNames => take(&self.names, &lists.groups, None)?,
+            Origin::GroupAttribute(name) => {
+                let found = self.attributes.get(name);
+                let found = found.ok_or_else(|| bad_request("groups", "their attributes", name))?;
+                take(found, &lists.groups, None)?
+            }
+            _ => return Err(bad_request("a column of groups", "another", "one of vertices")),
+        };
+        let offsets = OffsetBuffer::from_lengths(lists.lengths.iter().copied());
+        Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
+    }
+}
+
+/// The groups of rows, one list behind the other.
+#[derive(Debug)]
+pub(crate) struct GroupLists {
+    groups: UInt64Array,
+    lengths: Vec<usize>,
+}
+
+/// Whether a column is made of the groups of an object.
+pub(crate) const fn is_of_groups(origin: &Origin) -> bool {
+    matches!(origin, Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array as _;
+
+    use super::*;
+
+    fn memberships() -> Memberships {
+        Memberships {
+            listed: vec![(3, 0), (3, 2), (7, 2)],
+            ranges: vec![(5, 8, 1)],
+            names: Arc::new(StringArray::from(vec!["left", "range", "right"])),
+            attributes: HashMap::new(),
+        }
+    }
+
+    #[test]
+    fn an_object_has_the_groups_that_list_it_and_those_whose_range_holds_it() {
+        let of = |id| memberships().groups_of(Some(ObjectId(id)));
+        assert_eq!((of(3), of(5), of(7), of(8)), (vec![0, 2], vec![1], vec![1, 2], vec![]));
+        assert!(memberships().groups_of(None).is_empty());
+    }
+
+    #[test]
+    fn lists_follow_the_owners() {
+        let owners = [3, 3, 8, 7].map(|id| Some(ObjectId(id))).into_iter().chain([None]);
+        let known = memberships();
+        let lists = known.lists(owners);
+        assert_eq!(lists.lengths, [2, 2, 0, 2, 0]);
+        let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+        let names = known.column(&Origin::GroupNames, &DataType::List(item), &lists).unwrap();
+        let names = names.as_any().downcast_ref::<ListArray>().unwrap().value(3);
+        let names: &StringArray = names.as_any().downcast_ref().unwrap();
+        assert_eq!(names.iter().flatten().collect::<Vec<_>>(), ["range", "right"]);
+    }
+}

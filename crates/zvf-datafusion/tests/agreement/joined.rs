@@ -1,0 +1,152 @@
+//! What vertices have of their fragments and of the groups of their objects, and joins that say which objects are wanted.
+
+use std::collections::BTreeMap;
+
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+use zvf::model::{LevelReader, Members};
+use zvf::{Batch, Columns, LevelId, ObjectId};
+use zvf_datafusion::{TableOptions, ZvfTable};
+
+use super::{Asked, Verdict, count, fault, number, replace};
+
+impl Asked<'_> {
+    /// Adds the table of vertices under `name`, with the columns that `word` asks for.
+    async fn add_vertices(&self, context: &SessionContext, name: &str, word: &str) -> Result<()> {
+        let mut options =
+            TableOptions { level: self.level, kind: Some(self.kind), ..TableOptions::default() };
+        assert!(options.add_columns(word));
+        replace(context, name, ZvfTable::open(self.store.clone(), options).await?)
+    }
+
+    /// Vertices by group: by a list that a column holds, and by a join with the members. What is expected comes of the
+    /// members, held against the owners of all vertices.
+    pub(super) async fn vertices_of_groups(
+        &self,
+        context: &SessionContext,
+        batch: &Batch,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        let level =
+            self.reader.level_of_kind(LevelId(self.level), self.kind).await.map_err(fault)?;
+        let Some(groups) = level.groups().await.map_err(fault)? else { return Ok(()) };
+        let owners = batch.vertex_objects().unwrap_or_default();
+        if groups.is_empty() || self.denies_sharing(&level, owners).await? {
+            return Ok(());
+        }
+        self.add_vertices(context, "vg", "group_attributes").await?;
+        let all: Vec<u64> = (0..groups.len()).collect();
+        let members = groups.members(&all).await.map_err(fault)?;
+        let inside = |members: &[&Members]| {
+            let is_inside = |id: &&ObjectId| members.iter().any(|members| members.contains(**id));
+            count(owners.iter().flatten().filter(is_inside).count())
+        };
+        let lists: f64 = members.iter().map(|members| inside(&[members])).sum();
+        let sql = "SELECT sum(cardinality(groups)) FROM vg";
+        let found = number(context, sql).await?;
+        // Of no rows there is no sum.
+        verdict.same(&self.name(sql), if batch.is_empty() { 0.0 } else { found }, lists);
+        for (group, own) in all.iter().zip(&members).step_by((members.len() / 3).max(1)) {
+            for sql in [
+                format!("SELECT count(*) FROM vg WHERE array_has(groups, {group})"),
+                format!("SELECT count(*) FROM vg WHERE {group} = ANY(groups)"),
+                format!("SELECT count(*) FROM vg WHERE array_has_any(groups, [{group}, 12345])"),
+            ] {
+                verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[own]));
+            }
+            let name = groups.name(*group).unwrap_or_default();
+            let is_named =
+                |(other, _): &(&u64, &Members)| groups.name(**other).as_ref() == Some(&name);
+            let named = all.iter().zip(&members).filter(is_named).map(|(_, members)| members);
+            let named: Vec<&Members> = named.collect();
+            let name = name.replace('\'', "''");
+            let sql = format!("SELECT count(*) FROM vg WHERE array_has(\"group.name\", '{name}')");
+            verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&named));
+            // The smaller side of a join is read first, and what it has is looked for in the other one.
+            let sql = format!(
+                "SELECT count(*) FROM v WHERE object IN (SELECT object FROM m WHERE \"group\" = {group})"
+            );
+            verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&[own]));
+        }
+        Ok(())
+    }
+
+    /// Whether objects share vertices and the store denies it: then those of an object are found by its manifest.
+    async fn denies_sharing(
+        &self,
+        level: &LevelReader,
+        owners: &[Option<ObjectId>],
+    ) -> Result<bool> {
+        if level.node().meta().shared_fragments {
+            return Ok(false);
+        }
+        let mut owned: BTreeMap<ObjectId, usize> = BTreeMap::new();
+        for owner in owners.iter().flatten() {
+            *owned.entry(*owner).or_default() += 1;
+        }
+        for (id, own) in owned {
+            let query = self.query().vertices_only().of_objects([id]);
+            if self.reader.count(&query).await.map_err(fault)?.vertices as f64 != count(own) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Attributes of fragments as columns of vertices, and conditions on them.
+    pub(super) async fn attributes_of_fragments(
+        &self,
+        context: &SessionContext,
+        verdict: &mut Verdict,
+    ) -> Result<()> {
+        self.add_vertices(context, "vf", "fragment_attributes").await?;
+        let schema = context.table("vf").await?.schema().inner().clone();
+        for field in schema.fields() {
+            let name = field.name();
+            if !name.starts_with("fragment.") || !field.data_type().is_numeric() {
+                continue;
+            }
+            let query = self.query().vertices_only().columns(Columns::Named(vec![name.clone()]));
+            let sql = format!("SELECT sum(CAST(\"{name}\" AS DOUBLE)) FROM vf");
+            let batch = match (self.reader.run(&query).await, number(context, &sql).await) {
+                (Ok(answer), Ok(found)) => {
+                    let batch = answer.batch;
+                    let values = values(&batch, name);
+                    let sum = if values.is_empty() { f64::NAN } else { values.iter().sum() };
+                    verdict.same(&self.name(&sql), found, sum);
+                    batch
+                }
+                (Err(_), Err(_)) => {
+                    verdict.agree(&self.name(&sql), true, "");
+                    continue;
+                }
+                (_, found) => {
+                    verdict.agree(&self.name(&sql), false, &format!("{found:?}"));
+                    continue;
+                }
+            };
+            let values = values(&batch, name);
+            // A float does not hold larger ids: those that differ would be the same here.
+            let is_exact = |some: &f64| some.abs() < 9_007_199_254_740_992.0;
+            let Some(some) = values.first().copied().filter(is_exact) else { continue };
+            let literal = match field.data_type().is_integer() {
+                true => format!("{}", some as i64),
+                false => format!("{some:?}"),
+            };
+            let expected = values.iter().filter(|value| **value == some).count();
+            let sql = format!("SELECT count(*) FROM vf WHERE \"{name}\" = {literal}");
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
+            let expected = values.iter().filter(|value| **value < some).count();
+            let sql = format!("SELECT count(*) FROM vf WHERE \"{name}\" < {literal}");
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
+        }
+        Ok(())
+    }
+}
+
+/// The values of a column of an answer.
+fn values(batch: &Batch, name: &str) -> Vec<f64> {
+    let column = batch.field(name).map(|field| &field.column);
+    let values = column.map(|column| (0..batch.len()).filter_map(move |row| column.float(row, 0)));
+    values.map(Iterator::collect).unwrap_or_default()
+}

@@ -1,0 +1,142 @@
+//! What plans make of conditions, joins and what is known of tables: which chunks are read, and which side of a join first.
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::TableProvider as _;
+use datafusion::common::ScalarValue;
+use datafusion::common::stats::Precision;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use zvf::OpenOptions;
+use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
+
+use crate::check::number;
+
+fn session() -> SessionContext {
+    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    zvf_datafusion::register(&context, OpenOptions::default());
+    context
+}
+
+/// 40 objects of 50 points, each in a chunk of its own.
+async fn objects(context: &SessionContext, folder: &tempfile::TempDir) -> String {
+    let path = folder.path().join("objects.zarrvectors").display().to_string();
+    let made = format!(
+        "COPY (SELECT CAST(value / 50 * 10 + value % 5 AS FLOAT) AS x, CAST(value % 7 AS FLOAT) AS y, \
+         value / 50 + 100 AS cell FROM generate_series(0, 1999)) TO '{path}' \
+         OPTIONS ('positions' 'x,y', 'object' 'cell', 'kind' 'point_cloud', 'chunk_shape' '10,10')"
+    );
+    context.sql(&made).await.unwrap().collect().await.unwrap();
+    path
+}
+
+/// The plan of a statement with what it cost.
+async fn analyzed(context: &SessionContext, sql: &str) -> String {
+    let rows = context.sql(&format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
+    pretty_format_batches(&rows.collect().await.unwrap()).unwrap().to_string()
+}
+
+/// The value of a metric of the leaf that reads vertices.
+fn metric(plan: &str, name: &str) -> u64 {
+    let leaf =
+        plan.lines().find(|line| line.contains("vertices/0")).unwrap_or_else(|| panic!("{plan}"));
+    let found = leaf.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {plan}"));
+    let digits: String = found.1.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_say_which_objects_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = session();
+    let path = objects(&context, &folder).await;
+    let vertices = format!("zvf('{path}') AS v");
+    let some = "(SELECT column1 AS id FROM (VALUES (103), (117), (999)))";
+    for sql in [
+        format!("SELECT count(*), sum(v.x) FROM {vertices} WHERE object IN {some}"),
+        format!("SELECT count(*), sum(v.x) FROM {vertices} JOIN {some} AS s ON v.object = s.id"),
+        format!(
+            "SELECT count(*), sum(v.x) FROM {vertices} JOIN zvf('{path}', 'objects') AS o ON v.object = o.object \
+             WHERE o.object IN (103, 117) AND o.fragments = 1"
+        ),
+    ] {
+        assert_eq!(number(&context, &sql).await.unwrap(), 100.0, "{sql}");
+        let plan = analyzed(&context, &sql).await;
+        assert_eq!((metric(&plan, "cells_read"), metric(&plan, "cells_pruned")), (2, 38), "{plan}");
+        assert!(metric(&plan, "requests") > 0 && metric(&plan, "bytes_read") > 0, "{plan}");
+    }
+    // A join that keeps all vertices, and one that wants those of no object.
+    let sql = format!("SELECT count(*) FROM {vertices} LEFT JOIN {some} AS s ON v.object = s.id");
+    assert_eq!(number(&context, &sql).await.unwrap(), 2000.0);
+    let sql = format!("SELECT count(*) FROM {vertices} WHERE object NOT IN {some}");
+    assert_eq!(number(&context, &sql).await.unwrap(), 1900.0);
+    let none = some.replace("103", "3").replace("117", "17");
+    let sql = format!("SELECT count(*) FROM {vertices} WHERE object IN {none}");
+    assert_eq!(number(&context, &sql).await.unwrap(), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_leave_chunks_out() {
+    let folder = archives::scratch();
+    let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let context = session();
+    let table = format!("zvf('{path}', 'group_attributes')");
+    let plain = format!("zvf('{path}', 'members')");
+    let all = format!("SELECT count(*) FROM {table}");
+    let all = number(&context, &all).await.unwrap();
+    let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 0)");
+    let some = number(&context, &sql).await.unwrap();
+    assert!(some > 0.0 && some < all, "{some} of {all}");
+    assert!(analyzed(&context, &sql).await.contains("groups=1"));
+    let join = format!(
+        "SELECT count(*) FROM zvf('{path}') WHERE object IN (SELECT object FROM {plain} WHERE \"group\" = 0)"
+    );
+    assert_eq!(number(&context, &join).await.unwrap(), some);
+    // A group that is not there, and a table that has none.
+    let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 99)");
+    assert_eq!(number(&context, &sql).await.unwrap(), 0.0);
+    let sql = format!("SELECT * FROM zvf('{path}', 'objects', 'group_attributes')");
+    let said = context.sql(&sql).await.unwrap_err().to_string();
+    assert!(said.contains("columns of fragments or groups: expected the vertices"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_known_of_tables_is_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = session();
+    let path = objects(&context, &folder).await;
+    let store = StoreHandle::open(&path, OpenOptions::default()).await.unwrap();
+    let open = async |table| {
+        let options = TableOptions { table, ..TableOptions::default() };
+        ZvfTable::open(store.clone(), options).await.unwrap()
+    };
+    let vertices = open(TableName::Vertices).await.statistics().unwrap();
+    assert_eq!(vertices.num_rows, Precision::Inexact(2000));
+    let [x, _, object, ..] = vertices.column_statistics.as_slice() else { panic!("{vertices:?}") };
+    // Bounds may be wider than the data: the engine must not answer from them.
+    let (low, high) = (x.min_value.get_value().unwrap(), x.max_value.get_value().unwrap());
+    assert!(*low <= ScalarValue::Float32(Some(0.0)) && *high >= ScalarValue::Float32(Some(394.0)));
+    assert_eq!((x.min_value.is_exact(), x.null_count), (Some(false), Precision::Exact(0)));
+    assert_eq!(object.distinct_count, Precision::Inexact(40));
+    let objects = open(TableName::Objects).await.statistics().unwrap();
+    assert_eq!(objects.num_rows, Precision::Inexact(40));
+    for (column, expected) in [("min(x)", 0.0), ("max(x)", 394.0), ("min(object)", 100.0)] {
+        let sql = format!("SELECT {column} FROM zvf('{path}')");
+        assert_eq!(number(&context, &sql).await.unwrap(), expected, "{sql}");
+    }
+    let lines = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let store = StoreHandle::open(&lines, OpenOptions::default()).await.unwrap();
+    for (table, column) in [(TableName::Objects, "row"), (TableName::Groups, "group")] {
+        let options = TableOptions { table, ..TableOptions::default() };
+        let table_of = ZvfTable::open(store.clone(), options).await.unwrap();
+        let known = table_of.statistics().unwrap();
+        let place = table_of.schema().index_of(column).unwrap();
+        let column_known = &known.column_statistics[place];
+        let Precision::Exact(rows) = known.num_rows else { panic!("{known:?}") };
+        let last = ScalarValue::UInt64(Some(rows as u64 - 1));
+        assert_eq!(column_known.max_value, Precision::Exact(last));
+        // Read, not taken from what is known: no condition passes a limit.
+        let sql = format!(
+            "SELECT count(DISTINCT \"{column}\") FROM (SELECT \"{column}\" FROM zvf('{lines}', '{table}') LIMIT 100000)"
+        );
+        assert_eq!(number(&context, &sql).await.unwrap(), rows as f64, "{sql}");
+    }
+}
