@@ -95,8 +95,8 @@ impl Waiting {
         let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
         let columns = table.columns().iter().filter(own);
         let columns = columns_of(columns, empty.positions().width() == 2)?;
-        // Four wait, of which three are long at once.
-        let held = usize::try_from(options.memory / 8).unwrap_or(usize::MAX);
+        // Four wait beside what the source holds; a spool that grows takes up to twice what it holds.
+        let held = usize::try_from(options.memory / 64).unwrap_or(usize::MAX);
         let spool = || Spool::new(held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
         let name = "object".to_owned();
