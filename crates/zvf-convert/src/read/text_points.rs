@@ -20,7 +20,7 @@ use super::lines::Lines;
 use super::record::Vertices;
 use super::roles::{axes, point_kind};
 use super::source::Source;
-use super::values::{NamedValues, Values, float};
+use super::values::{NamedValues, Values, float, quote_start};
 use super::{Format, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::BadInput;
@@ -198,7 +198,7 @@ fn split(line: &str) -> Result<Vec<&str>, String> {
     }
     let words: Vec<&str> = line.split([',', ';']).map(str::trim).collect();
     if words.iter().any(|word| word.contains(char::is_whitespace)) {
-        return Err(format!("{:?}", line.chars().take(40).collect::<String>()));
+        return Err(quote_start(line));
     }
     Ok(words)
 }

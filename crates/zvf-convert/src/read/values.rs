@@ -101,6 +101,11 @@ pub(crate) fn no_column(error: BadColumn) -> ConvertError {
     ConvertError::NoType { format: "a column", what: error.to_string(), advice }
 }
 
+/// The start of a text that is not what it should be, between quotes.
+pub(super) fn quote_start(text: &str) -> String {
+    format!("{:?}", text.chars().take(40).collect::<String>())
+}
+
 pub(super) fn no_batch(error: BadBatch) -> ConvertError {
     let advice = "choose other columns";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }

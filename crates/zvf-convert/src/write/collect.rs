@@ -254,7 +254,7 @@ fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
     fields.iter_mut().map(finish).collect()
 }
 
-fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
+pub(super) fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
     let advice = "the input contradicts itself";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
 }

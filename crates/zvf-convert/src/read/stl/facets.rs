@@ -7,6 +7,7 @@ use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::lines::Lines;
+use crate::read::values::quote_start;
 
 /// A triangle as stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,7 +188,7 @@ impl TextFacets {
         let (class, found) = match word.parse::<f32>() {
             Ok(x) if x.is_finite() => return Ok(x),
             Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
-            Err(_) => (Class::Encoding, format!("{:?}", word.chars().take(40).collect::<String>())),
+            Err(_) => (Class::Encoding, quote_start(word)),
         };
         Err(self.lines.bad(class, "a finite coordinate", found).into())
     }
@@ -201,7 +202,7 @@ impl TextFacets {
         }
         let is_begun =
             wanted.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-        let found = format!("{:?}", word.chars().take(40).collect::<String>());
+        let found = quote_start(word);
         if is_begun && !self.advance()? {
             return Err(self.cut());
         }

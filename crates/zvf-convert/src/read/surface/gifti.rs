@@ -19,7 +19,7 @@ use crate::ConvertError;
 use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, companion, dtype, numbers};
 use crate::read::input::Bytes;
 use crate::read::packed::{PackedFault, decode_base64, inflate};
-use crate::read::values::{Values, column};
+use crate::read::values::{Values, column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
@@ -133,7 +133,7 @@ fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>, ConvertError> {
                     let Some(text) = element.get(name) else { continue };
                     let number = text.trim().parse().map_err(|_no_number| {
                         let expected = format!("a number as {name} of a label");
-                        xml.bad(Class::Encoding, expected, shown(text))
+                        xml.bad(Class::Encoding, expected, quote_start(text))
                     });
                     *share = Some(number?);
                 }
@@ -188,7 +188,7 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
                 let value = if inner.name == "MatrixData" {
                     let number = |word: &str| {
                         word.parse::<f64>().map_err(|_no_number| {
-                            xml.bad(Class::Encoding, "numbers in MatrixData", shown(word))
+                            xml.bad(Class::Encoding, "numbers in MatrixData", quote_start(word))
                         })
                     };
                     let numbers = text.split_ascii_whitespace().map(number);
@@ -314,7 +314,7 @@ impl Shape {
             if !read {
                 let place = format!("DataArray {} Data, value {count}", self.number);
                 let expected = self.dtype.to_string();
-                return Err(file.bad_in(Class::Encoding, place, expected, shown(word)));
+                return Err(file.bad_in(Class::Encoding, place, expected, quote_start(word)));
             }
         }
         let bytes = values.take()?.bytes().to_vec();
@@ -328,7 +328,7 @@ impl Shape {
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            file.bad_in(Class::Encoding, place(), "a whole number of bytes", shown(offset))
+            file.bad_in(Class::Encoding, place(), "a whole number of bytes", quote_start(offset))
         })?;
         let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
         let size = to_u64(self.size);
@@ -471,11 +471,6 @@ impl GiftiFile {
         }
         Ok(surface)
     }
-}
-
-/// The start of a text, between quotes.
-fn shown(text: &str) -> String {
-    format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
 fn bad(

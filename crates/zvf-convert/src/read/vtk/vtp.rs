@@ -18,7 +18,7 @@ use super::{PolyData, as_json};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
 use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
-use crate::read::values::{Values, column};
+use crate::read::values::{Values, column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
@@ -190,7 +190,7 @@ impl<'a> Form<'a> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
             if !values.push_text(word) {
-                return Err(self.bad(array, Class::Encoding, dtype.to_string(), shown(word)));
+                return Err(self.bad(array, Class::Encoding, dtype.to_string(), quote_start(word)));
             }
         }
         Ok(values.take()?.bytes().to_vec())
@@ -311,7 +311,7 @@ impl<'a> Form<'a> {
                     Ok(code) => Ok(code.to_le_bytes()[0]),
                     Err(_no_number) => {
                         let expected = "codes of characters".to_owned();
-                        Err(self.bad(array, Class::Encoding, expected, shown(word)))
+                        Err(self.bad(array, Class::Encoding, expected, quote_start(word)))
                     }
                 };
                 let codes = array.text.split_ascii_whitespace().map(code);
@@ -335,7 +335,7 @@ impl<'a> Form<'a> {
             let rows = array.element.get("NumberOfTuples").map(|text| {
                 text.trim().parse().map_err(|_no_number| {
                     let expected = "a count as NumberOfTuples".to_owned();
-                    self.bad(array, Class::Encoding, expected, shown(text))
+                    self.bad(array, Class::Encoding, expected, quote_start(text))
                 })
             });
             as_json(&self.read(array, rows.transpose()?)?)
@@ -556,11 +556,6 @@ fn read_cells(
     };
     cells.extend(&ends, &ids, 0);
     Ok(())
-}
-
-/// The start of a text, between quotes.
-fn shown(text: &str) -> String {
-    format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
 fn as_integers(values: &Column) -> Vec<i64> {

@@ -12,6 +12,7 @@ mod stream;
 
 use std::io::Write;
 
+use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
@@ -85,13 +86,13 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     for (at, face) in faces.iter().flat_map(|faces| faces.iter()).enumerate() {
         out.write_all(&[corners])?;
         for row in face {
-            out.write_all(&vertex(*row)?)?;
+            out.write_all(&vertex(to_u64(*row))?)?;
         }
         said.iter().try_for_each(|said| said.write_row(at, out))?;
     }
     for (at, (from, to)) in edges.into_iter().flatten().enumerate() {
-        out.write_all(&vertex(from)?)?;
-        out.write_all(&vertex(to)?)?;
+        out.write_all(&vertex(to_u64(from))?)?;
+        out.write_all(&vertex(to_u64(to))?)?;
         said.iter().try_for_each(|said| said.write_row(at, out))?;
     }
     Ok(())
@@ -153,7 +154,7 @@ fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
     })
 }
 
-fn vertex(row: usize) -> Result<[u8; 4], ConvertError> {
+fn vertex(row: u64) -> Result<[u8; 4], ConvertError> {
     let number = i32::try_from(row).map_err(|_too_large| ConvertError::NoType {
         format: "PLY",
         what: format!("vertex number {row}"),

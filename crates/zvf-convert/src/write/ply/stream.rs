@@ -18,6 +18,7 @@ use crate::ConvertError;
 use crate::elements::elements_as_rows;
 use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
+use crate::write::collect::no_batch;
 use crate::write::spool::Spool;
 use crate::write::{Report, Target, WriteOptions, Writer, begin_once};
 
@@ -92,9 +93,7 @@ impl Waiting {
     fn new(header: &Header, options: &WriteOptions) -> Result<Self, ConvertError> {
         let empty = header.empty_batch()?;
         let table = Table::new(&empty, &header.axes);
-        let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
-        let columns = table.columns().iter().filter(own);
-        let columns = columns_of(columns, empty.positions().width() == 2)?;
+        let columns = columns_of(vertex_columns(&table), empty.positions().width() == 2)?;
         // Four wait beside what the source holds; a spool that grows takes up to twice what it holds.
         let held = usize::try_from(options.memory / 64).unwrap_or(usize::MAX);
         let spool = || Spool::new(held, options.scratch.as_deref());
@@ -134,18 +133,16 @@ impl Waiting {
             return Err(other_columns("positions"));
         }
         let table = Table::new(batch, &self.axes);
-        let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
-        let columns = table.columns().iter().filter(own);
+        let columns = vertex_columns(&table);
         let before = self.vertices.count;
         self.vertices.push(&table, columns, batch.positions().width() == 2, batch.len())?;
         self.push_objects(&table, before, batch.len())?;
         if let Some(rows) = elements_as_rows(batch, before)? {
             return self.push_elements(&rows);
         }
-        let first = usize::try_from(before).map_err(|_too_many| too_many(before))?;
         for (from, to) in edges(batch).into_iter().flatten() {
-            self.neighbours.write_all(&vertex(first + from)?)?;
-            self.neighbours.write_all(&vertex(first + to)?)?;
+            self.neighbours.write_all(&vertex(before + to_u64(from))?)?;
+            self.neighbours.write_all(&vertex(before + to_u64(to))?)?;
         }
         Ok(())
     }
@@ -193,8 +190,7 @@ impl Waiting {
                 let named = u64::try_from(*number)
                     .map_err(|_negative| other_columns("negative vertices"))?;
                 self.largest = self.largest.max(Some(named));
-                let row = usize::try_from(named).map_err(|_too_many| too_many(named))?;
-                self.elements.spool.write_all(&vertex(row)?)?;
+                self.elements.spool.write_all(&vertex(named)?)?;
             }
             self.elements.push_row(&table, columns.clone(), row)?;
         }
@@ -397,6 +393,14 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
+/// The axes and attributes of vertices.
+fn vertex_columns<'a, 'b>(
+    table: &'a Table<'b>,
+) -> impl Iterator<Item = &'a Scalar<'b>> + Clone + use<'a, 'b> {
+    let own = |column: &&Scalar<'_>| !matches!(column.source, Source::Part | Source::Object);
+    table.columns().iter().filter(own)
+}
+
 /// Columns that wait; where there are two axes, a third one comes behind them.
 fn columns_of<'a, 'b: 'a>(
     columns: impl Iterator<Item = &'a Scalar<'b>>,
@@ -419,16 +423,6 @@ fn other_columns(what: &str) -> ConvertError {
     ConvertError::Columns { wanted: "those of the header".to_owned(), found }
 }
 
-fn too_many(row: u64) -> ConvertError {
-    let what = format!("vertex number {row}");
-    ConvertError::NoType { format: "PLY", what, advice: "write it in parts, or as npy" }
-}
-
-fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
-    let advice = "the input contradicts itself";
-    ConvertError::NoType { format: "PLY", what: error.to_string(), advice }
-}
-
 #[cfg(test)]
 mod tests {
     use zvf_metadata::Dtype;
@@ -443,7 +437,7 @@ mod tests {
         Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
-    fn wide(values: &[i64]) -> Column {
+    fn int64_column(values: &[i64]) -> Column {
         column("int64", 1, &values.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>())
     }
 
@@ -476,7 +470,7 @@ mod tests {
 
     fn graph(kind: Kind, width: u32, first: u8, id: i64) -> Batch {
         let places: Vec<u8> = (0..3 * width as u8).map(|at| at + first).collect();
-        let weight = Field::new("weight", wide(&[id, 2, 3]));
+        let weight = Field::new("weight", int64_column(&[id, 2, 3]));
         Batch::new(kind, column("uint8", width, &places)).with_field(weight).unwrap()
     }
 
@@ -489,14 +483,14 @@ mod tests {
     }
 
     fn rows(width: u32, numbers: &[i64]) -> Column {
-        Column::new(Dtype::INT64, width, wide(numbers).bytes().to_vec().into()).unwrap()
+        Column::new(Dtype::INT64, width, int64_column(numbers).bytes().to_vec().into()).unwrap()
     }
 
     #[test]
     fn pieces_become_the_file_of_all_at_once() {
         for large in [4, 1 << 40] {
             let [a, b] = [graph(Kind::Graph, 3, 1, 1), graph(Kind::Graph, 3, 40, large)];
-            let sort = |values: &[i64]| vec![Field::new("sort", wide(values))];
+            let sort = |values: &[i64]| vec![Field::new("sort", int64_column(values))];
             let elements = |rows: &[i64], values: &[i64]| Piece::Elements {
                 rows: self::rows(2, rows),
                 fields: sort(values),
