@@ -62,7 +62,7 @@ impl Narrowed {
         let reader = store.reader();
         let level = open_level(&reader, scan.level, scan.kind()?).await?;
         let Some(index) = level.objects().await.map_err(external)? else { return Ok(None) };
-        let Some(mut objects) = passing(&index, filters).await? else { return Ok(None) };
+        let Some(mut objects) = find_passing_ids(&index, filters).await? else { return Ok(None) };
         if let Some(named) = &scan.objects {
             let named: HashSet<i64> = named.iter().copied().collect();
             objects.retain(|id| named.contains(id));
@@ -86,7 +86,7 @@ impl Narrowed {
 
 /// The ids of the index that pass all of `filters`, ascending; nothing where vertices without an object pass, where more than
 /// half of the ids do, or where there are too many to look at.
-async fn passing(
+async fn find_passing_ids(
     index: &ObjectIndex,
     filters: &[Arc<dyn PhysicalExpr>],
 ) -> Result<Option<Vec<i64>>> {

@@ -54,7 +54,7 @@ impl Own {
         tasks.finish_validate((&store, &open), &Observer::default()).await
     }
 
-    async fn whole(&self) -> Report {
+    async fn validate_whole(&self) -> Report {
         validate(&self.open().await, &Options::default(), &Observer::default()).await.unwrap()
     }
 }
@@ -84,7 +84,7 @@ async fn tasks_report_what_the_whole_reports() {
         assert!(stages.contains(&"cells") && stages.contains(&"objects"), "{stages:?}");
         own.run_all(&tasks).await;
         let report = own.finish(&tasks).await.unwrap();
-        assert_eq!(report, own.whole().await);
+        assert_eq!(report, own.validate_whole().await);
         assert!(!report.findings.is_empty());
         assert_eq!(own.finish(&tasks).await.unwrap(), report, "finishing is repeated");
         tasks.remove().await.unwrap();
@@ -113,7 +113,7 @@ async fn tasks_are_repeated_and_run_twice_at_once() {
     for number in 1..again.plan().lines().len() {
         own.run(&again, number).await.unwrap();
     }
-    assert_eq!(own.finish(&again).await.unwrap(), own.whole().await);
+    assert_eq!(own.finish(&again).await.unwrap(), own.validate_whole().await);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn a_store_that_changed_since_the_plan_is_refused() {
     assert_eq!(changed.class(), Class::Conflict);
     fs::write(&cell, text).unwrap();
     assert_eq!(own.run(&tasks, 0).await.unwrap(), Ran::Now);
-    assert_eq!(own.finish(&tasks).await.unwrap(), own.whole().await);
+    assert_eq!(own.finish(&tasks).await.unwrap(), own.validate_whole().await);
     let other = own.plan(7).await.create(&folder).await.unwrap_err();
     assert_eq!(other.class(), Class::AlreadyExists);
 }
@@ -179,7 +179,7 @@ async fn what_a_task_wrote_is_compared_with_its_record() {
         again += usize::from(own.run(&tasks, number).await.unwrap() == Ran::Now);
     }
     assert_eq!(again, 1, "the task whose file was damaged, and no other");
-    assert_eq!(own.finish(&tasks).await.unwrap(), own.whole().await);
+    assert_eq!(own.finish(&tasks).await.unwrap(), own.validate_whole().await);
 }
 
 #[tokio::test]
