@@ -20,7 +20,7 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture sigbus [--n N] [--seed S]
        cargo xtask torture stores [--n N] [--seed S]
        cargo xtask torture race-remote [--loops N] [--writers N] [--seed S]
-       cargo xtask torture faults [--every N] [--then-random N] [--writer NAME] [--edits] [--seed S]
+       cargo xtask torture faults [--every N] [--then-random N] [--writer NAME] [--edits [--small]] [--seed S]
        cargo xtask torture cancel [--every N] [--edits]
        cargo xtask torture disk-faults [--every N] [--what WRITER]
        cargo xtask torture disk-cancel [--every N] [--what WRITER]
@@ -79,7 +79,7 @@ const NEEDS_COMMAND: [&str; 11] = [
     "soak",
 ];
 /// Short runs on machines that do other things: nothing is asked of rates and times.
-const BOUNDED: [&[&str]; 26] = [
+const BOUNDED: [&[&str]; 27] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
     &["cancel", "--every", "5"],
@@ -93,6 +93,7 @@ const BOUNDED: [&[&str]; 26] = [
     &["kill9", "--what", "refresh", "--loops", "4"],
     &["powerloss", "--edits", "--states", "1500"],
     &["faults", "--edits", "--every", "499", "--then-random", "15"],
+    &["faults", "--edits", "--small", "--every", "97"],
     &["cancel", "--edits", "--every", "997"],
     &["race", "--writers", "4", "--commits", "60"],
     &["edit-model", "--n", "4000"],

@@ -113,7 +113,8 @@ class Peer:
         path = self.path(ask)
         options = {}
         if path.startswith("http:"):
-            options = {"backend": "obstore", "storage_options": {"client_options": {"allow_http": True}}}
+            allowed = {"client_options": {"allow_http": True}}
+            options = {"storage": zv.StorageOptions(backend="obstore", options=allowed)}
         if ask.get("fresh"):
             return zv.open(path, **options).level(0)
         if path not in self.handles:

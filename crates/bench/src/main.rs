@@ -5,6 +5,7 @@
 //! must count the same, or the work fails. The parts are listed in `parts`; some have a switch as well,
 //! which says where to write.
 
+mod billion;
 mod clock;
 mod contest;
 mod limit;
@@ -83,6 +84,12 @@ struct Arguments {
     /// Only the part that writes, into each of these folders.
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
+    /// Only stores of up to a billion vertices, from files to SQL; takes hours, and 80 GB of the folder.
+    #[arg(long)]
+    billion: bool,
+    /// For --billion: another number of vertices.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, requires = "billion")]
+    points: u64,
     /// Folders to write into.
     #[arg(long, hide = true, value_name = "DIR")]
     place: Vec<PathBuf>,
@@ -95,6 +102,10 @@ fn main() -> anyhow::Result<()> {
     let bench = arguments.bench();
     if arguments.profile {
         return profile(&bench, &arguments);
+    }
+    if arguments.billion {
+        let file = arguments.page.as_ref().map(|page| page.with_file_name("billion.md"));
+        return billion::run(&bench, arguments.points, file.as_deref());
     }
     let chosen = arguments.parts()?;
     let mut page = Page::new();

@@ -177,6 +177,20 @@ impl Page {
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
+    /// Writes the tables of one part, which is none of a full run, below what is said about them.
+    pub(crate) fn write_alone(
+        &self,
+        file: &Path,
+        part: &Part,
+        about: &str,
+        took: Duration,
+    ) -> anyhow::Result<()> {
+        let minutes = took.as_secs_f64() / 60.0;
+        let tables = self.tables_of(part);
+        let text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
+    }
+
     /// The rows that are not where they are wanted, and where their time goes.
     fn behind(&self) -> String {
         let mut text = String::from(BEHIND);
@@ -202,7 +216,8 @@ impl Page {
         parts::ALL.iter().map(|part| self.tables_of(part)).collect()
     }
 
-    fn tables_of(&self, part: &Part) -> String {
+    /// The tables of a part.
+    pub(crate) fn tables_of(&self, part: &Part) -> String {
         let mut text = String::new();
         let mut rows = self.rows.iter().filter(|row| row.part == part.name).peekable();
         let mut series = self.growing(part).peekable();

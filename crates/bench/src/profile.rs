@@ -78,6 +78,8 @@ struct Share {
 fn parse(line: &str) -> Option<Share> {
     let (percent, rest) = line.trim().split_once('\t')?;
     let percent = percent.trim().trim_end_matches('%').parse().ok()?;
+    // Some releases have more columns, which are empty.
+    let rest = rest.split('\t').next().unwrap_or(rest);
     let (space, name) = rest.trim().split_once(' ')?;
     Some(Share { percent, in_system: space != "[.]", name: shorten(name.trim()) })
 }

@@ -149,10 +149,16 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
 }
 
 /// A small generator with a fixed start, so that every run has the same data.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn unit(&mut self) -> f32 {
+    /// One that begins with this, which is not 0.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number, from 0 to 1.
+    pub(crate) fn unit(&mut self) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

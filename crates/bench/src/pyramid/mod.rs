@@ -164,6 +164,14 @@ pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
 
 /// What a command takes from its start to its end, and the most that it holds.
 pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
+    let (seconds, most) = watched(command)?;
+    let memory = Some(most.peak).filter(|peak| *peak > 0);
+    let cost = Cost { memory, processor: Some(most.processor), ..Cost::default() };
+    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+}
+
+/// The seconds that a command takes from its start to its end, and what the system says of it just before that.
+pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
     let begun = Instant::now();
     let mut child = command.spawn()?;
     let mut most = Seen::default();
@@ -177,9 +185,7 @@ pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(status.success(), "{status}");
-    let memory = Some(most.peak).filter(|peak| *peak > 0);
-    let cost = Cost { memory, processor: Some(most.processor), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+    Ok((seconds, most))
 }
 
 /// A copy of a store.

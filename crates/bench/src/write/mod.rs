@@ -40,6 +40,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let inputs = data::make(&bench.folder, bench.scale)?;
     let reference = Other::reference(bench, "write_reference", &inputs);
     let places = bench.places()?;
+    for place in &places {
+        remove_leftovers(&place.path)?;
+    }
     for work in data::all(bench.scale) {
         let wanted: Vec<&Place> = places
             .iter()
@@ -53,6 +56,17 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             let name = format!("{}, {}", work.name, place.name);
             let sides = sides(&work, &batch, &place.path, &reference);
             page.row(contest_for(bench, "write", name, Some(work.bar), sides)?);
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a run that was stopped left in a folder: stores are made where there is none.
+fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
+    for name in LEFTOVERS {
+        let path = folder.join(name);
+        if path.exists() {
+            fs::remove_dir_all(path)?;
         }
     }
     Ok(())
@@ -133,3 +147,13 @@ fn write(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Resul
     })?;
     Ok(start.elapsed().as_secs_f64())
 }
+
+/// What stores are called where they are written.
+const LEFTOVERS: [&str; 6] = [
+    "bench-ours.zarrvectors",
+    "bench-theirs.zarrvectors",
+    "bench-model.zarrvectors",
+    "bench-copy.zarrvectors",
+    "bench-plain.tmp",
+    "bench-plain",
+];

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fault_store::{Fault, FaultStore};
 
 use super::{Writer, check, runtime};
-use crate::Report;
 use crate::random::Random;
+use crate::{Report, edits};
 
 /// Every request of every writer fails once, in each way.
 #[derive(Debug, clap::Args)]
@@ -24,6 +24,9 @@ pub(crate) struct Faults {
     /// Of edits, and nothing else.
     #[arg(long)]
     edits: bool,
+    /// Of edits of small stores, of which every pair can be had.
+    #[arg(long, requires = "edits")]
+    small: bool,
     /// The same seed chooses the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -34,7 +37,9 @@ impl Faults {
         let mut report = Report { name: "faults", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
         if self.edits {
-            crate::edits::faults::run(self.every, self.then_random, &mut random, &mut report)?;
+            let stores: &[_] =
+                if self.small { &edits::faults::SMALL_STORES } else { &edits::STORES };
+            edits::faults::run(stores, self.every, self.then_random, &mut random, &mut report)?;
             return Ok(report);
         }
         let (kinds, bursts) = (faults(), 3);

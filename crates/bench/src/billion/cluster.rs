@@ -1,0 +1,92 @@
+//! A scheduler and executors of SQL on this machine, which end with their owner.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+
+/// A cluster on loopback.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    processes: Vec<Child>,
+    port: u16,
+}
+
+impl Cluster {
+    /// One that is ready, with so many executors of one core each.
+    pub(super) fn start(program: &Path, executors: usize) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let mut cluster = Self { processes: Vec::new(), port };
+        let (scheduler, count) = (cluster.address(), executors.to_string());
+        cluster
+            .spawn(program, &["scheduler", "--listen", &scheduler, "--min-executors", &count])?;
+        cluster.wait_for("/healthz")?;
+        for _ in 0..executors {
+            let listen = format!("127.0.0.1:{}", free_port()?);
+            let control = free_port()?.to_string();
+            let words = ["executor", "--scheduler", &scheduler, "--listen", &listen];
+            let more = ["--control-port", &control, "--cores", "1", "--memory", "256"];
+            cluster.spawn(program, &[&words[..], &more].concat())?;
+        }
+        cluster.wait_for("/readyz")?;
+        Ok(cluster)
+    }
+
+    /// Where the scheduler listens.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn spawn(&mut self, program: &Path, words: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.processes.push(command.spawn()?);
+        Ok(())
+    }
+
+    /// Waits until a page of the scheduler says 200.
+    fn wait_for(&mut self, page: &str) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !self.says_ok(page) {
+            for process in &mut self.processes {
+                if let Some(status) = process.try_wait()? {
+                    bail!("a process of the cluster ended: {status}");
+                }
+            }
+            ensure!(begun.elapsed() < PATIENCE, "the cluster never says {page}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn says_ok(&self, page: &str) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+        let mut text = String::new();
+        let done =
+            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
+        done.is_ok() && text.starts_with("HTTP/1.1 200")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for process in self.processes.iter_mut().rev() {
+            // One that is gone already cannot be ended.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+/// A port that nobody had a moment ago.
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// After this nothing is going to happen.
+const PATIENCE: Duration = Duration::from_secs(60);

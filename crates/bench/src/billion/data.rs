@@ -1,0 +1,109 @@
+//! Tables of points and of streamlines as npy, of any length, the same each time.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::parts::made::{Random, SIDE};
+
+/// What a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    /// Points as scanners write them: neighbours in the file are neighbours in space.
+    Points,
+    /// Walks of a hundred vertices.
+    Streamlines,
+}
+
+impl Data {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Points => "points",
+            Self::Streamlines => "streamlines",
+        }
+    }
+
+    /// What `--kind` calls it.
+    pub(super) const fn kind(self) -> &'static str {
+        match self {
+            Self::Points => "point_cloud",
+            Self::Streamlines => "streamline",
+        }
+    }
+
+    /// The type of a row, as NumPy writes it.
+    const fn row(self) -> &'static str {
+        match self {
+            Self::Points => "[('position', '<f4', (3,)), ('intensity', '<f4')]",
+            Self::Streamlines => {
+                "[('position', '<f4', (3,)), ('intensity', '<f4'), ('object', '<i8')]"
+            }
+        }
+    }
+}
+
+/// Writes a table of so many vertices.
+pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    header(data, vertices, &mut file)?;
+    let mut random = Random::new(0x5851_f42d_4c95_7f2d);
+    let (mut at, mut heading) = ([0.0; 3], [0.0; 3]);
+    for n in 0..vertices {
+        if n % run(data) == 0 {
+            at = [(); 3].map(|()| random.unit() * SIDE as f32);
+            heading = [(); 3].map(|()| random.unit() - 0.5);
+        }
+        for (x, step) in at.iter_mut().zip(&mut heading) {
+            *step += (random.unit() - 0.5) * 0.2;
+            *x = (*x + *step * 0.5).clamp(0.0, SIDE as f32);
+            file.write_all(&x.to_le_bytes())?;
+        }
+        file.write_all(&(random.unit() * 100.0).to_le_bytes())?;
+        if data == Data::Streamlines {
+            file.write_all(&(n / LENGTH).to_le_bytes())?;
+        }
+    }
+    file.flush()
+}
+
+fn header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Result<()> {
+    let row = data.row();
+    let words = format!("{{'descr': {row}, 'fortran_order': False, 'shape': ({vertices},), }}");
+    // The table begins at a multiple of 64.
+    let length = (10 + words.len() + 1).next_multiple_of(64) - 10;
+    file.write_all(b"\x93NUMPY\x01\x00")?;
+    file.write_all(&(length as u16).to_le_bytes())?;
+    writeln!(file, "{words:<width$}", width = length - 1)
+}
+
+/// So many vertices follow each other in space.
+const fn run(data: Data) -> u64 {
+    match data {
+        Data::Points => 1000,
+        Data::Streamlines => LENGTH,
+    }
+}
+
+/// Vertices of a streamline.
+pub(super) const LENGTH: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_begin_where_the_header_ends() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (data, size) in [(Data::Points, 16), (Data::Streamlines, 24)] {
+            write(data, 250, file.path()).unwrap();
+            let bytes = std::fs::read(file.path()).unwrap();
+            let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+            assert!(header.is_multiple_of(64) && bytes[header - 1] == b'\n');
+            assert_eq!(bytes.len(), header + 250 * size);
+            let x = f32::from_le_bytes(bytes[header..][..4].try_into().unwrap());
+            assert!((0.0..=100.0).contains(&x));
+        }
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert_eq!(bytes[bytes.len() - 8..], 2_u64.to_le_bytes());
+    }
+}
