@@ -181,7 +181,9 @@ pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        std::thread::sleep(Duration::from_micros(200));
+        // Looking takes time of a processor: rarely, where it takes long.
+        let pause = begun.elapsed() / 100;
+        std::thread::sleep(pause.clamp(Duration::from_micros(200), Duration::from_millis(20)));
     };
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(status.success(), "{status}");
