@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import view
-from .errors import UnknownNameError
+from .errors import ArgumentError, UnknownNameError
 
 
 class Answer:
@@ -211,7 +211,7 @@ class Answer:
     def render(self, width: int = 480, height: int = 360, **words: Any) -> bytes:
         """A picture of what the query finds, as PNG."""
         if self._ask is None:
-            raise ValueError("a batch has no query to draw: render the query or the dataset")
+            raise ArgumentError("a batch has no query to draw: render the query or the dataset")
         return self._ask.render(width, height, **words)
 
     plot = render
