@@ -97,7 +97,7 @@ def test_columns_and_groups_are_mappings(tmp_path, name, value):
         ({"attributes": {"m": [None] * 20}}, TypeError, "column 'm': expected numbers of one type"),
         ({"attributes": {"m": [1.0, None] * 10}}, TypeError, "found None at 1: NaN stands for a number that is missing"),
         ({"attributes": {"m": [["a"], 1]}}, ValueError, "column 'm': expected an array, or lists whose rows have one length"),
-        ({"attributes": {"m": 5}}, ValueError, "column 'm': expected one row for each, found a single value"),
+        ({"attributes": {"m": 5}}, ValueError, "column 'm': expected one row for each, found a single value, 5"),
         ({"attributes": {5: np.zeros(20)}}, TypeError, "the name of a column: expected text, found 5"),
     ],
 )
@@ -106,9 +106,21 @@ def test_words_of_create_are_refused_by_their_name(tmp_path, words, builtin, sai
     assert os.listdir(tmp_path) == []
 
 
-def test_text_may_lack_words(tracts):
+def test_text_may_lack_words(tracts, tmp_path):
     assert tracts.read()["word"].tolist() == ["a", None] * 4 + ["b"]
     assert tracts.count(where="word is null") == 4
+    import pandas as pd
+
+    words = ["a", None, "b", "a"]
+    columns = {"list": words, "objects": np.array(words, dtype=object), "pandas": pd.Series(words), "string": pd.array(words, dtype="string")}
+    columns["category"] = pd.Categorical(words)
+    ds = zvf.points(tmp_path / "a.zarrvectors", XYZ[:4], attributes={**columns, "n": np.arange(4), "bytes": np.array([b"x", b"y", b"x", b"y"])})
+    answer = ds.read()
+    order = np.argsort(answer["n"])
+    assert all(answer[name][order].tolist() == words for name in columns) and answer["bytes"][order].tolist() == ["x", "y", "x", "y"]
+    frame = zvf.write(tmp_path / "b.zarrvectors", pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": 0.0, "w": words}))
+    assert sorted(map(str, frame.read()["w"])) == ["None", "a", "a", "b"]
+    refused(lambda: zvf.points(tmp_path / "c", XYZ[:1], attributes={"w": np.array([b"\xff"])}), ValueError, "column 'w': expected text of UTF-8")
 
 
 @pytest.mark.parametrize("size", [(-1, 10), (10, 0), (16_385, 10), (2**40, 10)])
@@ -194,10 +206,10 @@ def test_lines_that_are_added_keep_the_attributes_of_their_ids(tracts):
 
 
 def test_any_format_becomes_any_other(tmp_path, tracts):
-    assert zvf.convert(tracts, tmp_path / "some.csv", objects=[1]) is None
+    assert zvf.convert(tracts, tmp_path / "some.csv", objects=[1], attributes=["fa"]) is None
     assert (tmp_path / "some.csv").read_text().count("\n") == 5
     again = zvf.convert(tmp_path / "some.csv", tmp_path / "again.zarrvectors")
-    assert again.count() == 4 and zvf.convert(tracts, tmp_path / "copy.zarrvectors", where="fa > 3").count() == 5
+    assert again.count() == 4 and zvf.convert(tracts, tmp_path / "copy.zarrvectors", objects=[0]).count() == 5
     with pytest.raises(FileExistsError):
         zvf.convert(tracts, tmp_path / "some.csv")
     assert zvf.convert(tracts, tmp_path / "some.csv", overwrite=True) is None

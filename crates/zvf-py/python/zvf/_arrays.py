@@ -109,22 +109,12 @@ def column(name: str, value: Any, rows: int | None, unit: str | None = None, des
         array = np.ascontiguousarray(value.codes, dtype=np.int32)
     else:
         array = as_array(value, f"column {name!r}")
+        if array.ndim == 0:
+            raise wrong_value(f"column {name!r}", "one row for each", f"a single value, {shown(value)}")
         if array.dtype.kind in "UST" or (array.dtype.kind == "O" and _is_text(array)):
-            flat = list(array.ravel())
-            missing = np.array([word is None for word in flat])
-            plain = np.array(["" if word is None else word for word in flat], dtype=str)
-            words, codes = np.unique(plain, return_inverse=True)
-            codes = codes.reshape(-1).astype(np.int32)
-            if missing.any():
-                present = np.unique(codes[~missing])  # the text that stands for nothing is no category
-                codes = np.where(missing, -1, np.searchsorted(present, codes)).astype(np.int32)
-                words = words[present]
-            categories = [str(word) for word in words]
-            array = np.ascontiguousarray(codes.reshape(array.shape))
+            array, categories = _categories(array, f"column {name!r}")
         else:
             array = numbers(array, f"column {name!r}")
-    if array.ndim == 0:
-        raise wrong_value(f"column {name!r}", "one row for each", "a single value")
     if array.ndim > 2:
         array = array.reshape(array.shape[0], -1)
     if rows is not None and array.shape[0] != rows:
@@ -138,10 +128,32 @@ def column(name: str, value: Any, rows: int | None, unit: str | None = None, des
     }
 
 
+def _is_missing(word: Any) -> bool:
+    """Whether a row has no text: ``None``, NaN as pandas has it, or its ``NA``."""
+    return word is None or (isinstance(word, float) and word != word) or type(word).__name__ == "NAType"
+
+
 def _is_text(array: np.ndarray) -> bool:
-    """Whether an array of Python objects is text, with ``None`` where a row has none."""
-    words = [word for word in array.flat if word is not None]
+    """Whether an array of Python objects is text, which some rows may lack."""
+    words = [word for word in array.flat if not _is_missing(word)]
     return bool(words) and all(isinstance(word, str) for word in words)
+
+
+def _categories(array: np.ndarray, what: str) -> tuple[np.ndarray, list[str]]:
+    """Text as codes of its different words, -1 where a row has none, and these words."""
+    try:
+        flat = list(np.char.decode(array, "utf-8").ravel() if array.dtype.kind == "S" else array.ravel())
+    except UnicodeDecodeError as error:
+        raise wrong_value(what, "text of UTF-8", str(error)) from None
+    missing = np.array([_is_missing(word) for word in flat], dtype=bool)
+    plain = np.array(["" if lacks else word for word, lacks in zip(flat, missing)], dtype=str)
+    words, codes = np.unique(plain, return_inverse=True)
+    codes = codes.reshape(-1).astype(np.int32)
+    if missing.any():
+        present = np.unique(codes[~missing])  # the text that stands for nothing is no category
+        codes = np.where(missing, -1, np.searchsorted(present, codes)).astype(np.int32)
+        words = words[present]
+    return np.ascontiguousarray(codes.reshape(array.shape)), [str(word) for word in words]
 
 
 def named(what: str, value: Any, of: str = "names to arrays") -> dict[Any, Any]:

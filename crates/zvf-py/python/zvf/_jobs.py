@@ -194,10 +194,9 @@ def _obstore(store: Any) -> tuple[str, list[tuple[str, str]]]:
 
 def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: Any = None) -> Any:
     """Run a command line of ``zvf`` in this process and return what it says as JSON, and whether it found problems."""
-    job = start_command(*args, storage=storage)
     advance, end = reporter(progress, str(args[0]))
     try:
-        output, findings = job.wait(advance)
+        output, findings = start_command(*args, storage=storage).wait(advance)
     finally:
         end()
     text = bytes(output).decode()

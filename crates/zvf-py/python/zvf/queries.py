@@ -127,12 +127,11 @@ class Query:
 
     def read(self, *, progress: Any = None) -> Answer:
         """Everything that it finds."""
-        job = self.dataset._native.run(self._query())
         if progress is None:
-            return Answer(job.wait(), self)
+            return Answer(self.dataset._native.run(self._query()).wait(), self)
         advance, end = reporter(progress, "read")
         try:
-            return Answer(job.wait(advance), self)
+            return Answer(self.dataset._native.run(self._query()).wait(advance), self)
         finally:
             end()
 
