@@ -75,6 +75,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         if args.flag("--icechunk") { &["--features", "icechunk"] } else { &[] };
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
+        ensure!(features.is_empty(), "--wheel builds what people get, which is without icechunk");
         args.end()?;
         return build_wheel(house, &python);
     }

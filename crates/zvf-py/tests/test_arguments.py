@@ -106,6 +106,16 @@ def test_words_of_create_are_refused_by_their_name(tmp_path, words, builtin, sai
     assert os.listdir(tmp_path) == []
 
 
+def test_values_that_are_masked_are_missing(tmp_path):
+    masked = np.ma.masked_array(np.arange(4.0), mask=[False, True, False, False])
+    values = zvf.points(tmp_path / "a.zarrvectors", np.zeros((4, 3)), attributes={"m": masked}).read()["m"]
+    assert np.isnan(values).sum() == 1 and sorted(values[~np.isnan(values)]) == [0.0, 2.0, 3.0]
+    said = "column 'm': expected no masked values but of floats, where NaN stands for one, found 1 of int64"
+    refused(lambda: zvf.points(tmp_path / "b", np.zeros((4, 3)), attributes={"m": masked.astype(np.int64)}), ValueError, said)
+    refused(lambda: zvf.points(tmp_path / "b", np.ma.masked_array(np.zeros((1, 3)), mask=[[0, 1, 0]])), ValueError, "positions: expected finite coordinates")
+    assert not (tmp_path / "b").exists()
+
+
 def test_text_may_lack_words(tracts, tmp_path):
     assert tracts.read()["word"].tolist() == ["a", None] * 4 + ["b"]
     assert tracts.count(where="word is null") == 4

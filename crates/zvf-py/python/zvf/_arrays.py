@@ -21,6 +21,10 @@ def as_array(value: Any, what: str) -> np.ndarray:
     """What was given as an array of NumPy; rows of different lengths are refused by the name of the argument."""
     if hasattr(value, "__iter__") and not any(hasattr(value, name) for name in ("__getitem__", "__array__", "__array_interface__")):
         value = list(value)  # a set, or what yields its items one by one
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        if value.dtype.kind != "f":
+            raise wrong_value(what, "no masked values but of floats, where NaN stands for one", f"{np.ma.count_masked(value)} of {value.dtype}")
+        value = value.filled(np.nan)
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -32,7 +36,7 @@ def _objects_found(array: np.ndarray, what: str) -> ArgumentTypeError:
     flat = array.ravel()
     at = next((i for i, item in enumerate(flat) if isinstance(item, bool) or not isinstance(item, (int, float, np.number))), 0)
     found = f"{shown(flat[at])} at {at}" if len(flat) else "none of them"
-    hint = ": NaN stands for a number that is missing" if len(flat) and flat[at] is None else ""
+    hint = ": NaN stands for a number that is missing" if len(flat) and _is_missing(flat[at]) else ""
     return wrong_type(what, "numbers of one type, not an array of Python objects", f"{found}{hint}")
 
 

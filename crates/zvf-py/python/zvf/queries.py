@@ -86,6 +86,14 @@ class Level:
         """The answer to ``select(**words)``."""
         return self.select(**words).read()
 
+    def count(self, **words: Any) -> int:
+        """How many vertices ``select(**words)`` finds."""
+        return self.select(**words).count()
+
+    async def aread(self, **words: Any) -> Answer:
+        """As :meth:`read`, in asyncio."""
+        return await self.select(**words).aread()
+
     def _repr_html_(self) -> str:
         query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]
         rows.append(("attributes", ", ".join(self.attributes) or "none"))

@@ -87,6 +87,7 @@ def entry_points():
 def makers(at):
     """How to have an instance of each class that has methods."""
     from zvf.compat.api.groups import GroupCatalog, ObjectGroup
+    from zvf.compat.api.plan import ReadPlan
     from zvf.compat.core import group, metadata, user_metadata
     from zvf.compat.headers import HeaderRegistry
     from zvf.compat.lazy import open_zv, store, views
@@ -117,7 +118,7 @@ def makers(at):
         HeaderRegistry: lambda: HeaderRegistry(at.old.store), store.LazyStore: lambda: open_zv(at.lines), store.LazyLevel: lambda: lazy,
         views.LazyAttributes: lambda: lazy.attributes, views.LazyColumn: lambda: lazy.vertices, views.LazyPolylines: lambda: lazy.polylines,
         views.LazyView: lazy.filter, store.LazyObjectIndex: lambda: lazy.object_index, views.LazySelection: lambda: lazy.polylines.filter(object_ids=[1]),
-        views.LazyPositions: lambda: lazy.filter().vertices, views.Pending: lambda: views.Pending(len, [1]), ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
+        views.LazyPositions: lambda: lazy.filter().vertices, views.Pending: lambda: views.Pending(len, [1]), ReadPlan: lambda: at.old.select().plan(), ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
         ObjectRef: lambda: ObjectRef(0, 1), VacuumReport: VacuumReport, DimensionMapper: lambda: DimensionMapper(RechunkSpec(by="object_id")),
         ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: lambda: ValidationResult(1),
         Recipes: lambda: Recipes((), 1, "none"),

@@ -247,12 +247,11 @@ class LazyLevel:
         _, chunk = np.unique(coords, axis=0, return_inverse=True)
         return [found.positions[chunk.reshape(-1) == n] for n in range(int(chunk.max(initial=-1)) + 1)]
 
-    def rechunk(self, *, by: str, output: Any, bins: Any = None) -> dict[str, Any]:
+    def rechunk(self, by: str, *, bins: Any = None, output: Any = None, categorical: bool = False) -> dict[str, Any]:
         """The store cut in another way."""
         from ..rechunk import RechunkSpec, rechunk
 
-        return rechunk(self._level.dataset.store, RechunkSpec(by=by, bins=bins), output=output)
-
+        return rechunk(self._level.dataset.store, RechunkSpec(by=by, bins=bins, categorical=categorical), output=output)
 
     def __repr__(self) -> str:
         bins = self.bin_shape or self._level.dataset._root_meta.effective_bin_shape
