@@ -364,7 +364,7 @@ def _axes(axes: Any, unit: str | None, ndim: int) -> list[tuple[str, str | None,
     expected = f"{ndim} axes, each a name or a mapping with one"
     if unit is not None:
         text_of("unit", unit)
-    if axes is None:
+    if axes is None or (isinstance(axes, (list, tuple)) and not axes):
         return [_axis(name, unit) for name in _NAMES[:ndim]]
     return [_axis(axis, unit) for axis in items_of("axes", axes, ndim, expected)]
 
@@ -402,7 +402,7 @@ def _declared(declared: Any) -> list[tuple[Any, ...]]:
     for scope, specs in named("declared", declared, "scopes to attributes").items():
         for name, spec in named(f"declared[{scope!r}]", specs, "names to what is declared of them").items():
             said = named(f"declared[{scope!r}][{name!r}]", spec, "words to values")
-            channels, categorical = count_of("channels", said.get("channels", 1)), bool(said.get("categorical", False))
+            channels, categorical = count_of("channels", said.get("channels") or 1), bool(said.get("categorical", False))
             words = [None if said.get(key) is None else str(said[key]) for key in ("unit", "description")]
             found.append((str(scope), str(name), str(said.get("dtype", "float32")), channels, categorical, *words))
     return found

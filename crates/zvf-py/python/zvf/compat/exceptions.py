@@ -117,7 +117,7 @@ def translated(error: BaseException, argument: type[ZVError] = ArrayError) -> ZV
         made = LevelError(text)
     elif isinstance(error, native.ArgumentError) and ("no object index" in text or "there is no group" in text):
         made = MissingArrayError(text)
-    elif isinstance(error, native.ConflictError):
+    elif isinstance(error, native.ConflictError) and argument is EditError:
         made = ConcurrentEditError(text)
     elif isinstance(error, (native.ArgumentError, native.UnknownNameError, ValueError, TypeError)):
         made = MetadataError(text) if "bounds" in text and argument is ArrayError and "outside" in text else argument(text)
