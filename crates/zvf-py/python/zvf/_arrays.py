@@ -203,3 +203,19 @@ def join_lines(lines: Sequence[Any], dtype: Any = None) -> tuple[np.ndarray, np.
     np.cumsum([len(part) for part in parts], out=offsets[1:])
     kind = np.result_type(*{part.dtype for part in parts})
     return np.concatenate(parts).astype(kind, copy=False), offsets
+
+
+def column_of_lines(name: str, value: Any, cuts: np.ndarray) -> Any:
+    """A column of lines: one array over all vertices, or one for each line."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.ndim and len(value) == cuts[-1]:
+        return value
+    expected = f"{cuts[-1]} rows, or an array for each of {len(cuts) - 1} lines"
+    if not hasattr(value, "__len__"):
+        raise wrong_type(f"column {name!r}", expected, shown(value))
+    if len(value) == len(cuts) - 1:
+        arrays = [as_array(v, f"column {name!r}") for v in value]
+        if all(a.ndim and len(a) == n for a, n in zip(arrays, np.diff(cuts))):
+            return np.concatenate(arrays)
+    if len(value) == cuts[-1]:
+        return as_array(value, f"column {name!r}")
+    raise wrong_value(f"column {name!r}", expected, f"{len(value)} rows")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,36 +9,16 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
-from ._arrays import as_array, columns, given, indices, join_lines, named, positions, sizes
+from ._arrays import as_array, column_of_lines, columns, given, indices, join_lines, named, positions, sizes
+from ._creating import axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
 from ._jobs import address_of, reporter, storage_pairs
 from ._pieces import CHAINS, Piece, is_thing, piece_of
-from ._words import as_json, byte_count, corners, count_of, items_of, number_of, text_of, whole_of
+from ._words import as_json, byte_count, corners, text_of, whole_of
 from .datasets import Dataset
 from .errors import ArgumentError, ArgumentTypeError, shown, wrong_type, wrong_value
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
 _RUNS = ("polyline", "streamline")
-_NAMES = "xyzwuvab"
-_BYTES_A_VERTEX = 16
-
-
-def codecs_json(codec: Any) -> str | None:
-    """The steps of a codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them."""
-    if codec is None or codec == "none":
-        return None
-    if isinstance(codec, str):
-        name, _, level = codec.partition(":")
-        if name not in ("zstd", "gzip", "blosc") or (level and not level.lstrip("-").isdecimal()):
-            raise wrong_value("codec", "none, zstd, gzip or blosc, and maybe a level, such as zstd:9", shown(codec))
-        settings: dict[str, Any] = {"level": int(level)} if level else {"zstd": {"level": 3}}.get(name, {})
-        if name == "blosc":
-            settings = {"clevel": int(level or 5), "cname": "zstd", "shuffle": "shuffle", "blocksize": 16384}
-        return json.dumps([{"name": name, "configuration": settings}])
-    steps = codec if isinstance(codec, (list, tuple)) else [codec]
-    found = [step.to_dict() if hasattr(step, "to_dict") else step for step in steps]
-    if not all(isinstance(step, Mapping) and isinstance(step.get("name"), str) for step in found):
-        raise wrong_type("codec", "a name, or steps as Zarr has them", shown(codec))
-    return as_json("codec", found)
 
 
 class Writer:
@@ -147,7 +125,7 @@ class Writer:
             raise ArgumentTypeError("give either positions or lines")
         if lines is not None:
             points, cuts = join_lines(lines)
-            columns_given = {k: _joined(k, v, cuts) for k, v in named("attributes", attributes).items()}
+            columns_given = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
             ids = part_ids if part_ids is not None else object_ids
             object_ids, offsets, part_ids = None, cuts, ids
         else:
@@ -242,49 +220,6 @@ class Writer:
             self.finish()
 
 
-def _joined(name: str, value: Any, cuts: np.ndarray) -> Any:
-    """A column of lines: one array over all vertices, or one for each line."""
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.ndim and len(value) == cuts[-1]:
-        return value
-    expected = f"{cuts[-1]} rows, or an array for each of {len(cuts) - 1} lines"
-    if not hasattr(value, "__len__"):
-        raise wrong_type(f"column {name!r}", expected, shown(value))
-    if len(value) == len(cuts) - 1:
-        arrays = [as_array(v, f"column {name!r}") for v in value]
-        if all(a.ndim and len(a) == n for a, n in zip(arrays, np.diff(cuts))):
-            return np.concatenate(arrays)
-    if len(value) == cuts[-1]:
-        return as_array(value, f"column {name!r}")
-    raise wrong_value(f"column {name!r}", expected, f"{len(value)} rows")
-
-
-def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
-    """The shape of chunks: as given, or such that a chunk has about so many bytes."""
-    ndim = points.shape[1]
-    if chunk is not None and not isinstance(chunk, str):
-        return sizes("chunk", chunk, ndim)
-    per_chunk = max((_chunk_bytes(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
-    if not len(points):
-        return [1.0] * ndim
-    extent = (points.max(axis=0).astype(np.float64) - points.min(axis=0)).clip(min=0)
-    cells = max(len(points) / per_chunk, 1.0)
-    largest = float(extent.max()) or 1.0
-    wide = extent > largest * 1e-6
-    # Cubes, as many as are wanted over the axes that have an extent.
-    volume = float(np.prod(extent[wide])) if wide.any() else 1.0
-    edge = (volume / cells) ** (1.0 / max(int(wide.sum()), 1)) if wide.any() else 1.0
-    edge = max(edge, largest * 1e-6) * (1.0 + 1e-9)
-    return [float(np.float32(edge))] * ndim
-
-
-def _chunk_bytes(chunk: Any) -> int | None:
-    """The bytes of a chunk, where these were given and not its size."""
-    count = byte_count("chunk", chunk) if isinstance(chunk, str) else None
-    if count == 0:
-        raise wrong_value("chunk", "at least 1 byte", shown(chunk))
-    return count
-
-
 def create(
     at: Any,
     *,
@@ -331,17 +266,17 @@ def create(
     if not 1 <= ndim <= 8:
         raise wrong_value("ndim", "1 to 8", str(ndim))
     address, own = address_of(at)
-    chunk_bytes = _chunk_bytes(chunk)
+    chunk_bytes = chunk_bytes_of(chunk)
     shape = None if chunk_bytes else sizes("chunk", chunk, ndim)
     words = {
         "kind": kinds[0],
         "also": kinds[1:],
-        "axes": _axes(axes, unit, ndim),
+        "axes": axes_of(axes, unit, ndim),
         "chunk_shape": shape,
         "chunk_bytes": chunk_bytes,
         "bin_shape": None if bins is None else sizes("bins", bins, ndim),
         "bounds": None if bounds is None else corners("bounds", bounds),
-        "shard_shape": None if shard is None else _shard(shard),
+        "shard_shape": None if shard is None else shard_of(shard),
         "codecs": codecs_json(codec),
         "outside": text_of("outside", outside),
         "compat": bool(compat),
@@ -351,70 +286,13 @@ def create(
         "name": None if name is None else text_of("name", name),
         "crs": None if crs is None else as_json("crs", crs),
         "user_metadata": [(str(k), as_json(f"metadata[{k!r}]", v)) for k, v in named("metadata", metadata, "names to values").items()],
-        "declared": _declared(declared),
-        "binned_by": None if binned_by is None else _binned(binned_by),
+        "declared": declared_of(declared),
+        "binned_by": None if binned_by is None else binned_of(binned_by),
         "memory": byte_count("memory", memory),
-        "scratch": None if scratch is None else _folder(scratch),
+        "scratch": None if scratch is None else folder_of(scratch),
         "storage": [*own, *storage_pairs(storage_options)],
     }
     return Writer(address, words)
-
-
-def _axes(axes: Any, unit: str | None, ndim: int) -> list[tuple[str, str | None, str]]:
-    expected = f"{ndim} axes, each a name or a mapping with one"
-    if unit is not None:
-        text_of("unit", unit)
-    if axes is None or (isinstance(axes, (list, tuple)) and not axes):
-        return [_axis(name, unit) for name in _NAMES[:ndim]]
-    return [_axis(axis, unit) for axis in items_of("axes", axes, ndim, expected)]
-
-
-def _axis(axis: Any, unit: str | None) -> tuple[str, str | None, str]:
-    if isinstance(axis, str):
-        return axis, unit, "time" if axis == "t" else "space"
-    get = axis.get if isinstance(axis, Mapping) else lambda k: getattr(axis, k, None)
-    if not isinstance(get("name"), str):
-        raise wrong_type("axes", "a name, or a mapping with one, for each", shown(axis))
-    own = get("unit") or unit
-    return get("name"), None if own is None else str(own), str(get("type") or get("kind") or "space")
-
-
-def _shard(shard: Any) -> list[int]:
-    expected = "how many chunks a shard has on each axis, such as [2, 2, 2]"
-    if isinstance(shard, (str, bytes)) or not hasattr(shard, "__iter__"):
-        raise wrong_type("shard", expected, shown(shard))
-    counts = [count_of("shard", n) for n in shard]
-    if not counts or 0 in counts:
-        raise wrong_value("shard", expected, shown(shard))
-    return counts
-
-
-def _folder(path: Any) -> str:
-    try:
-        return os.fsdecode(os.fspath(path))
-    except TypeError:
-        raise wrong_type("scratch", "a folder", shown(path)) from None
-
-
-def _declared(declared: Any) -> list[tuple[Any, ...]]:
-    """What is declared of attributes, one after the other."""
-    found = []
-    for scope, specs in named("declared", declared, "scopes to attributes").items():
-        for name, spec in named(f"declared[{scope!r}]", specs, "names to what is declared of them").items():
-            said = named(f"declared[{scope!r}][{name!r}]", spec, "words to values")
-            channels, categorical = count_of("channels", said.get("channels") or 1), bool(said.get("categorical", False))
-            words = [None if said.get(key) is None else str(said[key]) for key in ("unit", "description")]
-            found.append((str(scope), str(name), str(said.get("dtype", "float32")), channels, categorical, *words))
-    return found
-
-
-def _binned(binned_by: tuple[str, Sequence[Any]]) -> tuple[str, list[float | None], list[str | None]]:
-    name, values = items_of("binned_by", binned_by, 2, "the name of an attribute and its values")
-    return (
-        text_of("binned_by", name),
-        [None if isinstance(v, str) else number_of("binned_by", v) for v in values],
-        [str(v) if isinstance(v, str) else None for v in values],
-    )
 
 
 def _named_groups(groups: Any) -> dict[str, np.ndarray]:
@@ -481,7 +359,7 @@ def polylines(
 ) -> Dataset:
     """Create polylines, each an object; attributes are one array over all vertices, or one for each line."""
     joined, cuts = join_lines(lines)
-    cols = {k: _joined(k, v, cuts) for k, v in named("attributes", attributes).items()}
+    cols = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
     owned, sets = named("object_attributes", object_attributes), _named_groups(groups)
     writer = _open_writer(at, joined, "streamline" if streamlines else "polyline", words)
     with _abandoning(writer):

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zvf._arrays import named
-from zvf.writing import _joined
+from zvf._arrays import column_of_lines, named
 
 from ..api.result import ReadResult
 from ..exceptions import ArrayError, translating
@@ -63,7 +62,7 @@ def write_polylines(
                 raise ArrayError(f"polyline {i}: expected at least one vertex of {ndim} coordinates, found the shape {line.shape}")
         points = np.concatenate(lines)
         cuts = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
-        columns = {str(k): np.asarray(_joined(k, v, cuts)) for k, v in named("vertex_attributes", vertex_attributes).items()}
+        columns = {str(k): np.asarray(column_of_lines(k, v, cuts)) for k, v in named("vertex_attributes", vertex_attributes).items()}
         target = resolve(
             store_path, geometry_type, ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds
         )
