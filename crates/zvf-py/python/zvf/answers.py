@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import view
-from .errors import ArgumentError, UnknownNameError
+from .errors import ArgumentError, UnknownNameError, shown, wrong_type
 
 
 class Answer:
@@ -104,6 +104,8 @@ class Answer:
 
     def codes(self, name: str) -> np.ndarray:
         """The stored values of a column: of text, the codes of its categories."""
+        if not isinstance(name, str):
+            raise wrong_type("the name of a column", "text", shown(name))
         entry = self._fields().get(name) or self._element_fields().get(name)
         if entry is None:
             known = ", ".join([*self._fields(), *self._element_fields()]) or "none"

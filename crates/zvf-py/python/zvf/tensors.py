@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
+from ._arrays import as_array
 from ._html import table_html
 from ._jobs import address_of, command, storage_pairs
 from ._words import options, text_of
@@ -154,9 +155,9 @@ def open_tensor(source: Any, dataset: str | None = None, *, storage_options: Any
 def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -> Tensor:
     """Write an array to a ``.tet`` or B2ND file, by the ending; words are options of ``zvf tensor convert``."""
     target, _ = address_of(at)
-    values = np.ascontiguousarray(array)
+    values = np.ascontiguousarray(as_array(array, "array"))
     if values.dtype.kind not in "biuf":
-        raise wrong_type("an array to be stored", "numbers", str(values.dtype))
+        raise wrong_type("array", "numbers", str(values.dtype))
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "array.zarr")
         _write_zarr(source, values)

@@ -252,18 +252,19 @@ class Tasks:
         Where tasks that it needs are not done yet, it waits for them, at most so many seconds: ``client.map(plan.run, plan)``
         of a cluster may start all at once, in this order.
         """
+        number = count_of("task", task)
         if not number_of("wait", wait) >= 0:  # neither is NaN
             raise wrong_value("wait", "seconds", shown(wait))
         end = time.monotonic() + wait
         while True:
             try:
-                command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
+                command("ingest", "run", self.address, "--task", number, storage=self.storage)
             except CorruptError as error:
                 if "to be done before" not in str(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.05)
             else:
-                return int(task)
+                return number
 
     def run_all(self, workers: int = 2, *, progress: Any = None) -> Dataset:
         """Do every task in this many processes of this machine, and finish.

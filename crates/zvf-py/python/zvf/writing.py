@@ -332,9 +332,8 @@ def points(
     ['a', 'a', 'b']
     """
     array = positions(xyz)
-    # What is wrong is refused before anything is begun.
     cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
-    columns(cols, len(array))
+    columns(cols, len(array))  # refused before anything is begun
     if owned and object_ids is None:
         raise wrong_value("object_attributes", "the objects that they are of, object_ids=", "none")
     writer = _open_writer(at, array, "point_cloud", words)
