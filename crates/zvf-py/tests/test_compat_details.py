@@ -184,6 +184,7 @@ def test_empty_answers_have_the_type_of_the_store(tmp_path):
         ({"object_ids": [-1, 0]}, "object_ids: expected no negative numbers, found -1"),
         ({"object_ids": [0.5, 1]}, "object_ids: expected whole numbers"),
         ({"attributes": {"m": [[1], [1, 2]]}}, "attribute 'm': expected an array"),
+        ({"attributes": {"m": ["a", 1.5, None]}}, "attribute 'm': expected 2 rows"),
     ],
 )
 def test_words_that_are_wrong_leave_nothing(tmp_path, words, said):
@@ -191,11 +192,13 @@ def test_words_that_are_wrong_leave_nothing(tmp_path, words, said):
     with pytest.raises(ArrayError, match=said):
         ds.add_points(np.ones((2, 3)), **words)
     assert ds.read().vertex_count == 0
+    with pytest.raises(ArrayError, match="needs a value of each vertex: expected text, found None in row 1"):
+        write_points(tmp_path / "p", np.ones((2, 3)), chunk_shape=CHUNK, vertex_attributes={"g": ["a", None]}, chunk_by_attribute="g")
     with pytest.raises(ArrayError, match="edges: expected whole numbers"):
         of("zvf.compat", "types.graphs").write_graph(tmp_path / "g", np.ones((2, 3)), [[0.5, 1]], chunk_shape=CHUNK)
     with pytest.raises(ArrayError, match="object_ids: expected 3, one a vertex, found 1"):
         of("zvf.compat", "types.meshes").write_mesh(tmp_path / "m", np.eye(3), [[0, 1, 2]], chunk_shape=CHUNK, object_ids=[0])
-    assert not (tmp_path / "g").exists() and not (tmp_path / "m").exists()
+    assert not any((tmp_path / name).exists() for name in "pgm")
 
 
 def test_vertices_are_not_moved_to_nowhere(tracts):

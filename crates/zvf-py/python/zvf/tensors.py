@@ -155,7 +155,7 @@ def open_tensor(source: Any, dataset: str | None = None, *, storage_options: Any
 def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -> Tensor:
     """Write an array to a ``.tet`` or B2ND file, by the ending; words are options of ``zvf tensor convert``."""
     target, _ = address_of(at)
-    values = np.ascontiguousarray(as_array(array, "array"))
+    values = np.asarray(as_array(array, "array"), order="C")  # without axes it stays so
     if values.dtype.kind not in "biuf":
         raise wrong_type("array", "numbers", str(values.dtype))
     with tempfile.TemporaryDirectory() as folder:

@@ -295,6 +295,9 @@ def binned(name: str | None, attributes: dict[str, Any]) -> tuple[str, list[Any]
     values = np.asarray(attributes[name])
     if values.dtype.kind == "f" or values.ndim != 1:
         raise ArrayError(f"chunk_by_attribute={name!r} is categorical-only: expected whole numbers or text, found {values.dtype}")
+    if values.dtype.kind == "O" and not all(isinstance(v, str) for v in values):
+        row = next(i for i, v in enumerate(values) if not isinstance(v, str))
+        raise ArrayError(f"chunk_by_attribute={name!r} needs a value of each vertex: expected text, found {values[row]!r} in row {row}")
     return name, [v.item() if isinstance(v, np.generic) else v for v in np.unique(values)]
 
 
