@@ -71,8 +71,7 @@ const REFERENCE: &str = "zarr-vectors==0.9.2";
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let (wheel, reference) = (args.flag("--wheel"), args.flag("--reference-tests"));
     let seconds = if args.flag("--all-values") { "inf" } else { "1" };
-    let features: &[&str] =
-        if args.flag("--icechunk") { &["--features", "icechunk"] } else { &[] };
+    let features: &[&str] = if args.flag("--icechunk") { &["--features", "icechunk"] } else { &[] };
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
         ensure!(features.is_empty(), "--wheel builds what people get, which is without icechunk");
