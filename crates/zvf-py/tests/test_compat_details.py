@@ -84,6 +84,10 @@ def test_lazy_reads_are_work_of_dask(cloud, tracts):
     assert_same(lambda package: at(package).vertices[1, 1, 1].compute())
     assert_same(lambda package: at(package).vertices[9, 9, 9].compute())
     assert_same(lambda package: at(package).vertices[(0, 1, 0)].compute())
+    for path in (cloud, tracts):
+        assert_same(lambda package, path=path: of(package, "lazy").open_zv(path)[0].vertices.compute())
+        assert_same(lambda package, path=path: [part.compute() for part in of(package, "lazy").open_zv(path)[0].vertices.to_delayed()])
+        assert_same(lambda package, path=path: {k: v.compute() for k, v in of(package, "lazy").open_zv(path)[0].attributes.items()})
     assert_same(lambda package: of(package, "lazy").open_zv(tracts)[0].polylines.compute())
     assert_same(lambda package: of(package, "lazy").open_zv(tracts)[0].polylines[99])
     assert_same(lambda package: of(package, "lazy").open_zv(tracts)[0].object_index[99])

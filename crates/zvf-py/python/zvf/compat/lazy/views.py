@@ -76,10 +76,14 @@ class LazyColumn:
 
 
 def _read_column(level: Level, name: str | None, **terms: Any) -> npt.NDArray[Any]:
+    """Positions or an attribute, chunk by chunk as they are stored: of chains too, which are read object by object else."""
     found = level.read(attributes=[] if name is None else [name], **terms)
-    if name is None:
-        return found.positions
-    return found.attributes[name] if name in found.attributes else np.zeros(0, dtype=np.float32)
+    if name is not None and name not in found.attributes:
+        return np.zeros(0, dtype=np.float32)
+    values = found.positions if name is None else found.attributes[name]
+    if level.kind not in _CHAINS:
+        return values
+    return values[np.lexsort(level._cell_coords(found.positions).T[::-1])]
 
 
 def _read_chunk(dataset: Dataset, level: int, coords: tuple[int, ...], name: str | None) -> npt.NDArray[Any]:
