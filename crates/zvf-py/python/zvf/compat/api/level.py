@@ -454,7 +454,7 @@ def to_result(answer: zvf.Answer, kind: str, names: Sequence[str], *, by_id: boo
         owners = None
         parts = (slice(0, count),) if count else ()
         if kind == c.GEOM_MESH:
-            faces = answer.faces if answer.faces is not None else np.zeros((0, 3), dtype=np.int64)
+            faces = answer.faces if answer.faces is not None and len(answer.faces) else np.zeros((0, 3), dtype=np.int64)
         elif kind != c.GEOM_POINT_CLOUD:
             edges = answer.edges if answer.edges is not None else np.zeros((0, 2), dtype=np.int64)
         if by_id and len(offsets) > 1:

@@ -42,11 +42,12 @@ def _arrays(group: Group, below: str = "") -> list[tuple[str, dict[str, Any]]]:
 
 
 def _arrays_of_chunks(group: Group) -> list[tuple[str, dict[str, Any]]]:
-    """The arrays of each level that have a cell for each chunk, the finest level first."""
+    """The arrays of each level whose cells are those of chunks, and that have some; the finest level first."""
     found = []
     for level in list_resolution_levels(group):
-        own = _arrays(group[str(level)], str(level))
-        found += [(name, document) for name, document in own if name.split("/")[1] not in _DENSE]
+        node = group[str(level)]
+        own = [(name, document) for name, document in _arrays(node, str(level)) if name.split("/")[1] not in _DENSE]
+        found += [(name, document) for name, document in own if node.list_chunks(name.partition("/")[2])]
     return found
 
 
