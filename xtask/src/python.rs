@@ -20,7 +20,7 @@ pub(crate) const COMMAND: Command = Command {
     name: "python",
     help: "build the Python package and run its tests
 
-usage: cargo xtask python [--wheel | --reference-tests | --all-values] [PYTEST ARGUMENT]..
+usage: cargo xtask python [--wheel | --reference-tests | --all-values] [--icechunk] [PYTEST ARGUMENT]..
 
 Makes an environment below the target folder, builds the package into it with maturin, runs its tests and the
 examples of its documentation with pytest, checks the types of its sources with mypy and pyright and the stubs of its
@@ -28,7 +28,8 @@ compiled half, and runs the example programs and the notebooks of the book. With
 release wheel and the source archive instead, checks the wheel with auditwheel, and tries each in a fresh
 environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
 zvf.compat in its place, and nothing else. Each entry point gets a thousand random values, or a second of
-them; with --all-values all thousand, however long that takes. Needs python3 of at least 3.10.",
+them; with --all-values all thousand, however long that takes. With --icechunk the package is built with that feature as well,
+which the wheel is not, and its tests open repositories. Needs python3 of at least 3.10.",
     run,
 };
 
@@ -70,12 +71,14 @@ const REFERENCE: &str = "zarr-vectors==0.9.2";
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let (wheel, reference) = (args.flag("--wheel"), args.flag("--reference-tests"));
     let seconds = if args.flag("--all-values") { "inf" } else { "1" };
+    let features: &[&str] = if args.flag("--icechunk") { &["--features", "icechunk"] } else { &[] };
     let python = environment(house, "python-env", &TOOLS)?;
     if wheel {
+        ensure!(features.is_empty(), "--wheel builds what people get, which is without icechunk");
         args.end()?;
         return build_wheel(house, &python);
     }
-    let built = develop(house, &python)?;
+    let built = develop(house, &python, features)?;
     if reference {
         return run_reference_tests(house, &built, args);
     }
@@ -180,12 +183,12 @@ pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::
     Ok(python)
 }
 
-/// Builds the package as tests are built, and installs it; returns the wheel.
-fn develop(house: &House, python: &Path) -> anyhow::Result<PathBuf> {
+/// Builds the package as tests are built, with these options of maturin, and installs it; returns the wheel.
+fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
     let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
-    house.program(python).args(&build).args(&["--out", &out]).run()?;
+    house.program(python).args(&build).args(&["--out", &out]).args(features).run()?;
     let wheel = newest(&out, "whl")?;
     install(house, python, &wheel)?;
     Ok(wheel)

@@ -3,7 +3,7 @@
 //! The classes are Python's (`zvf.errors`): one hierarchy whose members also inherit the builtin that a user expects.
 //! Here a fault is taken apart into the fields they have.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zvf::format::Class;
@@ -34,24 +34,15 @@ impl Fault {
             Self::Plain(Class::Cancelled, _) | Self::Stopped => {
                 pyo3::exceptions::PyKeyboardInterrupt::new_err("stopped")
             }
-            Self::Plain(class, message) => {
-                let none: Option<&str> = None;
-                let fields = (
-                    class.to_string(),
-                    "command",
-                    none,
-                    None,
-                    none,
-                    none,
-                    none,
-                    message.as_str(),
-                    None,
-                );
-                make(py, fields)
-            }
+            Self::Plain(class, message) => plain(py, *class, "command", message),
             Self::Panic => PyRuntimeError::new_err("zvf failed inside: please report this"),
         }
     }
+}
+
+/// The exception for a fault of which nothing but the class and the message is known.
+fn plain(py: Python<'_>, class: Class, op: &str, message: &str) -> PyErr {
+    make(py, (class.to_string(), op, None, None, None, None, None, message, None))
 }
 
 type Fields<'a> = (
@@ -97,7 +88,8 @@ fn make(py: Python<'_>, fields: Fields<'_>) -> PyErr {
 
 /// The exception for a value that cannot be what is asked for.
 pub(crate) fn value_error(message: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(message.to_string())
+    let message = message.to_string();
+    Python::attach(|py| plain(py, Class::InvalidArgument, "argument", &message))
 }
 
 /// The exception for a fault of the library that is found before any work starts.

@@ -38,10 +38,25 @@ mod tensor;
 mod writer;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// What this build has beside the core, by the names of the features of the crate.
+const FEATURES: [(&str, bool); 8] = [
+    ("azure", cfg!(feature = "azure")),
+    ("draco", cfg!(feature = "draco")),
+    ("gcs", cfg!(feature = "gcs")),
+    ("h5ad", cfg!(feature = "h5ad")),
+    ("http", cfg!(feature = "http")),
+    ("icechunk", cfg!(feature = "icechunk")),
+    ("s3", cfg!(feature = "s3")),
+    ("serve", cfg!(feature = "serve")),
+];
 
 #[pymodule]
 fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    let features = FEATURES.into_iter().filter_map(|(name, is_on)| is_on.then_some(name));
+    m.add("FEATURES", PyTuple::new(m.py(), features.collect::<Vec<_>>())?)?;
     m.add_class::<runtime::Job>()?;
     m.add_class::<buffer::Buffer>()?;
     m.add_class::<query::Query>()?;

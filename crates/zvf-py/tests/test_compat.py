@@ -120,8 +120,12 @@ def test_switches(tmp_path):
         ds.read(attributes=["no"])
     with zv.config(unknown="reference"):
         assert ds.read(attributes=["no"]).vertex_count == 3
-    with pytest.raises(ValueError):
-        zv.config.set(limits="other")
+    for wrong, said in ({"limits": "other"}, "limits: expected off or reference, found 'other'"), ({"speed": "high"}, "no switch 'speed'"):
+        with pytest.raises(ValueError, match=said):
+            zv.config.set(**wrong)
+    with pytest.raises(NotImplementedError, match="zvf.Dataset.build_pyramid"), zv.config(pyramid="full"):
+        pass
+    assert zv.config.pyramid == "reference"
 
 
 def test_edits_keep_ids(tmp_path):

@@ -14,7 +14,7 @@ Results are NumPy arrays that view what Rust holds, and answers speak Arrow (``p
 from __future__ import annotations
 
 from . import errors
-from ._zvf import __version__
+from ._zvf import FEATURES, __version__
 from .answers import Answer
 from .datasets import Dataset, aopen, open
 from .edits import Edit
@@ -44,6 +44,7 @@ __all__ = [
     "Dataset",
     "Edit",
     "Error",
+    "FEATURES",
     "Finding",
     "Level",
     "Query",

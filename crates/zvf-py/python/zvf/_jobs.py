@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import _zvf
+from .errors import ArgumentTypeError, shown, wrong_type, wrong_value
 
 atexit.register(_zvf.settle, 10.0)  # what was interrupted still removes what it had begun
 
@@ -26,7 +27,7 @@ def reporter(progress: bool | Progress | None, title: str) -> tuple[Progress | N
     if callable(progress):
         return progress, lambda: None
     if progress is not True:
-        raise TypeError(f"progress: expected a callable or True, found {progress!r}")
+        raise wrong_type("progress", "a callable or True", shown(progress))
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -64,7 +65,10 @@ def storage_pairs(options: Any) -> list[tuple[str, str]]:
     if options is None:
         return []
     pairs = options.items() if hasattr(options, "items") else options
-    return [(str(key), _word(value)) for key, value in pairs]
+    try:
+        return [(str(key), _word(value)) for key, value in pairs]
+    except (TypeError, ValueError):
+        raise wrong_type("storage_options", "a mapping of names to values", shown(options)) from None
 
 
 def _word(value: Any) -> str:
@@ -78,7 +82,7 @@ def memory_folder(name: str) -> str:
     """Where ``memory://NAME`` is: a folder that goes with the process, in memory where the machine has such folders."""
     path = [part for part in name.split("/") if part]
     if not path or ".." in path:
-        raise ValueError(f"an address in memory: expected memory://NAME, found memory://{name}")
+        raise wrong_value("an address in memory", "memory://NAME", f"memory://{name}")
     if not _memory:
         place = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         _memory.append((tempfile.mkdtemp(prefix="zvf-memory-", dir=place), os.getpid()))
@@ -111,9 +115,9 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
         if isinstance(text, bytes):
             text = os.fsdecode(text)
         if not text:
-            raise ValueError("an address: expected a path or a URL, found nothing")
+            raise wrong_value("an address", "a path or a URL", "nothing")
         if "\0" in text:
-            raise ValueError("an address: expected no zero byte")
+            raise wrong_value("an address", "no zero byte", shown(text))
         if text.startswith("memory://"):
             return memory_folder(text[9:]), []
         return (unquote(text[7:]) if text.startswith("file:///") else text), []
@@ -137,10 +141,10 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
     if hasattr(source, "fs") and isinstance(getattr(source, "path", None), str):  # a path of universal_pathlib, a file of fsspec
         return _fsspec(source.fs, source.path)
     if kind.startswith("zarr."):
-        raise TypeError(f"a {type(source).__name__} of zarr cannot be shared with zvf, only with zvf.compat: its bytes belong to another library")
+        raise ArgumentTypeError(f"a {type(source).__name__} of zarr cannot be shared with zvf, only with zvf.compat: its bytes belong to another library")
     if hasattr(source, "get_mapper"):
-        raise TypeError("a file system of fsspec says nothing of a folder: give fs.get_mapper(path)")
-    raise TypeError(f"an address: expected a path, a URL or a store, found {type(source).__name__}")
+        raise ArgumentTypeError("a file system of fsspec says nothing of a folder: give fs.get_mapper(path)")
+    raise wrong_type("an address", "a path, a URL or a store", type(source).__name__)
 
 
 _FSSPEC_NAMES = {
@@ -160,7 +164,7 @@ def _fsspec(fs: Any, root: str) -> tuple[str, list[tuple[str, str]]]:
     if protocol in ("file", "local", "http", "https"):
         return root, []
     if protocol not in ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"):
-        raise TypeError(
+        raise ArgumentTypeError(
             f"a file system of fsspec: expected files, S3, GCS, Azure or HTTP, found {protocol!r}: its bytes belong to another library"
         )
     options = getattr(fs, "storage_options", {}) or {}
@@ -175,7 +179,7 @@ def _obstore(store: Any) -> tuple[str, list[tuple[str, str]]]:
     if name == "LocalStore":
         return str(getattr(store, "prefix", "")), []
     if name == "MemoryStore":
-        raise TypeError("a MemoryStore of obstore cannot be shared with zvf: its bytes belong to another library")
+        raise ArgumentTypeError("a MemoryStore of obstore cannot be shared with zvf: its bytes belong to another library")
     config = dict(getattr(store, "config", {}) or {})
     client = dict(getattr(store, "client_options", None) or {})
     pairs = [(k, _word(v)) for k, v in {**config, **client}.items() if v is not None]
@@ -185,15 +189,14 @@ def _obstore(store: Any) -> tuple[str, list[tuple[str, str]]]:
         return f"{scheme}://{bucket}/{prefix}".rstrip("/"), pairs
     if name == "HTTPStore":
         return str(getattr(store, "url", "")), pairs
-    raise TypeError(f"a store of obstore: expected one of S3, GCS, Azure, HTTP or local, found {name}")
+    raise wrong_type("a store of obstore", "one of S3, GCS, Azure, HTTP or local", name)
 
 
 def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: Any = None) -> Any:
     """Run a command line of ``zvf`` in this process and return what it says as JSON, and whether it found problems."""
-    job = start_command(*args, storage=storage)
     advance, end = reporter(progress, str(args[0]))
     try:
-        output, findings = job.wait(advance)
+        output, findings = start_command(*args, storage=storage).wait(advance)
     finally:
         end()
     text = bytes(output).decode()

@@ -16,6 +16,7 @@ from . import _zvf
 from ._arrays import indices, join_lines, positions
 from .answers import Answer
 from .datasets import Dataset
+from .errors import ArgumentError, shown, wrong_type, wrong_value
 from .queries import Query
 
 CHAINS = ("line", "polyline", "streamline")
@@ -85,13 +86,13 @@ def piece_of(thing: Any, kind: str | None = None) -> Piece:
     if isinstance(thing, Iterable) and not isinstance(thing, (str, bytes)):
         points, cuts = join_lines(list(thing))
         return Piece(kind or "polyline", points, offsets=cuts)
-    raise TypeError(f"write: {type(thing).__name__} is no table, mesh, graph, mapping or array")
+    raise wrong_type("write", "a table, a mesh, a graph, a mapping or an array", shown(thing))
 
 
 def _of_array(array: np.ndarray, kind: str | None) -> Piece:
     if array.ndim == 3:
         if array.shape[1] != 2 and kind not in ("polyline", "streamline"):
-            raise ValueError(f"endpoints: expected the shape (lines, 2, axes), found {array.shape}")
+            raise wrong_value("endpoints", "the shape (lines, 2, axes)", str(array.shape))
         flat = positions(array.reshape(-1, array.shape[2]), "lines")
         return Piece(kind or "line", flat, offsets=np.arange(0, len(flat) + 1, array.shape[1]))
     points = positions(array)
@@ -113,7 +114,7 @@ def _of_answer(answer: Answer) -> Piece:
         piece.object_ids = owners if owners is not None and (owners >= 0).any() else None
         piece.edges, piece.faces = answer.edges, answer.faces
         if owners is not None and piece.object_ids is not None and bool((owners < 0).any()):
-            raise ValueError("some vertices belong to objects and some do not: ask for these and for those")
+            raise ArgumentError("some vertices belong to objects and some do not: ask for these and for those")
     first = answer.offsets[:-1]
     for name in answer:
         scope, _, own = name.rpartition(".")
@@ -134,7 +135,7 @@ def _rows_of_objects(piece: Piece, first: np.ndarray) -> tuple[np.ndarray, np.nd
         ids, at = np.unique(piece.part_ids, return_index=True)
         return ids, first[at]
     if piece.object_ids is None:
-        raise ValueError("columns of objects need the objects: ask with object_ids=True")
+        raise ArgumentError("columns of objects need the objects: ask with object_ids=True")
     return np.unique(piece.object_ids, return_index=True)
 
 
@@ -166,7 +167,7 @@ def _of_table(table: dict[str, Any], kind: str | None) -> Piece:
     else:
         names = [c for c in ("x", "y", "z") if c in table]
         if not names:
-            raise ValueError(f"a table needs columns x, y, z or position; it has {', '.join(table) or 'none'}")
+            raise ArgumentError(f"a table needs columns x, y, z or position; it has {', '.join(table) or 'none'}")
         xyz = np.column_stack([np.asarray(table.pop(c)) for c in names])
     points = positions(xyz)
     owners, parts = table.pop("object", None), table.pop("part", None)
@@ -185,7 +186,7 @@ def _runs(count: int, owners: Any, parts: Any) -> tuple[np.ndarray, np.ndarray |
         return np.array([0, count] if count else [0]), None
     numbers = indices(by, "part").ravel()
     if len(numbers) != count:
-        raise ValueError(f"part: expected {count} rows, found {len(numbers)}")
+        raise wrong_value("part", f"{count} rows", str(len(numbers)))
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     first = np.concatenate([[0], cuts])
     ids = numbers if owners is None else indices(owners, "object").ravel()
@@ -206,7 +207,7 @@ def _of_meshio(thing: Any) -> Piece:
     pairs: list[tuple[str, Any]] = [_cells(b) for b in blocks]
     names = {name for name, _ in pairs} - {"vertex"}
     if len(names) > 1 or not names <= {"triangle", "quad", "line"}:
-        raise ValueError(f"a mesh of meshio: expected cells of one type, triangle, quad or line, found {', '.join(sorted(names))}")
+        raise wrong_value("a mesh of meshio", "cells of one type, triangle, quad or line", ', '.join(sorted(names)))
     piece = Piece("point_cloud", positions(np.asarray(thing.points), "points"))
     piece.attributes = {str(k): np.asarray(v) for k, v in dict(getattr(thing, "point_data", None) or {}).items()}
     wanted = [number for number, (name, _) in enumerate(pairs) if name in names]
@@ -233,7 +234,7 @@ def _of_networkx(thing: Any, kind: str | None) -> Piece:
     place = {node: i for i, (node, _) in enumerate(nodes)}
     missing = [node for node, data in nodes if "pos" not in data]
     if missing:
-        raise ValueError(f'the node {missing[0]!r} has no position: give each a "pos"')
+        raise ArgumentError(f'the node {missing[0]!r} has no position: give each a "pos"')
     axes = len(nodes[0][1]["pos"]) if nodes else 3
     xyz = np.array([data["pos"] for _, data in nodes], dtype=np.float64).reshape(-1, axes)
     links = list(thing.edges(data=True))
@@ -251,5 +252,5 @@ def _common(rows: list[dict[Any, Any]], without: str | None = None) -> dict[str,
     for name in names:
         lacking = sum(name not in row for row in rows)
         if lacking:
-            raise ValueError(f"{name!r}: {lacking} of {len(rows)} have none: give each a value, or remove it")
+            raise ArgumentError(f"{name!r}: {lacking} of {len(rows)} have none: give each a value, or remove it")
     return {str(name): np.array([row[name] for row in rows]) for name in names}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import UnknownNameError
+from ._arrays import as_array
+from .errors import UnknownNameError, shown, wrong_type, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -41,16 +43,22 @@ WORDS = (
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
-def byte_count(value: Any) -> int | None:
+def byte_count(name: str, value: Any) -> int | None:
     """A number of bytes, or text such as ``"256KiB"``."""
-    if value is None or isinstance(value, (int, np.integer)):
-        return None if value is None else int(value)
+    expected = "a number of bytes, such as 65536 or '256KiB'"
+    if value is None:
+        return None
+    if not isinstance(value, (int, float, str, np.integer, np.floating)) or isinstance(value, bool):
+        raise wrong_type(name, expected, shown(value))
     text = str(value).strip().lower()
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
-        return int(float(text.removesuffix(unit)) * _UNITS.get(unit, 1))
+        count = int(text) if isinstance(value, (int, np.integer)) else int(float(text.removesuffix(unit)) * _UNITS.get(unit, 1))
     except (ValueError, OverflowError):
-        raise ValueError(f"a number of bytes: expected one such as 65536 or '256KiB', found {value!r}") from None
+        raise wrong_value(name, expected, shown(value)) from None
+    if not 0 <= count < 2**63:
+        raise wrong_value(name, expected, shown(value))
+    return count
 
 
 def plain(dataset: Dataset, name: str, value: Any) -> Any:
@@ -59,72 +67,81 @@ def plain(dataset: Dataset, name: str, value: Any) -> Any:
     return value if make is None else make(dataset, name, value)
 
 
-def _corner(name: str, value: Any) -> list[float]:
-    array = np.asarray(value)
+def corner(name: str, value: Any) -> list[float]:
+    """Coordinates of one point."""
+    array = as_array(value, name)
     if array.dtype.kind not in "biuf" or array.ndim != 1:
-        raise TypeError(f"{name}: expected a list of coordinates, found {value!r}")
+        raise wrong_type(name, "a list of coordinates", shown(value))
     return [float(x) for x in array]
 
 
-def _items(name: str, value: Any, count: int, expected: str) -> Any:
+def items_of(name: str, value: Any, count: int, expected: str) -> Any:
     """A value of so many items."""
     try:
         items = list(value)
     except TypeError:
         items = []
     if isinstance(value, (str, bytes, Mapping)) or len(items) != count:
-        raise TypeError(f"{name}: expected {expected}, found {value!r}")
+        raise wrong_type(name, expected, shown(value))
     return items
 
 
+def corners(name: str, value: Any) -> tuple[list[float], list[float]]:
+    """The lowest and the highest corner of a box."""
+    low, high = items_of(name, value, 2, "the lowest and the highest corner, such as ([0, 0, 0], [1, 1, 1])")
+    return corner(name, low), corner(name, high)
+
+
 def _box(_: Dataset, name: str, value: Any) -> Any:
-    low, high = _items(name, value, 2, "the lowest and the highest corner, such as ([0, 0, 0], [1, 1, 1])")
-    return _corner(name, low), _corner(name, high)
+    return corners(name, value)
 
 
-def _number(name: str, value: Any) -> float:
+def number_of(name: str, value: Any) -> float:
+    """A number, with a fraction or without."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, found {value!r}") from None
+        raise wrong_type(name, "a number", shown(value)) from None
 
 
 def _ball(_: Dataset, name: str, value: Any) -> Any:
-    centre, radius = _items(name, value, 2, "a centre and a radius, such as ([0, 0, 0], 1.5)")
-    return _corner(name, centre), _number(name, radius)
+    centre, radius = items_of(name, value, 2, "a centre and a radius, such as ([0, 0, 0], 1.5)")
+    return corner(name, centre), number_of(name, radius)
 
 
 def _half_spaces(_: Dataset, name: str, value: Any) -> Any:
     expected = "pairs of a normal and an offset, such as [([1, 0, 0], 0.5)]"
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name}: expected {expected}, found {value!r}")
-    pairs = [_items(name, pair, 2, expected) for pair in value]
-    return [(_corner(name, normal), _number(name, offset)) for normal, offset in pairs]
+        raise wrong_type(name, expected, shown(value))
+    pairs = [items_of(name, pair, 2, expected) for pair in value]
+    return [(corner(name, normal), number_of(name, offset)) for normal, offset in pairs]
 
 
 def _prism(dataset: Dataset, name: str, value: Any) -> Any:
     expected = "an outline, the two axes it is on, and a lowest and a highest corner"
-    outline, axes, limits = _items(name, value, 3, expected)
-    points = np.asarray(outline)
+    outline, axes, limits = items_of(name, value, 3, expected)
+    points = as_array(outline, name)
     if points.dtype.kind not in "iuf" or points.ndim != 2 or points.shape[1] != 2:
-        raise TypeError(f"{name}: expected the outline as pairs of coordinates, found {outline!r}")
-    numbers = [operator.index(axis) for axis in _items(name, axes, 2, expected)]
+        raise wrong_type(name, "the outline as pairs of coordinates", shown(outline))
+    numbers = [whole_of(name, axis) for axis in items_of(name, axes, 2, expected)]
     if any(not 0 <= axis < dataset.ndim for axis in numbers) or numbers[0] == numbers[1]:
-        raise ValueError(f"{name}: expected two different axes from 0 to {dataset.ndim - 1}, found {axes!r}")
+        raise wrong_value(name, f"two different axes from 0 to {dataset.ndim - 1}", shown(axes))
     return [[float(a), float(b)] for a, b in points], numbers, _box(dataset, name, limits)
 
 
 def _objects(_: Dataset, name: str, value: Any) -> list[int]:
-    array = np.asarray(sorted(value) if isinstance(value, (set, frozenset)) else value)
+    array = as_array(sorted(value) if isinstance(value, (set, frozenset)) and all(isinstance(i, (int, np.integer)) for i in value) else value, name)
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected whole numbers, found {array.dtype}")
+        raise wrong_type(name, "whole numbers", str(array.dtype))
     ids = [int(i) for i in array.ravel()]
     if ids and not (-(2**63) <= min(ids) and max(ids) < 2**63):
-        raise ValueError(f"{name}: expected numbers of 64 bits, found {max(ids, key=abs)}")
+        raise wrong_value(name, "numbers of 64 bits", str(max(ids, key=abs)))
     return ids
 
 
 def _groups(dataset: Dataset, name: str, value: Any) -> list[int]:
+    if not isinstance(value, (str, int, np.integer)) and not hasattr(value, "__iter__"):
+        raise wrong_type(name, "numbers or names of groups", shown(value))
     wanted = [value] if isinstance(value, (str, int, np.integer)) else list(value)
     names = list(dataset.groups) if any(isinstance(group, str) for group in wanted) else []
     found = []
@@ -138,41 +155,55 @@ def _groups(dataset: Dataset, name: str, value: Any) -> list[int]:
 
 def _attributes(_: Dataset, name: str, value: Any) -> list[str]:
     if not isinstance(value, str) and not hasattr(value, "__iter__"):
-        raise TypeError(f"{name}: expected names of columns, found {value!r}")
+        raise wrong_type(name, "names of columns", shown(value))
     names = [value] if isinstance(value, str) else [str(v) for v in value]
     if any("\0" in n for n in names):
-        raise ValueError(f"{name}: a name has no zero byte")
+        raise wrong_value(name, "names without a zero byte", shown(names))
     return names
 
 
-def _level(_: Dataset, name: str, value: Any) -> Any:
+_RULES = ("max_vertices", "max_bytes", "max_error")
+
+
+def _level(dataset: Dataset, name: str, value: Any) -> Any:
+    expected = "a number, or zvf.max_vertices(n) and its like"
     if isinstance(value, tuple):
-        return value
+        if len(value) != 2 or value[0] not in _RULES:
+            raise wrong_type(name, expected, shown(value))
+        return value[0], number_of(name, value[1])
     number = getattr(value, "number", value)
     try:
         number = operator.index(number)
     except TypeError:
-        raise TypeError(f"{name}: expected a number, or zvf.max_vertices(n) and its like, found {value!r}") from None
-    if not 0 <= number < 2**32:
-        raise ValueError(f"{name}: expected a number from 0 on, found {number}")
-    return number
+        raise wrong_type(name, expected, shown(value)) from None
+    if number < 0:
+        raise wrong_value(name, "a number from 0 on", str(number))
+    return dataset.level(number).number if number else 0  # one that is not there is refused
+
+
+def whole_of(name: str, value: Any) -> int:
+    """A whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise wrong_type(name, "a whole number", shown(value)) from None
 
 
 def count_of(name: str, value: Any) -> int:
     """A number that counts something."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
+    number = whole_of(name, value)
     if number < 0:
-        raise ValueError(f"{name}: expected no negative number, found {number}")
+        raise wrong_value(name, "no negative number", str(number))
+    if number >= 2**63:
+        raise wrong_value(name, "a number of 63 bits", shown(number))
     return number
 
 
-def _text(_: Dataset, name: str, value: Any) -> str:
+def text_of(name: str, value: Any) -> str:
+    """Text."""
     if not isinstance(value, str):
         hint = ', such as "mass > 3"' if name == "where" else ""
-        raise TypeError(f"{name}: expected text{hint}, found {value!r}")
+        raise wrong_type(name, f"text{hint}", shown(value))
     return value
 
 
@@ -187,8 +218,16 @@ _MAKERS: Mapping[str, Any] = {
     "attributes": _attributes,
     "level": _level,
     "limit": lambda _, name, value: count_of(name, value),
-    **dict.fromkeys(("where", "mode", "order", "kind", "unknown_objects"), _text),
+    **dict.fromkeys(("where", "mode", "order", "kind", "unknown_objects"), lambda _, name, value: text_of(name, value)),
 }
+
+
+def as_json(name: str, value: Any) -> str:
+    """A value as JSON."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise wrong_type(name, "what JSON has", f"{shown(value)}: {error}") from None
 
 
 def options(words: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __all__ = [
+    "FEATURES",
     "Answer",
     "Batches",
     "Buffer",
@@ -23,6 +24,7 @@ __all__ = [
     "settle",
 ]
 __version__: str
+FEATURES: tuple[str, ...]
 
 @final
 class Job:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import view
-from .errors import UnknownNameError
+from .errors import ArgumentError, UnknownNameError, shown, wrong_type
 
 
 class Answer:
@@ -104,6 +104,8 @@ class Answer:
 
     def codes(self, name: str) -> np.ndarray:
         """The stored values of a column: of text, the codes of its categories."""
+        if not isinstance(name, str):
+            raise wrong_type("the name of a column", "text", shown(name))
         entry = self._fields().get(name) or self._element_fields().get(name)
         if entry is None:
             known = ", ".join([*self._fields(), *self._element_fields()]) or "none"
@@ -211,7 +213,7 @@ class Answer:
     def render(self, width: int = 480, height: int = 360, **words: Any) -> bytes:
         """A picture of what the query finds, as PNG."""
         if self._ask is None:
-            raise ValueError("a batch has no query to draw: render the query or the dataset")
+            raise ArgumentError("a batch has no query to draw: render the query or the dataset")
         return self._ask.render(width, height, **words)
 
     plot = render

@@ -14,9 +14,9 @@ import numpy as np
 from . import _zvf
 from ._html import picture, table_html
 from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
-from ._words import byte_count, options
+from ._words import byte_count, count_of, options, plain, whole_of
 from .answers import Answer
-from .errors import RangeError
+from .errors import ArgumentError, ArgumentTypeError, RangeError
 from .queries import Level, Query
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def open(source: Any, *, storage_options: Any = None, memory: int | str | None =
         memory: bytes that the handle may hold, its cache included, such as ``"1GiB"``.
     """
     address, own = address_of(source)
-    return Dataset(address, [*own, *storage_pairs(storage_options)], _memory(memory))
+    return Dataset(address, [*own, *storage_pairs(storage_options)], byte_count("memory", memory))
 
 
 async def aopen(source: Any, *, storage_options: Any = None, memory: int | str | None = None) -> Dataset:
@@ -46,15 +46,8 @@ async def aopen(source: Any, *, storage_options: Any = None, memory: int | str |
     1
     """
     address, own = address_of(source)
-    storage, limit = [*own, *storage_pairs(storage_options)], _memory(memory)
+    storage, limit = [*own, *storage_pairs(storage_options)], byte_count("memory", memory)
     return Dataset(address, storage, limit, await awaited(_zvf.open(address, storage, limit)))
-
-
-def _memory(value: Any) -> int | None:
-    count = byte_count(value)
-    if count is not None and not 0 <= count < 2**64:
-        raise ValueError(f"memory: expected a number of bytes, found {value!r}")
-    return count
 
 
 class Info(dict[str, Any]):
@@ -95,7 +88,7 @@ class Dataset:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError(f"the dataset is closed: open {self.address} again")
+            raise ArgumentError(f"the dataset is closed: open {self.address} again")
 
     def close(self) -> None:
         """Let go of the cache; later calls are refused."""
@@ -110,7 +103,7 @@ class Dataset:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if is_in_memory(self.address):
-            raise TypeError("a store in memory cannot be pickled: its bytes are in this process alone")
+            raise ArgumentTypeError("a store in memory cannot be pickled: its bytes are in this process alone")
         return Dataset, (self.address, self._storage, self._memory)
 
     def refresh(self) -> None:
@@ -159,9 +152,10 @@ class Dataset:
 
     def level(self, number: int) -> Level:
         """One resolution."""
+        number = whole_of("level", number)
         if all(entry["level"] != number for entry in self.info()["levels"]):
             known = ", ".join(str(entry["level"]) for entry in self.info()["levels"])
-            raise RangeError(f"there is no level {number}: there is {known}", class_name="InvalidArgument", op="open")
+            raise RangeError(f"there is no level {number}: there is {known}", op="open")
         return Level(self, number)
 
     def __len__(self) -> int:
@@ -215,16 +209,16 @@ class Dataset:
 
     def object_ids(self, level: int = 0) -> np.ndarray:
         """The ids of the objects of a level that have geometry, in the order of its index."""
-        return np.asarray(self._native.object_ids(level, True).wait())
+        return np.asarray(self._native.object_ids(self.level(level).number, True).wait())
 
     def objects(self, ids: Sequence[int] | None = None, level: int = 0) -> list[dict[str, Any]]:
         """Objects without their vertices: bounds, counts, attributes."""
-        wanted = None if ids is None else [int(i) for i in ids]
-        return json.loads(self._native.objects(level, wanted, 0).wait())
+        wanted = None if ids is None else plain(self, "objects", ids)
+        return json.loads(self._native.objects(self.level(level).number, wanted, 0).wait())
 
     def statistics(self, level: int = 0) -> list[dict[str, Any]]:
         """Count, least, largest and mean value of each attribute."""
-        return json.loads(self._native.statistics(level).wait())
+        return json.loads(self._native.statistics(self.level(level).number).wait())
 
     @property
     def notices(self) -> list[str]:
@@ -247,7 +241,7 @@ class Dataset:
         self._check_open()
         args = ["pyramid", self.address, *options(words)]
         if levels is not None:
-            args += ["--levels", str(int(levels))]
+            args += ["--levels", str(count_of("levels", levels))]
         command(*args, storage=self._storage, progress=progress)
         self.refresh()
         return self
@@ -305,7 +299,7 @@ class Dataset:
         with tempfile.TemporaryDirectory(prefix="zvf-append-") as folder:
             if isinstance(thing, Dataset):
                 if words:
-                    raise TypeError(f"append: a dataset is added as it is, without {', '.join(words)}")
+                    raise ArgumentTypeError(f"append: a dataset is added as it is, without {', '.join(words)}")
                 source, storage = thing.address, [*self._storage, *thing._storage]
             else:
                 source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
@@ -316,6 +310,8 @@ class Dataset:
 
     def _write_like(self, at: str, thing: Any, words: dict[str, Any]) -> None:
         """Writes a store that fits this one."""
+        from ._arrays import indices
+        from ._pieces import CHAINS
         from .writing import create
 
         level = self.info()["levels"][0]
@@ -325,7 +321,11 @@ class Dataset:
             writer.push(thing, **words)
             if said:
                 ids = next((words[n] for n in ("part_ids", "object_ids") if words.get(n) is not None), None)
-                writer.objects(np.arange(writer._next) if ids is None else np.unique(np.asarray(ids)), said)
+                if ids is None:
+                    ids = np.arange(writer._next)
+                elif kind not in CHAINS:  # of vertices, each object once; of lines, as they were given
+                    ids = np.unique(indices(ids, "object_ids"))
+                writer.objects(ids, said)
 
     def log(self) -> list[dict[str, Any]]:
         """What was committed to the store by edits."""

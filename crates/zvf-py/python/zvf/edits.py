@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._arrays import as_array, named
+from ._arrays import positions as as_positions
 from ._jobs import command
+from ._words import as_json, corner, text_of, whole_of
+from .errors import wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -35,25 +39,32 @@ class Edit:
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
-        self.operations.append({"op": op, **{k: _json(v) for k, v in words.items() if v is not None}})
+        fields = {k: _json(v) for k, v in words.items() if v is not None}
+        for name, value in fields.items():
+            as_json(f"{op}, {name}", value)
+        self.operations.append({"op": text_of("op", op), **fields})
 
     def move(self, *, object: int, vertex: int, to: Any) -> None:
         """Move the vertex with the number ``vertex`` of an object."""
-        self.apply("vertex.move", vertices={"object": int(object), "index": int(vertex)}, to=to)
+        point = corner("to", to)
+        if len(point) != self.dataset.ndim or not np.isfinite(point).all():
+            raise wrong_value("to", f"{self.dataset.ndim} finite coordinates", str(point))
+        self.apply("vertex.move", vertices=_vertex(object, vertex), to=point)
 
     def remove(self, *, object: int | None = None, vertex: int | None = None) -> None:
         """Remove an object, or one of its vertices."""
         if vertex is None:
-            self.apply("object.remove", objects=[int(_given(object))])
+            self.apply("object.remove", objects=[whole_of("object", object)])
         else:
-            self.apply("vertex.remove", vertices={"object": int(_given(object)), "index": int(vertex)})
+            self.apply("vertex.remove", vertices=_vertex(object, vertex))
 
     def set(self, name: str, *, object: int, value: Any, vertex: int | None = None) -> None:
         """Set an attribute of an object, or of one of its vertices."""
+        values = {text_of("name", name): value}
         if vertex is None:
-            self.apply("object.set", objects=[int(object)], values={name: value})
+            self.apply("object.set", objects=[whole_of("object", object)], values=values)
         else:
-            self.apply("vertex.set", vertices={"object": int(object), "index": int(vertex)}, values={name: value})
+            self.apply("vertex.set", vertices=_vertex(object, vertex), values=values)
 
     def add(
         self,
@@ -68,22 +79,22 @@ class Edit:
 
         Without ``object`` it gets the next id of the store, which no object has had.
         """
-        columns = {k: np.asarray(v) for k, v in (attributes or {}).items()}
-        self.apply(
-            "object.add",
-            id=object,
-            positions=np.asarray(positions, dtype=float),
-            attributes=columns or None,
-            values=dict(values) if values else None,
-            **words,
-        )
+        points = as_positions(positions, dtype=np.float64)
+        if points.shape[1] != self.dataset.ndim:
+            raise wrong_value("positions", f"{self.dataset.ndim} coordinates a row", str(points.shape[1]))
+        columns = {k: as_array(v, f"column {k!r}") for k, v in named("attributes", attributes).items()}
+        for name, column in columns.items():
+            if column.ndim == 0 or len(column) != len(points):
+                raise wrong_value(f"column {name!r}", f"{len(points)} rows", f"the shape {column.shape}")
+        object = None if object is None else whole_of("object", object)
+        self.apply("object.add", id=object, positions=points, attributes=columns or None, values=named("values", values) or None, **words)
         if object is None:
             object = self._ask_next_id() if self._next_id is None else self._next_id
             self.operations[-1]["id"] = object
             self._next_id = object + 1
         elif self._next_id is not None:
-            self._next_id = max(self._next_id, int(object) + 1)
-        return int(object)
+            self._next_id = max(self._next_id, object + 1)
+        return object
 
     def _ask_next_id(self) -> int:
         """The id that the store gives to the object that was added last."""
@@ -122,25 +133,31 @@ class Edit:
         try:
             args = ["edit", self.dataset.address, "--script", script.name, *options]
             if self.message is not None:
-                args += [f"--message={self.message}"]
+                args += [f"--message={text_of('message', self.message)}"]
             return command(*args, storage=self.dataset._storage)[0]
         finally:
             os.unlink(script.name)
 
 
-def _given(object: int | None) -> int:
-    if object is None:
-        raise TypeError("which object: give object=")
-    return object
+def _vertex(object: Any, index: Any) -> dict[str, int]:
+    """How a script names a vertex of an object."""
+    return {"object": whole_of("object", object), "index": whole_of("vertex", index)}
+
+
+_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # what JSON has no numbers for
 
 
 def _json(value: Any) -> Any:
+    """A value as an edit script has it."""
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        listed = value.tolist()
+        return listed if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()) else _json(listed)
     if isinstance(value, np.generic):
-        return value.item()
+        return _json(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else _WORDS[str(value)]
     if isinstance(value, Mapping):
-        return {k: _json(v) for k, v in value.items()}
+        return {str(k): _json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_json(v) for v in value]
     return value

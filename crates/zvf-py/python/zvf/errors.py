@@ -20,6 +20,7 @@ __all__ = [
     "ExistsError",
     "DeniedError",
     "ArgumentError",
+    "ArgumentTypeError",
     "RangeError",
     "UnknownNameError",
     "UnsupportedError",
@@ -75,29 +76,49 @@ def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
 class NotFoundError(Error, FileNotFoundError):
     """There is no such store, object or group."""
 
+    class_name = "NotFound"
+
 
 class ExistsError(Error, FileExistsError):
     """There is something already where something new should be."""
+
+    class_name = "AlreadyExists"
 
 
 class DeniedError(Error, PermissionError):
     """It may not be read or written, by whom it was tried."""
 
+    class_name = "PermissionDenied"
+
 
 class ArgumentError(Error, ValueError):
     """What was asked for makes no sense, or not for this store."""
+
+    class_name = "InvalidArgument"
+
+
+class ArgumentTypeError(Error, TypeError):
+    """A value is of a type that the argument does not take."""
+
+    class_name = "InvalidArgument"
 
 
 class RangeError(Error, IndexError):
     """A number past the end: of levels, rows or axes."""
 
+    class_name = "InvalidArgument"
+
 
 class UnknownNameError(Error, KeyError):
     """No column, group or dataset of that name."""
 
+    class_name = "InvalidArgument"
+
 
 class UnsupportedError(Error, NotImplementedError):
     """This build, or this version, cannot do it."""
+
+    class_name = "Unsupported"
 
 
 class CorruptError(Error, ValueError):
@@ -111,6 +132,8 @@ class BackendError(Error, OSError):
 class TimedOutError(Error, TimeoutError):
     """A service did not answer in time."""
 
+    class_name = "Timeout"
+
 
 class ConflictError(Error, OSError):
     """Somebody else writes there."""
@@ -118,6 +141,30 @@ class ConflictError(Error, OSError):
 
 class SpaceError(Error, OSError):
     """No room is left, on a disk or in the memory that was allowed."""
+
+
+def wrong_value(argument: str, expected: str, found: str, op: str = "argument") -> ArgumentError:
+    """The exception for a value that an argument does not take."""
+    return ArgumentError(f"{argument}: expected {expected}, found {found}", op=op, expected=expected, found=found)
+
+
+def wrong_type(argument: str, expected: str, found: str, op: str = "argument") -> ArgumentTypeError:
+    """The exception for a value of a type that an argument does not take."""
+    return ArgumentTypeError(f"{argument}: expected {expected}, found {found}", op=op, expected=expected, found=found)
+
+
+_LONGEST = 100  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """A value as a message names it: what it is, in one line."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", False):
+        return f"an array of {value.dtype} of the shape {value.shape}"
+    try:
+        text = repr(value)
+    except Exception:  # a class of the caller, whose text fails
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({type(value).__name__})"
 
 
 _CLASSES: dict[str, type[Error]] = {

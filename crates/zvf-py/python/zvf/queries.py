@@ -13,8 +13,9 @@ import numpy as np
 from . import _zvf
 from ._html import picture, table_html
 from ._jobs import awaited, reporter
-from ._words import WORDS, count_of, plain
+from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
 from .answers import Answer
+from .errors import ArgumentError, ArgumentTypeError, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -22,17 +23,24 @@ if TYPE_CHECKING:
 
 def max_vertices(count: int) -> tuple[str, float]:
     """The finest level of which the query finds at most ``count`` vertices."""
-    return "max_vertices", float(count)
+    return "max_vertices", _limit("count", count)
 
 
 def max_bytes(count: int) -> tuple[str, float]:
     """The finest level of which the query reads at most ``count`` bytes."""
-    return "max_bytes", float(count)
+    return "max_bytes", _limit("count", count)
 
 
 def max_error(distance: float) -> tuple[str, float]:
     """The coarsest level that is off by at most ``distance``."""
-    return "max_error", float(distance)
+    return "max_error", _limit("distance", distance)
+
+
+def _limit(name: str, value: Any) -> float:
+    found = number_of(name, value)
+    if not found >= 0:  # neither is NaN
+        raise wrong_value(name, "a number from 0 on", str(found))
+    return found
 
 
 class Level:
@@ -78,6 +86,14 @@ class Level:
         """The answer to ``select(**words)``."""
         return self.select(**words).read()
 
+    def count(self, **words: Any) -> int:
+        """How many vertices ``select(**words)`` finds."""
+        return self.select(**words).count()
+
+    async def aread(self, **words: Any) -> Answer:
+        """As :meth:`read`, in asyncio."""
+        return await self.select(**words).aread()
+
     def _repr_html_(self) -> str:
         query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]
         rows.append(("attributes", ", ".join(self.attributes) or "none"))
@@ -101,11 +117,11 @@ class Query:
         merged = dict(self.words)
         for name, value in words.items():
             if name not in WORDS:
-                raise TypeError(f"a query has no {name!r}; it has {', '.join(WORDS)}")
+                raise ArgumentTypeError(f"a query has no {name!r}; it has {', '.join(WORDS)}")
             if value is None:
                 continue
             if name == "where" and "where" in merged:
-                value = f"({merged['where']}) and ({value})"
+                value = f"({merged['where']}) and ({text_of(name, value)})"
             merged[name] = plain(self.dataset, name, value)
         return Query(self.dataset, merged)
 
@@ -119,12 +135,11 @@ class Query:
 
     def read(self, *, progress: Any = None) -> Answer:
         """Everything that it finds."""
-        job = self.dataset._native.run(self._query())
         if progress is None:
-            return Answer(job.wait(), self)
+            return Answer(self.dataset._native.run(self._query()).wait(), self)
         advance, end = reporter(progress, "read")
         try:
-            return Answer(job.wait(advance), self)
+            return Answer(self.dataset._native.run(self._query()).wait(advance), self)
         finally:
             end()
 
@@ -193,9 +208,11 @@ class Query:
         For point clouds without a region but a box; other kinds of geometry lie in several chunks.
         """
         level = self.words.get("level", 0)
+        if isinstance(level, tuple):
+            raise wrong_value("level", "a number for work over chunks", f"the rule {level}")
         info = Level(self.dataset, level).info()
         if self.dataset.kinds != ("point_cloud",) or any(w in self.words for w in ("ball", "half_spaces", "prism")):
-            raise ValueError("work over chunks is for point clouds, all of them or those in a box")
+            raise ArgumentError("work over chunks is for point clouds, all of them or those in a box")
         shape = np.asarray(info["chunk_shape"])
         low, high = self.words.get("box", self.dataset.bounds)
         found = []
@@ -220,7 +237,9 @@ class Query:
         background: str | None = None,
     ) -> bytes:
         """A picture of what it finds, as PNG; ``colour`` names the column that gives the colours."""
-        return self.dataset._native.render(self._query(), int(width), int(height), colour, view, background).wait()
+        size = [_pixels("width", width), _pixels("height", height)]
+        words = [None if v is None else text_of(k, v) for k, v in (("colour", colour), ("view", view), ("background", background))]
+        return self.dataset._native.render(self._query(), *size, *words).wait()
 
     def _repr_png_(self) -> bytes:
         return self.render()
@@ -236,10 +255,20 @@ class Query:
         return f"<zvf.Query {self.words} of {self.dataset.address!r}>"
 
 
+_MAX_PIXELS = 16_384  # of a side of a picture
+
+
+def _pixels(name: str, value: Any) -> int:
+    count = whole_of(name, value)
+    if not 1 <= count <= _MAX_PIXELS:
+        raise wrong_value(name, f"1 to {_MAX_PIXELS} pixels", str(count))
+    return count
+
+
 def _batch_rows(rows: int | None) -> int | None:
     if rows is None:
         return None
     count = count_of("rows", rows)
     if count < 1:
-        raise ValueError(f"rows: expected at least 1, found {rows}")
+        raise wrong_value("rows", "at least 1", str(rows))
     return min(count, sys.maxsize)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
+from ._arrays import as_array
 from ._html import table_html
 from ._jobs import address_of, command, storage_pairs
-from ._words import options
+from ._words import options, text_of
+from .errors import ArgumentTypeError, RangeError, wrong_type
 
 
 class Tensor:
@@ -55,16 +57,16 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("an array without axes has no length")
+            raise ArgumentTypeError("an array without axes has no length")
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
         key = key if isinstance(key, tuple) else (key,)
         if sum(k is Ellipsis for k in key) > 1:
-            raise IndexError("an index has at most one ellipsis")
+            raise RangeError("an index has at most one ellipsis")
         named = sum(k is not None and k is not Ellipsis for k in key)
         if named > self.ndim:
-            raise IndexError(f"too many indices: the array has {self.ndim} axes, {named} were given")
+            raise RangeError(f"too many indices: the array has {self.ndim} axes, {named} were given")
         if Ellipsis not in [k for k in key if k is None or k is Ellipsis]:
             key = (*key, Ellipsis)
         start: list[int] = []
@@ -115,11 +117,11 @@ class Tensor:
 def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
     """The box that an index of one axis needs, and the index inside of it."""
     if isinstance(key, (bool, np.bool_)):
-        raise IndexError("a single truth value is no index here")
+        raise RangeError("a single truth value is no index here")
     if isinstance(key, (int, np.integer)):
         at = int(key) + (extent if key < 0 else 0)
         if not 0 <= at < extent:
-            raise IndexError(f"index {int(key)} is out of bounds for axis {axis} with {extent} items")
+            raise RangeError(f"index {int(key)} is out of bounds for axis {axis} with {extent} items")
         return at, at + 1, 0
     if isinstance(key, slice):
         wanted = range(*key.indices(extent))
@@ -131,15 +133,15 @@ def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
     array = np.asarray(key)
     if array.dtype.kind == "b":
         if array.shape != (extent,):
-            raise IndexError(f"axis {axis}: expected {extent} truth values, found the shape {array.shape}")
+            raise RangeError(f"axis {axis}: expected {extent} truth values, found the shape {array.shape}")
         array = np.flatnonzero(array)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise IndexError(f"axis {axis}: expected a number, a slice, or a list of numbers, found {key!r}")
+        raise RangeError(f"axis {axis}: expected a number, a slice, or a list of numbers, found {key!r}")
     if not array.size:
         return 0, 0, slice(None)
     array = np.where(array < 0, array + extent, array)
     if (array < 0).any() or (array >= extent).any():
-        raise IndexError(f"axis {axis}: an index is out of bounds of {extent} items")
+        raise RangeError(f"axis {axis}: an index is out of bounds of {extent} items")
     low = int(array.min())
     return low, int(array.max()) + 1, array - low
 
@@ -147,15 +149,15 @@ def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
 def open_tensor(source: Any, dataset: str | None = None, *, storage_options: Any = None) -> Tensor:
     """Open a dense array; of a ``.tet`` file with several, the one called ``dataset``."""
     address, own = address_of(source)
-    return Tensor(address, dataset, [*own, *storage_pairs(storage_options)])
+    return Tensor(address, None if dataset is None else text_of("dataset", dataset), [*own, *storage_pairs(storage_options)])
 
 
 def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -> Tensor:
     """Write an array to a ``.tet`` or B2ND file, by the ending; words are options of ``zvf tensor convert``."""
     target, _ = address_of(at)
-    values = np.ascontiguousarray(array)
+    values = np.asarray(as_array(array, "array"), order="C")  # without axes it stays so
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"an array to be stored: expected numbers, found {values.dtype}")
+        raise wrong_type("array", "numbers", str(values.dtype))
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "array.zarr")
         _write_zarr(source, values)

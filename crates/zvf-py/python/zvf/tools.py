@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import subprocess
 import sys
@@ -13,9 +12,9 @@ from typing import Any
 
 from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
-from ._words import options
+from ._words import count_of, number_of, options, whole_of
 from .datasets import Dataset
-from .errors import BackendError, CorruptError
+from .errors import BackendError, CorruptError, shown, wrong_type, wrong_value
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,9 @@ def validate(store: Any, *, level: int = 3, storage_options: Any = None, progres
     >>> zvf.validate(ds, level=5).ok
     True
     """
-    level = int(level)
+    level = whole_of("level", level)
     if not 1 <= level <= 5:
-        raise ValueError(f"level: expected 1 to 5, found {level}")
+        raise wrong_value("level", "1 to 5", str(level))
     address, storage = _address(store, storage_options)
     said, _ = command("validate", address, "--depth", level, "--limit", 0, *options(words), storage=storage, progress=progress)
     lines = said if isinstance(said, list) else [said]
@@ -158,21 +157,59 @@ def ingest(
         plan = tasks(files, at, shares=_worker_count(workers), storage_options=storage_options, **words)
         return plan.run_all(workers, progress=progress)
     address, storage = _address(at, storage_options)
-    names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    command("create", *(os.fspath(f) for f in names), address, *options(words), storage=storage, progress=progress)
+    command("create", *_paths(files), address, *options(words), storage=storage, progress=progress)
     return Dataset(address, storage)
 
 
-def convert(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Any) -> None:
-    """Write what a query finds to a file of another format, by its ending: npy, csv, jsonl, ply, arrow, parquet."""
-    address, storage = _address(store, storage_options)
-    command("query", address, "--output", os.fspath(out), *options(words), storage=storage, progress=progress)
+def convert(
+    source: Any,
+    out: Any,
+    *,
+    overwrite: bool = False,
+    storage_options: Any = None,
+    progress: Any = None,
+    **words: Any,
+) -> Dataset | None:
+    """Write a store, a file or several files in another format: any to any other; words are options of ``zvf convert``.
+
+    The ending of ``out`` says which, or ``to="trx"``. A name that ends with ``.zarrvectors``, ``.zarr`` or ``.zv``, and every
+    URL, is a store, whose dataset is returned.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> folder = tempfile.mkdtemp()
+    >>> ds = zvf.points(folder + "/a.zarrvectors", np.eye(3), attributes={"mass": np.arange(3.0)})
+    >>> zvf.convert(ds, folder + "/a.csv", where="mass > 1")
+    >>> zvf.convert(folder + "/a.csv", folder + "/b.zarrvectors").count()
+    1
+    """
+    if isinstance(source, (list, tuple)):
+        inputs, storage = _paths(source), storage_pairs(storage_options)
+    else:
+        address, storage = _address(source, storage_options)
+        inputs = [address]
+    target, own = address_of(out)
+    storage = [*storage, *own]
+    command("convert", *inputs, target, *options({"overwrite": overwrite, **words}), storage=storage, progress=progress)
+    is_store = words.get("to", "store") == "store" and (target.endswith(_STORES) or "://" in target or "to" in words)
+    return Dataset(target, storage) if is_store and not words.get("dry_run") else None
+
+
+_STORES = (".zarrvectors", ".zarr", ".zv")  # what names of stores end with
+
+
+def _paths(files: Any) -> list[str]:
+    """The paths of files, one or many."""
+    many = [files] if isinstance(files, (str, os.PathLike)) or not hasattr(files, "__iter__") else list(files)
+    try:
+        return [os.fsdecode(os.fspath(path)) for path in many]
+    except TypeError:
+        raise wrong_type("files", "a path, or a list of paths", shown(files)) from None
 
 
 def _worker_count(workers: Any) -> int:
-    count = operator.index(workers)
+    count = whole_of("workers", workers)
     if count < 1:
-        raise ValueError(f"workers: expected at least 1, found {workers}")
+        raise wrong_value("workers", "at least 1", str(workers))
     return count
 
 
@@ -215,18 +252,19 @@ class Tasks:
         Where tasks that it needs are not done yet, it waits for them, at most so many seconds: ``client.map(plan.run, plan)``
         of a cluster may start all at once, in this order.
         """
-        if not wait >= 0:  # neither is NaN
-            raise ValueError(f"wait: expected seconds, found {wait!r}")
+        number = count_of("task", task)
+        if not number_of("wait", wait) >= 0:  # neither is NaN
+            raise wrong_value("wait", "seconds", shown(wait))
         end = time.monotonic() + wait
         while True:
             try:
-                command("ingest", "run", self.address, "--task", int(task), storage=self.storage)
+                command("ingest", "run", self.address, "--task", number, storage=self.storage)
             except CorruptError as error:
                 if "to be done before" not in str(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.05)
             else:
-                return int(task)
+                return number
 
     def run_all(self, workers: int = 2, *, progress: Any = None) -> Dataset:
         """Do every task in this many processes of this machine, and finish.
@@ -285,9 +323,8 @@ def _run_commands(commands: list[list[str]], workers: int) -> Iterator[None]:
 def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Any) -> Tasks:
     """Plan a store that many processes build; words are options of ``zvf create``."""
     address, storage = _address(at, storage_options)
-    names = [os.fspath(f) for f in ([files] if isinstance(files, (str, os.PathLike)) else files)]
-    args = ["ingest", "plan", *names, address, *options(words)]
+    args = ["ingest", "plan", *_paths(files), address, *options(words)]
     if shares is not None:
-        args += ["--shares", str(int(shares))]
+        args += ["--shares", str(count_of("shares", shares))]
     said, _ = command(*args, storage=storage)
     return Tasks(address, storage, list(said["tasks"]))

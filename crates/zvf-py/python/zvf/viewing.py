@@ -12,6 +12,8 @@ import urllib.request
 from typing import Any
 
 from ._jobs import start_command
+from ._words import count_of
+from .errors import TimedOutError
 
 
 class View:
@@ -25,7 +27,7 @@ class View:
     """
 
     def __init__(self, address: str, storage: list[tuple[str, str]], height: int = 480) -> None:
-        self.height = int(height)
+        self.height = count_of("height", height)
         self._port = _free_port()
         self._job = start_command("serve", address, "--bind", f"127.0.0.1:{self._port}", storage=storage)
         try:
@@ -58,7 +60,7 @@ class View:
                 if self._job.is_done():
                     self._job.wait()  # raises
                 if time.monotonic() > end:
-                    raise TimeoutError(f"the server at {self.url} did not answer within 10 s") from None
+                    raise TimedOutError(f"the server at {self.url} did not answer within 10 s", op="view") from None
                 time.sleep(0.02)
 
     def close(self) -> None:

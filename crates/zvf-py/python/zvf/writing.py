@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,32 +9,16 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
-from ._arrays import column, columns, given, indices, join_lines, positions
+from ._arrays import as_array, column_of_lines, columns, given, indices, join_lines, named, positions, sizes
+from ._creating import axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
 from ._jobs import address_of, reporter, storage_pairs
 from ._pieces import CHAINS, Piece, is_thing, piece_of
-from ._words import byte_count
+from ._words import as_json, byte_count, corners, text_of, whole_of
 from .datasets import Dataset
+from .errors import ArgumentError, ArgumentTypeError, shown, wrong_type, wrong_value
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
 _RUNS = ("polyline", "streamline")
-_NAMES = "xyzwuvab"
-_BYTES_A_VERTEX = 16
-
-
-def codecs_json(codec: Any) -> str | None:
-    """The steps of a codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them."""
-    if codec is None or codec == "none":
-        return None
-    if isinstance(codec, str):
-        name, _, level = codec.partition(":")
-        if name not in ("zstd", "gzip", "blosc"):
-            raise ValueError(f"codec: expected none, zstd, gzip or blosc, found {codec!r}")
-        settings: dict[str, Any] = {"level": int(level)} if level else {"zstd": {"level": 3}}.get(name, {})
-        if name == "blosc":
-            settings = {"clevel": int(level or 5), "cname": "zstd", "shuffle": "shuffle", "blocksize": 16384}
-        return json.dumps([{"name": name, "configuration": settings}])
-    steps = codec if isinstance(codec, (list, tuple)) else [codec]
-    return json.dumps([step.to_dict() if hasattr(step, "to_dict") else step for step in steps])
 
 
 class Writer:
@@ -85,14 +67,14 @@ class Writer:
         if piece.object_ids is not None:
             return np.unique(indices(piece.object_ids, "object_ids"))
         if piece.kind == "point_cloud":
-            raise ValueError("columns of objects need the objects: give object_ids")
+            raise ArgumentError("columns of objects need the objects: give object_ids")
         return [0]  # vertices of a graph or a mesh without ids are those of one object
 
     def _push_piece(self, piece: Piece, kind: str | None) -> None:
         """Adds a piece, as the kind that it is."""
         own = kind or (piece.kind if piece.kind in (self.kind, *self._words["also"]) else self.kind)
         if own in CHAINS and piece.offsets is None and len(piece.positions):
-            raise ValueError(f"a {piece.kind} has no lines and cannot be added to a store of the kind {own}")
+            raise ArgumentError(f"a {piece.kind} has no lines and cannot be added to a store of the kind {own}")
         self.push(piece.positions, kind=own if self._default else None, **piece.push_words())
         if piece.object_attributes:
             self.objects(self._ids_of(piece), piece.object_attributes, kind=own if self._default else None)
@@ -130,64 +112,68 @@ class Writer:
         from ._arrays import positions as as_positions
 
         if lines is None and is_thing(positions):
+            others = {"attributes": attributes, "object_ids": object_ids, "offsets": offsets, "part_ids": part_ids, "edges": edges}
+            others.update(faces=faces, element_attributes=element_attributes, part_attributes=part_attributes)
+            if given_too := [name for name, value in others.items() if value is not None]:
+                raise ArgumentTypeError(f"push: a {type(positions).__name__} has its own {', '.join(given_too)}: leave these out, or give arrays")
             chains = kind or self.kind
             self._push_piece(piece_of(positions, chains if chains in CHAINS else None), kind)
             return
         if lines is None and isinstance(positions, (list, tuple)) and any(np.ndim(part) == 2 for part in positions):
             positions, lines = None, positions
         if (positions is None) == (lines is None):
-            raise TypeError("give either positions or lines")
+            raise ArgumentTypeError("give either positions or lines")
         if lines is not None:
             points, cuts = join_lines(lines)
-            columns_given = {k: _joined(k, v, cuts) for k, v in (attributes or {}).items()}
+            columns_given = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
             ids = part_ids if part_ids is not None else object_ids
             object_ids, offsets, part_ids = None, cuts, ids
         else:
             points = as_positions(positions)
-            columns_given = dict(attributes or {})
+            columns_given = named("attributes", attributes)
             if (kind or self.kind) in _RUNS and offsets is None and object_ids is None and len(points):
                 offsets = [0, len(points)]
         if points.shape[1] != self._ndim:
-            raise ValueError(f"positions: expected {self._ndim} coordinates a row, found {points.shape[1]}")
+            raise wrong_value("positions", f"{self._ndim} coordinates a row", str(points.shape[1]))
         parts = None
         if offsets is not None:
             cuts = indices(offsets, "offsets", len(points) + 1)
             if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != len(points) or (np.diff(cuts) < 0).any():
-                raise ValueError(f"offsets: expected ascending numbers from 0 to {len(points)}")
+                raise wrong_value("offsets", f"ascending numbers from 0 to {len(points)}", shown(cuts))
             count = len(cuts) - 1
             if part_ids is None:
                 ids = np.arange(self._next, self._next + count)
             else:
                 ids = indices(part_ids, "part_ids").ravel()
                 if len(ids) != count:
-                    raise ValueError(f"part_ids: expected {count}, one a part, found {len(ids)}")
+                    raise wrong_value("part_ids", f"{count}, one a part", str(len(ids)))
             self._next = max(self._next, int(ids.max(initial=-1)) + 1)
             parts = (cuts.tolist(), ids.tolist())
         owners = None
         if object_ids is not None:
             owners = indices(object_ids, "object_ids").ravel()
             if len(owners) != len(points):
-                raise ValueError(f"object_ids: expected {len(points)}, one a vertex, found {len(owners)}")
+                raise wrong_value("object_ids", f"{len(points)}, one a vertex", str(len(owners)))
             owners = owners.tolist()
         elements = None
         joined = edges if edges is not None else faces
         if edges is not None and faces is not None:
-            raise TypeError("give either edges or faces")
+            raise ArgumentTypeError("give either edges or faces")
         if joined is not None:
-            rows = indices(joined, "edges" if edges is not None else "faces", len(points))
-            if rows.ndim != 2 or (edges is not None and rows.shape[1] != 2 and rows.size) or (faces is not None and rows.size and rows.shape[1] < 3):
-                raise ValueError(f"edges or faces: expected a row of vertices each, found the shape {rows.shape}")
-            if rows.size or rows.shape[1] >= 2:
-                elements = (int(rows.shape[1]), rows.ravel().tolist())
-        count = 0 if elements is None else len(elements[1]) // max(elements[0], 1)
+            name, width, each = ("edges", 2, "two vertices each") if edges is not None else ("faces", 3, "three vertices each, or more")
+            rows = indices(joined, name, len(points))
+            if rows.size and (rows.ndim != 2 or rows.shape[1] < width or (rows.shape[1] > width and edges is not None)):
+                raise wrong_value(name, each, f"the shape {rows.shape}")
+            elements = (int(rows.shape[1]) if rows.size else width, rows.ravel().tolist())
+        count = 0 if elements is None else len(elements[1]) // elements[0]
         self._begin(points).push(
             given(points),
             columns(columns_given, len(points)),
             parts,
             owners,
-            columns(part_attributes, None if parts is None else len(parts[1])),
+            columns(part_attributes, None if parts is None else len(parts[1]), "part_attributes"),
             elements,
-            columns(element_attributes, count) if element_attributes else [],
+            columns(element_attributes, count, "element_attributes") if element_attributes else [],
             kind or self._default,
         ).wait()
         self._vertices += len(points)
@@ -195,11 +181,13 @@ class Writer:
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Say that objects exist, and what their attributes are."""
         wanted = indices(ids, "ids").ravel()
-        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted)), kind or self._default).wait()
+        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted), "object_attributes"), kind or self._default).wait()
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""
-        self._begin().group(name, indices(members, "members").ravel().tolist()).wait()
+        label = None if name is None else text_of("the name of a group", name)
+        what = "members" if name is None else f"members of the group {name!r}"
+        self._begin().group(label, indices(members, what).ravel().tolist()).wait()
 
     def finish(self, *, progress: Any = None) -> dict[str, Any]:
         """Write everything and make the store visible; returns what was written."""
@@ -230,39 +218,6 @@ class Writer:
             self.abandon()
         elif self.report is None:
             self.finish()
-
-
-def _joined(name: str, value: Any, cuts: np.ndarray) -> Any:
-    """A column of lines: one array over all vertices, or one for each line."""
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and len(value) == cuts[-1]:
-        return value
-    if len(value) == len(cuts) - 1:
-        arrays = [np.asarray(v) for v in value]
-        if all(a.ndim and len(a) == n for a, n in zip(arrays, np.diff(cuts))):
-            return np.concatenate(arrays)
-    if len(value) == cuts[-1]:
-        return np.asarray(value)
-    raise ValueError(f"column {name!r}: expected {cuts[-1]} rows, or an array for each of {len(cuts) - 1} lines")
-
-
-def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
-    """The shape of chunks: as given, or such that a chunk has about so many bytes."""
-    ndim = points.shape[1]
-    if chunk is not None and not isinstance(chunk, str):
-        shape = np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,))
-        return [float(x) for x in shape]
-    per_chunk = max((byte_count(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
-    if not len(points):
-        return [1.0] * ndim
-    extent = (points.max(axis=0).astype(np.float64) - points.min(axis=0)).clip(min=0)
-    cells = max(len(points) / per_chunk, 1.0)
-    largest = float(extent.max()) or 1.0
-    wide = extent > largest * 1e-6
-    # Cubes, as many as are wanted over the axes that have an extent.
-    volume = float(np.prod(extent[wide])) if wide.any() else 1.0
-    edge = (volume / cells) ** (1.0 / max(int(wide.sum()), 1)) if wide.any() else 1.0
-    edge = max(edge, largest * 1e-6) * (1.0 + 1e-9)
-    return [float(np.float32(edge))] * ndim
 
 
 def create(
@@ -304,69 +259,51 @@ def create(
         memory: bytes that may be held, such as ``"2GiB"``; more is put aside in ``scratch``.
         compat: write cells exactly as the reference does.
     """
-    kinds = [kind] if isinstance(kind, str) else list(kind)
+    kinds = [kind] if isinstance(kind, str) or not hasattr(kind, "__iter__") else list(kind)
     if not kinds or any(one not in _KINDS for one in kinds):
-        raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, found {kind!r}")
-    ndim = int(ndim)
+        raise wrong_value("kind", f"one of {', '.join(_KINDS)}", shown(kind))
+    ndim = whole_of("ndim", ndim)
     if not 1 <= ndim <= 8:
-        raise ValueError(f"ndim: expected 1 to 8, found {ndim}")
+        raise wrong_value("ndim", "1 to 8", str(ndim))
     address, own = address_of(at)
-    chunk_bytes = byte_count(chunk) if isinstance(chunk, str) else None
-    shape = None if chunk_bytes else np.broadcast_to(np.asarray(chunk, dtype=np.float64), (ndim,)).tolist()
-    limits = None
-    if bounds is not None:
-        low, high = (np.asarray(corner, dtype=np.float64).ravel().tolist() for corner in bounds)
-        limits = (low, high)
+    chunk_bytes = chunk_bytes_of(chunk)
+    shape = None if chunk_bytes else sizes("chunk", chunk, ndim)
     words = {
         "kind": kinds[0],
         "also": kinds[1:],
-        "axes": [_axis(a, unit) for a in (axes or list(_NAMES[:ndim]))],
+        "axes": axes_of(axes, unit, ndim),
         "chunk_shape": shape,
         "chunk_bytes": chunk_bytes,
-        "bin_shape": None if bins is None else np.broadcast_to(np.asarray(bins, dtype=np.float64), (ndim,)).tolist(),
-        "bounds": limits,
-        "shard_shape": None if shard is None else [int(n) for n in shard],
+        "bin_shape": None if bins is None else sizes("bins", bins, ndim),
+        "bounds": None if bounds is None else corners("bounds", bounds),
+        "shard_shape": None if shard is None else shard_of(shard),
         "codecs": codecs_json(codec),
-        "outside": outside,
+        "outside": text_of("outside", outside),
         "compat": bool(compat),
         "replace": bool(overwrite),
         "explicit": bool(explicit),
         "directed": bool(directed),
-        "name": name,
-        "crs": None if crs is None else json.dumps(crs),
-        "user_metadata": [(str(k), json.dumps(v)) for k, v in (metadata or {}).items()],
-        "declared": [
-            (scope, n, s.get("dtype", "float32"), int(s.get("channels", 1)), bool(s.get("categorical", False)), s.get("unit"), s.get("description"))
-            for scope, specs in (declared or {}).items()
-            for n, s in specs.items()
-        ],
-        "binned_by": None if binned_by is None else _binned(binned_by),
-        "memory": byte_count(memory),
-        "scratch": None if scratch is None else os.fspath(scratch),
+        "name": None if name is None else text_of("name", name),
+        "crs": None if crs is None else as_json("crs", crs),
+        "user_metadata": [(str(k), as_json(f"metadata[{k!r}]", v)) for k, v in named("metadata", metadata, "names to values").items()],
+        "declared": declared_of(declared),
+        "binned_by": None if binned_by is None else binned_of(binned_by),
+        "memory": byte_count("memory", memory),
+        "scratch": None if scratch is None else folder_of(scratch),
         "storage": [*own, *storage_pairs(storage_options)],
     }
     return Writer(address, words)
 
 
-def _axis(axis: Any, unit: str | None) -> tuple[str, str | None, str]:
-    if isinstance(axis, str):
-        return axis, unit, "time" if axis == "t" else "space"
-    get = axis.get if isinstance(axis, Mapping) else lambda k, d=None: getattr(axis, k, d)
-    return str(get("name")), get("unit", None) or unit, str(get("type", None) or get("kind", None) or "space")
+def _named_groups(groups: Any) -> dict[str, np.ndarray]:
+    """Members by the name of each group, looked at before anything is begun."""
+    found = named("groups", groups, "names to the ids of members")
+    return {str(label): indices(members, f"members of the group {label!r}").ravel() for label, members in found.items()}
 
 
-def _binned(binned_by: tuple[str, Sequence[Any]]) -> tuple[str, list[float | None], list[str | None]]:
-    name, values = binned_by
-    return (
-        name,
-        [None if isinstance(v, str) else float(v) for v in values],
-        [str(v) if isinstance(v, str) else None for v in values],
-    )
-
-
-def _finished(writer: Writer, groups: Mapping[Any, Any] | None, progress: Any) -> Dataset:
-    for label, members in (groups or {}).items():
-        writer.group(str(label), members)
+def _finished(writer: Writer, groups: Mapping[str, Any], progress: Any) -> Dataset:
+    for label, members in groups.items():
+        writer.group(label, members)
     writer.finish(progress=progress)
     return Dataset(writer.address, writer._storage)
 
@@ -395,15 +332,16 @@ def points(
     ['a', 'a', 'b']
     """
     array = positions(xyz)
-    cols = {k: v for k, v in (attributes or {}).items()}
+    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
     columns(cols, len(array))  # refused before anything is begun
+    if owned and object_ids is None:
+        raise wrong_value("object_attributes", "the objects that they are of, object_ids=", "none")
     writer = _open_writer(at, array, "point_cloud", words)
     with _abandoning(writer):
         writer.push(array, attributes=cols, object_ids=object_ids)
-        if object_attributes:
-            ids = np.unique(indices(object_ids, "object_ids"))
-            writer.objects(ids, object_attributes)
-        return _finished(writer, groups, progress)
+        if owned:
+            writer.objects(np.unique(indices(object_ids, "object_ids")), owned)
+        return _finished(writer, sets, progress)
 
 
 def polylines(
@@ -420,29 +358,30 @@ def polylines(
 ) -> Dataset:
     """Create polylines, each an object; attributes are one array over all vertices, or one for each line."""
     joined, cuts = join_lines(lines)
-    cols = {k: _joined(k, v, cuts) for k, v in (attributes or {}).items()}
+    cols = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
+    owned, sets = named("object_attributes", object_attributes), _named_groups(groups)
     writer = _open_writer(at, joined, "streamline" if streamlines else "polyline", words)
     with _abandoning(writer):
         writer.push(joined, offsets=cuts, part_ids=object_ids, attributes=cols)
-        if object_attributes:
-            ids = np.arange(len(cuts) - 1) if object_ids is None else object_ids
-            writer.objects(ids, object_attributes)
-        return _finished(writer, groups, progress)
+        if owned:
+            writer.objects(np.arange(len(cuts) - 1) if object_ids is None else object_ids, owned)
+        return _finished(writer, sets, progress)
 
 
 def lines(at: Any, endpoints: Any, *, attributes: Mapping[str, Any] | None = None, object_attributes: Mapping[str, Any] | None = None, groups: Mapping[Any, Any] | None = None, progress: Any = None, **words: Any) -> Dataset:
     """Create lines of two ends: an array of the shape (lines, 2, axes)."""
-    array = np.asarray(endpoints)
+    array = as_array(endpoints, "endpoints")
     if array.ndim != 3 or array.shape[1] != 2:
-        raise ValueError(f"endpoints: expected the shape (lines, 2, axes), found {array.shape}")
-    flat = positions(array.reshape(-1, array.shape[2]), "endpoints")
+        raise wrong_value("endpoints", "the shape (lines, 2, axes)", str(array.shape))
+    flat = positions(array.reshape(2 * len(array), array.shape[2]), "endpoints")
+    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
     count = len(array)
     writer = _open_writer(at, flat, "line", words)
     with _abandoning(writer):
-        writer.push(flat, offsets=np.arange(0, 2 * count + 1, 2), attributes=attributes)
-        if object_attributes:
-            writer.objects(np.arange(count), object_attributes)
-        return _finished(writer, groups, progress)
+        writer.push(flat, offsets=np.arange(0, 2 * count + 1, 2), attributes=cols)
+        if owned:
+            writer.objects(np.arange(count), owned)
+        return _finished(writer, sets, progress)
 
 
 def graph(
@@ -461,16 +400,24 @@ def graph(
 ) -> Dataset:
     """Create a graph, or with ``tree`` a skeleton; edges are pairs of rows, of a skeleton child and parent."""
     array = positions(xyz)
-    rows = indices(edges, "edges", len(array)).reshape(-1, 2)
-    if edge_attributes and tree:
+    rows = indices(edges, "edges", len(array))
+    if rows.size and (rows.ndim != 2 or rows.shape[1] != 2):
+        raise wrong_value("edges", "two rows of vertices each", f"the shape {rows.shape}")
+    links = named("edge_attributes", edge_attributes)
+    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
+    if links and tree:
         words.setdefault("explicit", True)
     writer = _open_writer(at, array, "skeleton" if tree else "graph", words)
     with _abandoning(writer):
-        writer.push(array, edges=rows, attributes=attributes, object_ids=object_ids, element_attributes=edge_attributes)
-        if object_attributes:
-            ids = np.unique(indices(object_ids, "object_ids")) if object_ids is not None else [0]
-            writer.objects(ids, object_attributes)
-        return _finished(writer, groups, progress)
+        writer.push(array, edges=rows.reshape(-1, 2), attributes=cols, object_ids=object_ids, element_attributes=links)
+        if owned:
+            writer.objects(_owners(object_ids), owned)
+        return _finished(writer, sets, progress)
+
+
+def _owners(object_ids: Any) -> Any:
+    """The objects of vertices, each once: without ids all are of one object."""
+    return [0] if object_ids is None else np.unique(indices(object_ids, "object_ids"))
 
 
 def mesh(
@@ -490,14 +437,15 @@ def mesh(
     array = positions(vertices, "vertices")
     rows = indices(faces, "faces", len(array))
     if rows.ndim != 2 or rows.shape[1] < 3:
-        raise ValueError(f"faces: expected three vertices a face or more, found the shape {rows.shape}")
+        raise wrong_value("faces", "three vertices a face or more", f"the shape {rows.shape}")
+    links = named("face_attributes", face_attributes)
+    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
     writer = _open_writer(at, array, "mesh", words)
     with _abandoning(writer):
-        writer.push(array, faces=rows, attributes=attributes, object_ids=object_ids, element_attributes=face_attributes)
-        if object_attributes:
-            ids = np.unique(indices(object_ids, "object_ids")) if object_ids is not None else [0]
-            writer.objects(ids, object_attributes)
-        return _finished(writer, groups, progress)
+        writer.push(array, faces=rows, attributes=cols, object_ids=object_ids, element_attributes=links)
+        if owned:
+            writer.objects(_owners(object_ids), owned)
+        return _finished(writer, sets, progress)
 
 
 class _abandoning:
@@ -534,10 +482,10 @@ def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None,
     if kind is None and (streamlines or tree):
         piece.kind = {"polyline": "streamline", "graph": "skeleton"}.get(piece.kind, piece.kind)
     elif kind is not None and piece.kind != kind:
-        raise ValueError(f"kind: this is a {piece.kind} and cannot be written as {kind!r}")
+        raise ArgumentError(f"kind: this is a {piece.kind} and cannot be written as {kind!r}")
     for name in ("attributes", "object_attributes"):
-        getattr(piece, name).update(words.pop(name, None) or {})
-    owners, groups = words.pop("object_ids", None), words.pop("groups", None)
+        getattr(piece, name).update(named(name, words.pop(name, None)))
+    owners, sets = words.pop("object_ids", None), _named_groups(words.pop("groups", None))
     if owners is not None and piece.offsets is not None:
         piece.part_ids = owners
     elif owners is not None:
@@ -549,4 +497,4 @@ def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None,
     writer = _open_writer(at, piece.positions, piece.kind, words)
     with _abandoning(writer):
         writer._push_piece(piece, None)
-        return _finished(writer, groups, progress)
+        return _finished(writer, sets, progress)

@@ -87,9 +87,10 @@ def entry_points():
 def makers(at):
     """How to have an instance of each class that has methods."""
     from zvf.compat.api.groups import GroupCatalog, ObjectGroup
+    from zvf.compat.api.plan import ReadPlan
     from zvf.compat.core import group, metadata, user_metadata
     from zvf.compat.headers import HeaderRegistry
-    from zvf.compat.lazy import open_zv, store
+    from zvf.compat.lazy import open_zv, store, views
     from zvf.compat.lazy.writer import ZVWriter
     from zvf.compat.multiresolution.recipes import Recipes
     from zvf.compat.ops import ObjectRef, VacuumReport, VertexRef
@@ -115,8 +116,9 @@ def makers(at):
         group.Attrs: lambda: at.old.store.attrs, metadata.LevelMetadata: lambda: metadata.LevelMetadata(0, 0, []), metadata.NgffAxis: lambda: metadata.NgffAxis(name="x"),
         metadata.RootMetadata: lambda: metadata.RootMetadata([], (1.0,), ([0.0], [1.0]), []),
         HeaderRegistry: lambda: HeaderRegistry(at.old.store), store.LazyStore: lambda: open_zv(at.lines), store.LazyLevel: lambda: lazy,
-        store.LazyAttributes: lambda: lazy.attributes, store.LazyColumn: lambda: lazy.vertices, store.LazyPolylines: lambda: lazy.polylines,
-        store.LazyView: lazy.filter, store.LazyObjectIndex: lambda: lazy.object_index, store.LazySelection: lambda: lazy.polylines.filter(object_ids=[1]), store.LazyPositions: lambda: lazy.filter().vertices, ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
+        views.LazyAttributes: lambda: lazy.attributes, views.LazyColumn: lambda: lazy.vertices, views.LazyPolylines: lambda: lazy.polylines,
+        views.LazyView: lazy.filter, store.LazyObjectIndex: lambda: lazy.object_index, views.LazySelection: lambda: lazy.polylines.filter(object_ids=[1]),
+        views.LazyPositions: lambda: lazy.filter().vertices, views.Pending: lambda: views.Pending(len, [1]), ReadPlan: lambda: at.old.select().plan(), ZVWriter: lazy.writer, VertexRef: lambda: VertexRef.from_object(at.old_lines.store, level=0, object_id=1, vertex_index=0),
         ObjectRef: lambda: ObjectRef(0, 1), VacuumReport: VacuumReport, DimensionMapper: lambda: DimensionMapper(RechunkSpec(by="object_id")),
         ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: lambda: ValidationResult(1),
         Recipes: lambda: Recipes((), 1, "none"),

@@ -14,7 +14,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_DEFAULTS = {"touch": "exact", "limits": "off", "unknown": "raise", "edits": "keep", "pyramid": "full"}
+from zvf.errors import ArgumentError, UnsupportedError, shown, wrong_value
+
+_DEFAULTS = {"touch": "exact", "limits": "off", "unknown": "raise", "edits": "keep", "pyramid": "reference"}
 
 
 class Config:
@@ -39,9 +41,14 @@ class Config:
         """Set keys for the whole process."""
         for key, value in values.items():
             if key not in _DEFAULTS:
-                raise ValueError(f"zvf.compat has no switch {key!r}; it has {', '.join(_DEFAULTS)}")
+                raise ArgumentError(f"zvf.compat has no switch {key!r}; it has {', '.join(_DEFAULTS)}")
+            if (key, value) == ("pyramid", "full"):
+                raise UnsupportedError(
+                    "pyramid='full': zvf.compat builds levels as the reference does, without attributes of vertices, edges, faces and "
+                    "groups; zvf.Dataset.build_pyramid builds levels that have them"
+                )
             if value not in ("reference", _DEFAULTS[key]):
-                raise ValueError(f"{key}: expected {_DEFAULTS[key]} or reference, found {value!r}")
+                raise wrong_value(key, " or ".join(dict.fromkeys((_DEFAULTS[key], "reference"))), shown(value))
             self.__dict__[key] = value
 
     @contextmanager

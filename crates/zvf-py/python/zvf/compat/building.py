@@ -66,7 +66,7 @@ from .core.store import (
     remove_resolution_level,
     set_bounds,
 )
-from .exceptions import StoreError
+from .exceptions import ArrayError, MissingArrayError, StoreError
 from .multiresolution.registry import register_coarsen_strategy, register_selection_strategy
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 from .sharding import get_shard_info, reshard, shard_store, unshard_store
@@ -104,22 +104,43 @@ def read_all_object_manifests(level_group: Group) -> list[Any]:
 
 
 def read_object_attributes(level_group: Group, attr_name: str, dtype: Any = None) -> np.ndarray:
-    """An attribute of objects, one row for each."""
-    views = _level(level_group).objects._views()
-    if views and attr_name not in views[0]["attributes"]:
-        raise KeyError(f"there is no object attribute {attr_name!r}: there is {', '.join(views[0]['attributes']) or 'none'}")
-    return np.array([view["attributes"][attr_name] for view in views], dtype=dtype)
+    """An attribute of objects, one row for each; the fill value where an object has none."""
+    level = _level(level_group)
+    known = level.attribute_names("object")
+    if attr_name not in known:
+        raise MissingArrayError(f"Array 'object_attributes/{attr_name}' not found in level {level.index}: there is {', '.join(known) or 'none'}")
+    values = [view["attributes"].get(attr_name) for view in level.objects._views()]
+    if any(value is None for value in values):
+        path = f"{OBJECT_ATTRIBUTES}/{attr_name}"
+        fill = level_group[path]._document().get("fill_value") if path in level_group else None
+        fill = float("nan") if fill in (None, "NaN") else fill
+        like = next((value for value in values if value is not None), fill)
+        absent = [fill] * len(like) if isinstance(like, list) else fill
+        values = [absent if value is None else value for value in values]
+    return np.array(values, dtype=dtype)
 
 
-def read_all_groupings(level_group: Group) -> list[np.ndarray]:
-    """The members of each group."""
-    groups = _level(level_group).groups
-    return [groups[name].members for name in groups.names()]
+def _groups(level_group: Group) -> Any:
+    """The groups of a level; one without any is refused."""
+    found = _level(level_group).groups
+    if not len(found) and GROUPS not in level_group:
+        raise MissingArrayError(f"Array 'groups' not found in level {level_group.level}")
+    return found
 
 
-def read_group_object_ids(level_group: Group, group_id: int) -> np.ndarray:
-    """The members of a group."""
-    return _level(level_group).groups.by_id(group_id).members
+def read_all_groupings(level_group: Group) -> list[Any]:
+    """The members of each group: a list, or a range where the group is stored as one."""
+    groups = _groups(level_group)
+    return [groups._members(view) for view in groups._views()]
+
+
+def read_group_object_ids(level_group: Group, group_id: int) -> Any:
+    """The members of a group: a list, or a range where the group is stored as one."""
+    groups = _groups(level_group)
+    views = groups._views()
+    if not 0 <= int(group_id) < len(views):
+        raise ArrayError(f"Group ID {group_id} out of range [0, {len(views)})")
+    return groups._members(views[int(group_id)])
 
 
 def per_chunk_array_paths(level_group: Group) -> list[str]:
@@ -248,4 +269,5 @@ def __getattr__(name: str) -> Any:
     )
 
 
-__all__ = [*_ELSEWHERE] + [name for name in list(globals()) if not name.startswith("_") and name not in ("annotations", "json", "np", "Any", "import_module")]
+_NOT_OURS = ("annotations", "json", "np", "Any", "import_module", "ArrayError", "MissingArrayError", "StoreError")
+__all__ = [*_ELSEWHERE] + [name for name in list(globals()) if not name.startswith("_") and name not in _NOT_OURS]

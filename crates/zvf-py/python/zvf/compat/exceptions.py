@@ -51,6 +51,18 @@ class LevelError(StoreError, IndexError):
     """There is no such level."""
 
 
+class MissingArrayError(StoreError, ArrayError, KeyError):
+    """The level has no such array: no objects, no groups, or no attribute of that name."""
+
+    __str__ = Exception.__str__
+
+
+class MissingObjectError(ArrayError, IndexError, KeyError):
+    """The level has no such object."""
+
+    __str__ = Exception.__str__
+
+
 class ChunkingError(ZVError, ValueError):
     """Positions cannot be put into chunks."""
 
@@ -59,31 +71,31 @@ class ConventionError(ZVError, ValueError):
     """A convention contradicts the store."""
 
 
-class ValidationError(ZVError):
+class ValidationError(ZVError, ValueError):
     """A store breaks a rule."""
 
 
-class IngestError(ZVError):
+class IngestError(ZVError, ValueError):
     """A file of another format cannot be read."""
 
 
-class ExportError(ZVError):
+class ExportError(ZVError, ValueError):
     """A file of another format cannot be written."""
 
 
-class CoarseningError(ZVError):
+class CoarseningError(ZVError, ValueError):
     """A coarser level cannot be built."""
 
 
-class DracoError(ZVError):
+class DracoError(ZVError, NotImplementedError):
     """Draco failed."""
 
 
-class EditError(ZVError):
+class EditError(ZVError, ValueError):
     """An edit cannot be applied."""
 
 
-class ConcurrentEditError(ZVError):
+class ConcurrentEditError(ZVError, OSError):
     """Somebody else edits the store."""
 
 
@@ -103,6 +115,10 @@ def translated(error: BaseException, argument: type[ZVError] = ArrayError) -> ZV
         made = ReadOnlyError(text)
     elif isinstance(error, native.RangeError):
         made = LevelError(text)
+    elif isinstance(error, native.ArgumentError) and ("no object index" in text or "there is no group" in text):
+        made = MissingArrayError(text)
+    elif isinstance(error, native.ConflictError) and argument is EditError:
+        made = ConcurrentEditError(text)
     elif isinstance(error, (native.ArgumentError, native.UnknownNameError, ValueError, TypeError)):
         made = MetadataError(text) if "bounds" in text and argument is ArrayError and "outside" in text else argument(text)
     elif isinstance(error, native.CorruptError):

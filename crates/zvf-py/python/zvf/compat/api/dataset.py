@@ -14,7 +14,7 @@ from ..core.backends import detect_scheme
 from ..core.group import Group
 from ..core.store import create_store, list_resolution_levels, open_store, read_root_metadata
 from ..core.user_metadata import Metadata
-from ..exceptions import ExistingStoreError, FormatError, LevelError, MetadataError, StoreError
+from ..exceptions import ArrayError, ExistingStoreError, FormatError, LevelError, MetadataError, StoreError
 from .level import Level
 from .result import ReadResult
 from .schema import Layout, Schema, SchemaConflict, StorageOptions
@@ -276,6 +276,9 @@ class Dataset:
         )
 
     def _write(self, writer: Any, *data: Any, layout: Layout | None = None, **words: Any) -> dict[str, Any]:
+        for word, value in words.items():
+            if word in _MAPPINGS and value is not None and not isinstance(value, Mapping):
+                raise ArrayError(f"{_MAPPINGS[word]}: expected a mapping, found {type(value).__name__}")
         schema = Schema.from_store(self._root_meta)
         if layout is None and self._schema is not None:
             layout = self._schema.layout
@@ -340,6 +343,13 @@ def _again(group: Group, storage: StorageOptions) -> Dataset:
     return Dataset(group, storage=storage)
 
 
+#: Words of the writers that are mappings, as the methods of a dataset call them.
+_MAPPINGS = {
+    "vertex_attributes": "attributes",
+    "object_attributes": "object_attributes",
+    "link_attributes": "edge_attributes",
+    "groups": "groups",
+}
 _SCOPES = {"vertex_attributes": "vertex", "object_attributes": "object", "link_attributes": "link"}
 
 

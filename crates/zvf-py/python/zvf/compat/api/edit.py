@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 import zvf
+from zvf._arrays import as_array
 from zvf._jobs import command
+from zvf._words import corner
 
 from .._config import config
 from ..exceptions import EditError, translating
@@ -159,7 +161,12 @@ class EditPlan:
 
     def move_vertex(self, *, to: npt.ArrayLike, object: int | None = None, index: int = 0, at: Sequence[float] | None = None) -> None:
         """Move a vertex."""
-        self._edit.apply("vertex.move", vertices=self._vertex(object, index, at), to=np.asarray(to, dtype=float).ravel())
+        vertex = self._vertex(object, index, at)
+        with translating(EditError):
+            point = corner("to", as_array(to, "to").ravel())
+            if len(point) != self._dataset.ndim or not np.isfinite(point).all():
+                raise EditError(f"to: expected {self._dataset.ndim} finite coordinates, found {point}")
+            self._edit.apply("vertex.move", vertices=vertex, to=point)
 
     def remove_vertex(self, *, object: int | None = None, index: int = 0, at: Sequence[float] | None = None) -> None:
         """Remove a vertex."""

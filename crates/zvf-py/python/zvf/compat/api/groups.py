@@ -50,9 +50,11 @@ class GroupCatalog(Mapping[str, ObjectGroup]):
         native = self._level.dataset.store._shared.dataset()._native
         return json.loads(native.groups(self._level.index, 2**31).wait())
 
+    def _members(self, view: Mapping[str, Any]) -> list[int] | range:
+        return view["ids"] if view["ids"] is not None else range(*view["range"])
+
     def _group(self, view: Mapping[str, Any]) -> ObjectGroup:
-        ids = view["ids"] if view["ids"] is not None else range(*view["range"])
-        return ObjectGroup(self._level, view["group"], view["name"], np.array(list(ids), dtype=np.int64))
+        return ObjectGroup(self._level, view["group"], view["name"], np.array(list(self._members(view)), dtype=np.int64))
 
     def __getitem__(self, name: str) -> ObjectGroup:
         views = self._views()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from .grid import CellRef, CellSet, Grid
 from .groups import GroupCatalog
 from .objects import ObjectCatalog
 from .result import Attributes, ReadResult, slices_from_lengths
-from .select import CellRequest, Query, ReadPlan, Selection, as_box
+from .plan import ReadPlan, plan_of
+from .select import Query, Selection, as_box, condition
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -169,8 +171,7 @@ class Level:
                 family = _ATTR_GROUPS[kind]
                 found = node[family].children() if family in node else []
             else:
-                entry = next(e for e in node._shared.dataset().info()["levels"] if e["level"] == self._index)
-                found = [a["name"] for a in entry.get("attributes", []) if a["scope"] == kind]
+                found = [a["name"] for a in self._entry().get("attributes", []) if a["scope"] == kind]
             self._names[kind] = tuple(sorted(found))
         return self._names[kind]
 
@@ -201,12 +202,15 @@ class Level:
         return await self.select(**kw).aread()
 
     def plan(self, selection: Selection | None = None) -> ReadPlan:
-        """The cells that a read touches."""
+        """What a read asks for: by cells where it is narrowed by space, else whole arrays; nothing is read."""
         selection = selection or Selection(level=self._index)
         level = self._for(selection)
-        refs = level._touched(selection)
-        requests = tuple(CellRequest(c.VERTICES, ref.key) for ref in sorted(refs))
-        return ReadPlan(cells=requests, text=f"{len(requests)} cells of level {level.index}")
+        cells = None
+        if selection.bbox is not None or selection.near is not None or selection.cells is not None:
+            touched, ndim = level._touched(replace(selection, objects=None)), self._dataset.ndim
+            # Of chunks by an attribute, the place alone may be given.
+            cells = [ref.key for ref in level.cells() if ref in touched or CellRef(ref.coords[-ndim:]) in touched]
+        return plan_of(level.index, level.attribute_names("vertex"), selection, cells)
 
     def _for(self, selection: Selection) -> Level:
         return self if selection.level in (None, self._index) else self._dataset.level(int(selection.level))
@@ -324,16 +328,25 @@ class Level:
         joined = kind in (c.GEOM_GRAPH, c.GEOM_SKELETON, c.GEOM_LINE)
         return ReadResult(
             kind=kind,
-            positions=np.zeros((0, ndim), dtype=np.float32),
+            positions=np.zeros((0, ndim), dtype=self._dtype),
             edges=np.zeros((0, 2), dtype=np.int64) if joined else None,
             faces=np.zeros((0, 3), dtype=np.int64) if kind == c.GEOM_MESH else None,
             attributes=Attributes({}),
         )
 
+    def _entry(self) -> dict[str, Any]:
+        """What the native interface says of the level."""
+        return self._dataset.store._shared.dataset().level(self._index).info()
+
+    @property
+    def _dtype(self) -> str:
+        """The type of a coordinate."""
+        said = self._entry()["dtype"] if self.vertex_count else None
+        return said or getattr(self._dataset.store._shared, "dtype", None) or "float32"
+
     def _chunk_attribute(self) -> str | None:
         """The attribute whose values give chunks, of a store that is cut so."""
-        entries = self._dataset.store._shared.dataset().info()["levels"]
-        return next(e for e in entries if e["level"] == self._index).get("chunk_attribute")
+        return self._entry().get("chunk_attribute")
 
     def _with_value(self, places: npt.NDArray[Any], name: str | None, where: Any) -> npt.NDArray[np.bool_]:
         """Whether each vertex lies in a chunk of the value that is asked for."""
@@ -380,8 +393,6 @@ class Level:
         runs = [run for s in result.parts for run in true_runs(keep, s)]
         owners = [result.part_objects[i] for i, s in enumerate(result.parts) for _ in true_runs(keep, s)] if result.part_objects is not None else None
         cut = result.restrict(keep)
-        from dataclasses import replace
-
         return replace(
             cut,
             parts=slices_from_lengths([b - a for a, b in runs]),
@@ -403,19 +414,6 @@ def true_runs(keep: npt.NDArray[Any], part: slice) -> list[tuple[int, int]]:
     inside = np.concatenate([[False], keep[part], [False]]).astype(np.int8)
     steps = np.flatnonzero(np.diff(inside))
     return [(part.start + int(a), part.start + int(b)) for a, b in zip(steps[::2], steps[1::2])]
-
-
-def condition(where: Any) -> str:
-    """Values of attributes as a condition."""
-    words = []
-    for name, value in dict(where).items():
-        quoted = f"`{name}`"
-        if isinstance(value, str):
-            text = value.replace("'", "''")
-            words.append(f"{quoted} = '{text}'")
-        else:
-            words.append(f"{quoted} = {value.item() if isinstance(value, np.generic) else value}")
-    return " and ".join(words)
 
 
 def _mode(kind: str) -> str:
@@ -456,7 +454,7 @@ def to_result(answer: zvf.Answer, kind: str, names: Sequence[str], *, by_id: boo
         owners = None
         parts = (slice(0, count),) if count else ()
         if kind == c.GEOM_MESH:
-            faces = answer.faces if answer.faces is not None else np.zeros((0, 3), dtype=np.int64)
+            faces = answer.faces if answer.faces is not None and len(answer.faces) else np.zeros((0, 3), dtype=np.int64)
         elif kind != c.GEOM_POINT_CLOUD:
             edges = answer.edges if answer.edges is not None else np.zeros((0, 2), dtype=np.int64)
         if by_id and len(offsets) > 1:

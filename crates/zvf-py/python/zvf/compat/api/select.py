@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .._config import config
 from ..exceptions import ZVError
 from .grid import CellRef, CellSet
+from .plan import ReadPlan
 
 if TYPE_CHECKING:
     from .level import Level
@@ -100,24 +101,17 @@ class Selection:
         return self.near is not None or self.limit is not None or self.cells is not None
 
 
-@dataclass(frozen=True, slots=True)
-class CellRequest:
-    """One cell of one array."""
-
-    array: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """What would be read."""
-
-    cells: tuple[CellRequest, ...] = ()
-    expand: tuple[Any, ...] = ()
-    text: str = ""
-
-    def __str__(self) -> str:
-        return self.text
+def condition(where: Any) -> str:
+    """Values of attributes as a condition."""
+    words = []
+    for name, value in dict(where).items():
+        quoted = f"`{name}`"
+        if isinstance(value, str):
+            text = value.replace("'", "''")
+            words.append(f"{quoted} = '{text}'")
+        else:
+            words.append(f"{quoted} = {value.item() if isinstance(value, np.generic) else value}")
+    return " and ".join(words)
 
 
 class Query:
@@ -187,7 +181,7 @@ class Query:
 
     def cells(self) -> CellSet:
         """The cells that it touches, from metadata."""
-        return CellSet(CellRef(tuple(int(p) for p in c.key.split("."))) for c in self.plan().cells)
+        return CellSet(self._level._for(self._selection)._touched(self._selection))
 
     def iter_cells(self) -> Iterator[tuple[CellRef, ReadResult]]:
         """The answer cell by cell: pairs of a cell and what is in it."""

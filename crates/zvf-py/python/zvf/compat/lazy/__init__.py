@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .store import LazyPolylines as ZVPolylineCollection
 from .store import LazyStore as ZVStore
-from .store import LazyView as ZVView
 from .store import open_zv
+from .views import LazyPolylines as ZVPolylineCollection
+from .views import LazyView as ZVView
 
 __all__ = ["ZVPolylineCollection", "ZVStore", "ZVView", "open_zv"]

@@ -1,4 +1,4 @@
-"""A store, its levels and arrays, read when they are computed."""
+"""A store and its levels, read when what is in them is computed (``views``)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from ..api.dataset import Dataset
 from ..api.dataset import open as open_dataset
-from ..api.grid import CellRef
 from ..api.level import Level
 from ..api.schema import StorageOptions
+from ..core.store import rebind
+from ..exceptions import ArrayError, MissingObjectError
+from .views import LazyAttributes, LazyColumn, LazyPolylines, LazyView
 
 if TYPE_CHECKING:
     from .writer import ZVWriter
@@ -98,8 +100,16 @@ class LazyStore:
         registry = self._dataset.headers
         return {name: registry.get(name) for name in registry.available_formats}
 
+    def set_backend(self, backend: Any, *, storage_options: Mapping[str, Any] | None = None, **backend_kwargs: Any) -> None:
+        """Reach the same store with other options."""
+        self._dataset = Dataset(rebind(self._dataset.store, backend, storage_options=storage_options, **backend_kwargs))
+
     def __getitem__(self, level: int) -> LazyLevel:
         return LazyLevel(self._dataset.level(level))
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(self.geometry_types)
+        return f"LazyStore({self.url!r}, levels={self.levels}, geometry=[{kinds}], chunk={self.chunk_shape}, bin={self.bin_shape})"
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -187,6 +197,21 @@ class LazyLevel:
         return self._level._metadata().object_sparsity
 
     @property
+    def preserves_object_ids(self) -> bool:
+        """Whether its objects have the ids of the level below."""
+        return bool(self._level._metadata().preserves_object_ids)
+
+    @property
+    def shared_fragments(self) -> bool:
+        """Whether several objects may have the same fragment."""
+        return bool(self._level._metadata().shared_fragments)
+
+    @property
+    def inherited_num_objects(self) -> int | None:
+        """How many objects the level below has, where the level says so."""
+        return self._level._metadata().inherited_num_objects
+
+    @property
     def present_oids(self) -> npt.NDArray[Any]:
         """The ids of the objects that have geometry, sorted."""
         return np.sort(self._level.objects.ids())
@@ -213,22 +238,31 @@ class LazyLevel:
 
     def read_attribute_chunk(self, value: Any) -> list[npt.NDArray[Any]]:
         """The vertices of the chunks of a value, a list with one array for each chunk."""
-        if value not in (self.attribute_values or []):
+        if self.attribute_values is None:
+            raise ArrayError("read_attribute_chunk: this level has no chunks by an attribute")
+        if value not in self.attribute_values:
             return []
         found = self._level.read(where={self.chunk_attribute_name: value}, attributes=[])
         coords = self._level._cell_coords(found.positions)
         _, chunk = np.unique(coords, axis=0, return_inverse=True)
         return [found.positions[chunk.reshape(-1) == n] for n in range(int(chunk.max(initial=-1)) + 1)]
 
-    def rechunk(self, *, by: str, output: Any, bins: Any = None) -> dict[str, Any]:
+    def rechunk(self, by: str, *, bins: Any = None, output: Any = None, categorical: bool = False) -> dict[str, Any]:
         """The store cut in another way."""
         from ..rechunk import RechunkSpec, rechunk
 
-        return rechunk(self._level.dataset.store, RechunkSpec(by=by, bins=bins), output=output)
+        return rechunk(self._level.dataset.store, RechunkSpec(by=by, bins=bins, categorical=categorical), output=output)
+
+    def __repr__(self) -> str:
+        bins = self.bin_shape or self._level.dataset._root_meta.effective_bin_shape
+        return f"LazyLevel({self.level_index}, vertices={self.vertex_count}, chunks={self.chunk_count}, bin_shape={bins})"
 
 
 class LazyObjectIndex(dict[int, Any]):
     """The fragments of each object, by its id."""
+
+    def __missing__(self, object_id: Any) -> Any:
+        raise MissingObjectError(f"Object ID {object_id} is not in this level ({len(self)} object(s))")
 
     @property
     def object_count(self) -> int:
@@ -239,149 +273,3 @@ class LazyObjectIndex(dict[int, Any]):
     def object_ids(self) -> list[int]:
         """Their ids."""
         return list(self)
-
-
-class LazyColumn:
-    """Positions, or an attribute."""
-
-    def __init__(self, level: Level, name: str | None) -> None:
-        self._level = level
-        self._name = name
-
-    def _of(self, result: Any) -> npt.NDArray[Any]:
-        return result.positions if self._name is None else result.attributes[self._name]
-
-    def _names(self) -> list[str]:
-        return [] if self._name is None else [self._name]
-
-    def compute(self) -> npt.NDArray[Any]:
-        """All of it."""
-        return self._of(self._level.read(attributes=self._names()))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        found = self.compute()
-        return found if dtype is None else found.astype(dtype)
-
-    def __getitem__(self, chunk: Any) -> npt.NDArray[Any]:
-        coords = chunk if isinstance(chunk, tuple) else (chunk,)
-        return self._of(self._level.select(cells=[CellRef(tuple(int(c) for c in coords))], attributes=self._names()).read())
-
-    def to_delayed(self) -> list[Any]:
-        """One piece of dask work for each chunk."""
-        import dask
-
-        read = dask.delayed(_read_chunk)
-        return [read(self._level.dataset, self._level.index, ref.coords, self._name) for ref in sorted(self._level.cells())]
-
-
-def _read_chunk(dataset: Dataset, level: int, coords: tuple[int, ...], name: str | None) -> npt.NDArray[Any]:
-    return LazyColumn(dataset.level(level), name)[coords]
-
-
-class LazyAttributes(Mapping[str, LazyColumn]):
-    """Attributes by name."""
-
-    def __init__(self, level: Level) -> None:
-        self._level = level
-
-    def __getitem__(self, name: str) -> LazyColumn:
-        if name not in self._level.attribute_names("vertex"):
-            raise KeyError(name)
-        return LazyColumn(self._level, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._level.attribute_names("vertex"))
-
-    def __len__(self) -> int:
-        return len(self._level.attribute_names("vertex"))
-
-
-class LazyPolylines:
-    """Polylines by id."""
-
-    def __init__(self, level: Level, ids: list[int] | None = None) -> None:
-        self._level = level
-        self._id = ids
-
-    def __getitem__(self, object_id: int) -> LazyPolylines:
-        return LazyPolylines(self._level, [int(object_id)])
-
-    def __len__(self) -> int:
-        return self._level.objects.count if self._id is None else len(self._id)
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self)
-
-    @property
-    def object_ids(self) -> list[int]:
-        """Their ids."""
-        return [int(i) for i in self._level.objects.ids()] if self._id is None else list(self._id)
-
-    def items(self) -> Iterator[tuple[int, LazyPolylines]]:
-        """Ids, and the polyline of each."""
-        return ((i, self[i]) for i in self.object_ids)
-
-    def filter(self, *, object_ids: Any = None, length_range: tuple[float, float] | None = None) -> LazySelection:
-        """Those with these ids, and with a length in this range."""
-        wanted = None if object_ids is None else {int(i) for i in object_ids}
-        kept = [i for i in self.object_ids if wanted is None or i in wanted]
-        if length_range is not None:
-            low, high = (float(x) for x in length_range)
-            lengths = {i: float(np.linalg.norm(np.diff(self[i].compute(), axis=0), axis=1).sum()) for i in kept}
-            kept = [i for i in kept if low <= lengths[i] <= high]
-        return LazySelection(self._level, kept)
-
-    def compute(self) -> Any:
-        """One polyline, or all as a list."""
-        if self._id is None:
-            return self._level.read(attributes=[]).polylines
-        found = self._level.read(objects=self._id, attributes=[])
-        if not found.vertex_count:
-            raise KeyError(self._id[0])
-        return found.positions
-
-
-class LazySelection(LazyPolylines):
-    """Some of the polylines."""
-
-    def compute(self) -> list[npt.NDArray[Any]]:
-        """Each of them."""
-        return [self[i].compute() for i in self.object_ids]
-
-
-class LazyPositions:
-    """The positions of a part of a level."""
-
-    def __init__(self, view: LazyView) -> None:
-        self._view = view
-
-    def compute(self) -> npt.NDArray[Any]:
-        """All of them."""
-        return self._view.compute()["positions"]
-
-
-class LazyView:
-    """A part of a level."""
-
-    def __init__(self, level: Level, terms: dict[str, Any]) -> None:
-        self._level = level
-        self._terms = terms
-
-    def filter(self, *, bbox: Any = None, object_ids: Any = None, group_ids: Any = None) -> LazyView:
-        """A smaller part."""
-        given = {"bbox": bbox, "objects": object_ids, "groups": group_ids}
-        query = self._level.select(**self._terms).select(**{k: v for k, v in given.items() if v is not None})
-        sel = query.selection
-        return LazyView(self._level, {"bbox": sel.bbox, "objects": sel.objects, "groups": sel.groups})
-
-    @property
-    def vertices(self) -> LazyPositions:
-        """The positions of the part."""
-        return LazyPositions(self)
-
-    def compute(self) -> dict[str, Any]:
-        """The positions, and how many there are."""
-        found = self._level.read(attributes=[], **self._terms)
-        return {"positions": found.positions, "vertex_count": found.vertex_count}

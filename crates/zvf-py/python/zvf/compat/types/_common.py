@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from zvf._arrays import as_array, columns, indices, named
 from zvf.writing import Writer
 from zvf.writing import create as begin
 
@@ -53,6 +54,19 @@ def as_positions(value: Any, dtype: str, what: str = "positions") -> npt.NDArray
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         raise ArrayError(f"{what}: expected finite coordinates, found {array[row].tolist()} in row {row}")
     return array
+
+
+def as_rows(value: Any, what: str) -> npt.NDArray[np.int64]:
+    """Edges or faces as rows of vertices: whole numbers, of whichever type."""
+    array = as_array(value, what)
+    if array.size and (array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not (array == np.floor(array)).all())):
+        raise ArrayError(f"{what}: expected whole numbers, found {array.dtype}")
+    return array.astype(np.int64)
+
+
+def as_ids(value: Any) -> npt.NDArray[np.int64]:
+    """Ids of objects, one a vertex."""
+    return indices(value, "object_ids").ravel()
 
 
 @dataclass
@@ -241,24 +255,23 @@ def after_those_before(target: Target, points: npt.NDArray[Any]) -> npt.NDArray[
     return np.concatenate([target.before.positions, points]).astype(points.dtype)
 
 
-def named_columns(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+def named_columns(attributes: Mapping[str, Any] | None, what: str = "vertex_attributes") -> dict[str, Any]:
     """Attributes as arrays by name."""
-    return {str(name): np.asarray(values) for name, values in (attributes or {}).items()}
+    return {str(name): as_array(values, f"attribute {name!r}") for name, values in named(what, attributes).items()}
 
 
 def add_groups(writer: Writer, groups: Mapping[int, Sequence[int]] | None, attributes: Mapping[str, Any] | None) -> int:
     """Adds groups by their numbers, those between as empty ones; returns how many."""
-    from zvf._arrays import columns
-
-    if not groups:
+    if groups is None or (isinstance(groups, Mapping) and not groups):
         return 0
-    numbers = {int(k): [int(i) for i in v] for k, v in groups.items()}
+    given = named("groups", groups, "numbers to the ids of members")
+    numbers = {int(k): indices(v, f"members of the group {k}").ravel().tolist() for k, v in given.items()}
     if min(numbers) < 0:
         raise ArrayError(f"groups: expected no negative number, found {min(numbers)}")
     for number in range(max(numbers) + 1):
         writer.group(None, numbers.get(number, []))
     if attributes:
-        writer._begin().group_columns(columns(attributes, max(numbers) + 1)).wait()
+        writer._begin().group_columns(columns(attributes, max(numbers) + 1, "group_attributes")).wait()
     return len(numbers)
 
 
@@ -282,6 +295,9 @@ def binned(name: str | None, attributes: dict[str, Any]) -> tuple[str, list[Any]
     values = np.asarray(attributes[name])
     if values.dtype.kind == "f" or values.ndim != 1:
         raise ArrayError(f"chunk_by_attribute={name!r} is categorical-only: expected whole numbers or text, found {values.dtype}")
+    if values.dtype.kind == "O" and not all(isinstance(v, str) for v in values):
+        row = next(i for i, v in enumerate(values) if not isinstance(v, str))
+        raise ArrayError(f"chunk_by_attribute={name!r} needs a value of each vertex: expected text, found {values[row]!r} in row {row}")
     return name, [v.item() if isinstance(v, np.generic) else v for v in np.unique(values)]
 
 

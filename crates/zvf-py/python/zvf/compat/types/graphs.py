@@ -8,9 +8,10 @@ import numpy as np
 
 from ..exceptions import ArrayError, translating
 from ._common import (
-    named_columns,
     after_those_before,
+    as_ids,
     as_positions,
+    as_rows,
     binned,
     check_bounds,
     check_filter,
@@ -18,6 +19,7 @@ from ._common import (
     check_uniform,
     chunk_of,
     merged,
+    named_columns,
     open_level,
     renamed,
     resolve,
@@ -63,19 +65,18 @@ def write_graph(
         points = as_positions(positions, dtype)
         if not len(points):
             raise ArrayError("positions: expected at least one vertex")
-        pairs = np.asarray(edges)
+        pairs = as_rows(edges, "edges")
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ArrayError(f"edges must be (M, 2), found the shape {pairs.shape}")
-        pairs = pairs.astype(np.int64)
         if pairs.size and (pairs.min() < 0 or pairs.max() >= len(points)):
             raise ArrayError(f"edges: expected rows from 0 to {len(points) - 1}, found {pairs.min()} to {pairs.max()}")
-        ids = None if object_ids is None else np.asarray(object_ids).ravel().astype(np.int64)
+        ids = None if object_ids is None else as_ids(object_ids)
         if ids is not None and len(ids) != len(points):
             raise ArrayError(f"object_ids: expected {len(points)}, one a vertex, found {len(ids)}")
         if kind == "skeleton":
             _check_trees(pairs, ids, len(points))
         columns = named_columns(vertex_attributes)
-        links = named_columns(link_attributes)
+        links = named_columns(link_attributes, "link_attributes")
         ndim = points.shape[1]
         target = resolve(store_path, kind, ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)

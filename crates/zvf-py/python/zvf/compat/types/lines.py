@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from zvf._arrays import named
+
 from ..exceptions import ArrayError, translating
 from ._common import (
     after_those_before,
@@ -51,7 +53,7 @@ def write_lines(
             raise ArrayError(f"endpoints must be (M, 2, D), found the shape {array.shape}")
         count, ndim = len(array), array.shape[2]
         points = as_positions(array.reshape(-1, ndim), dtype, "endpoints")
-        columns = {str(k): _per_vertex(k, v, count) for k, v in (vertex_attributes or {}).items()}
+        columns = {str(k): _per_vertex(k, v, count) for k, v in named("vertex_attributes", vertex_attributes).items()}
         target = resolve(store_path, "line", ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)
         check_bounds(target, points, out_of_bounds)
         if chunk_by_attribute is not None and chunk_by_attribute in (object_attributes or {}):

@@ -8,9 +8,10 @@ import numpy as np
 
 from ..exceptions import ArrayError, DracoError, translating
 from ._common import (
-    named_columns,
     after_those_before,
+    as_ids,
     as_positions,
+    as_rows,
     binned,
     check_bounds,
     check_filter,
@@ -18,6 +19,7 @@ from ._common import (
     check_uniform,
     chunk_of,
     merged,
+    named_columns,
     open_level,
     resolve,
     written,
@@ -52,15 +54,16 @@ def write_mesh(
     check_policy(out_of_bounds, may_ignore=False)
     with translating(ArrayError):
         points = as_positions(vertices, dtype, "vertices")
-        rows = np.asarray(faces)
+        rows = as_rows(faces, "faces")
         if rows.ndim != 2 or rows.shape[1] < 3:
             raise ArrayError(f"faces must be (F, 3) or wider, found the shape {rows.shape}")
-        rows = rows.astype(np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(points)):
             raise ArrayError(f"faces: expected rows from 0 to {len(points) - 1}, found {rows.min()} to {rows.max()}")
         if not len(points):
             raise ArrayError("vertices: expected at least one")
-        ids = None if object_ids is None else np.asarray(object_ids).ravel().astype(np.int64)
+        ids = None if object_ids is None else as_ids(object_ids)
+        if ids is not None and len(ids) != len(points):
+            raise ArrayError(f"object_ids: expected {len(points)}, one a vertex, found {len(ids)}")
         columns = named_columns(vertex_attributes)
         ndim = points.shape[1]
         target = resolve(store_path, "mesh", ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds)

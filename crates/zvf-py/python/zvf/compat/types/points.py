@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from zvf._arrays import named
+
 from ..exceptions import ArrayError, translating
 from ._common import (
-    named_columns,
-    after_those_before,
     add_groups,
+    after_those_before,
+    as_ids,
     as_positions,
     binned,
     bins_per_chunk,
@@ -19,6 +21,7 @@ from ._common import (
     check_policy,
     chunk_of,
     merged,
+    named_columns,
     open_level,
     renamed,
     resolve,
@@ -60,7 +63,7 @@ def write_points(
             store_path, "point_cloud", points.shape[1], positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds
         )
         inside = check_bounds(target, points, out_of_bounds)
-        ids = None if object_ids is None else np.asarray(object_ids).ravel()
+        ids = None if object_ids is None else as_ids(object_ids)
         if ids is not None and len(ids) != len(points):
             raise ArrayError(f"object_ids: expected {len(points)}, one a vertex, found {len(ids)}")
         if ids is None and object_attributes:
@@ -68,8 +71,6 @@ def write_points(
         if out_of_bounds == "ignore" and not inside.all():
             points, columns = points[inside], {k: v[inside] for k, v in columns.items()}
             ids = None if ids is None else ids[inside]
-        if ids is not None and ids.size and int(ids.min()) < 0:
-            raise ArrayError(f"object_ids: expected no negative number, found {int(ids.min())}")
         count, all_points = len(points), points
         if target.before is not None:
             columns = merged(target.before, columns, len(points))
@@ -86,11 +87,11 @@ def write_points(
                 writer.push(all_points, attributes=columns, object_ids=ids)
             if object_attributes:
                 unique = np.unique(ids) if ids is not None else np.zeros(0, dtype=np.int64)
-                writer.objects(unique, {k: _rows(k, v, unique) for k, v in object_attributes.items()})
+                writer.objects(unique, {k: _rows(k, v, unique) for k, v in named("object_attributes", object_attributes).items()})
             group_count = add_groups(writer, groups, group_attributes)
     return {
         "vertex_count": count,
-        "chunk_count": writer.report["chunks"],
+        "chunk_count": writer.report["chunks"] if by is None else len(np.unique(chunk_of(points, target.chunk_shape), axis=0)),
         "object_count": writer.report["objects"],
         "group_count": group_count,
         "bins_per_chunk": bins_per_chunk(target),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zvf.writing import _joined
+from zvf._arrays import column_of_lines, named
 
 from ..api.result import ReadResult
 from ..exceptions import ArrayError, translating
@@ -62,7 +62,7 @@ def write_polylines(
                 raise ArrayError(f"polyline {i}: expected at least one vertex of {ndim} coordinates, found the shape {line.shape}")
         points = np.concatenate(lines)
         cuts = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
-        columns = {str(k): _text(_joined(k, v, cuts)) for k, v in (vertex_attributes or {}).items()}
+        columns = {str(k): np.asarray(column_of_lines(k, v, cuts)) for k, v in named("vertex_attributes", vertex_attributes).items()}
         target = resolve(
             store_path, geometry_type, ndim, positions=points, chunk_shape=chunk_shape, bin_shape=bin_shape, bounds=bounds
         )
@@ -90,10 +90,6 @@ def write_polylines(
         "cross_chunk_link_count": int(crosses.sum()),
         "group_count": group_count,
     }
-
-
-def _text(column: Any) -> np.ndarray:
-    return np.asarray(column)
 
 
 def segments(result: ReadResult, chunk_shape: Any) -> list[list[np.ndarray]]:
