@@ -38,16 +38,16 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
         let running = Cluster::start(&cluster, executors)?;
         let address = running.address();
-        each(&mut rows, name, Role::Variant, |statement| {
+        ask_all(&mut rows, name, Role::Variant, |statement| {
             run(&sql, &store, &["--cluster", &address], statement)
         })?;
     }
     if let Some(parquet) = &parquet {
-        each(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
+        ask_all(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
             local(&sql, parquet, statement)
         })?;
         match Environment::install(&bench.folder, "duckdb", &["duckdb"]) {
-            Ok(duckdb) => each(&mut rows, "DuckDB, Parquet", Role::Peer, |statement| {
+            Ok(duckdb) => ask_all(&mut rows, "DuckDB, Parquet", Role::Peer, |statement| {
                 ask_duckdb(duckdb.python(), parquet, statement)
             })?,
             Err(why) => {
@@ -67,7 +67,7 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
 type Answer = (Turn, Vec<f64>);
 
 /// Has somebody answer every statement; all must say the same.
-fn each(
+fn ask_all(
     rows: &mut [(Vec<f64>, Vec<Side>)],
     name: &str,
     role: Role,

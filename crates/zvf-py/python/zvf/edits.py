@@ -12,8 +12,8 @@ import numpy as np
 from ._arrays import as_array, named
 from ._arrays import positions as as_positions
 from ._jobs import command
-from ._words import as_json, corner, text_of, whole_of
-from .errors import wrong_value
+from ._words import corner, text_of, whole_of
+from .errors import shown, wrong_type, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -39,9 +39,7 @@ class Edit:
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
-        fields = {k: _json(v) for k, v in words.items() if v is not None}
-        for name, value in fields.items():
-            as_json(f"{op}, {name}", value)
+        fields = {k: _json(f"{op}, {k}", v) for k, v in words.items() if v is not None}
         self.operations.append({"op": text_of("op", op), **fields})
 
     def move(self, *, object: int, vertex: int, to: Any) -> None:
@@ -147,17 +145,19 @@ def _vertex(object: Any, index: Any) -> dict[str, int]:
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # what JSON has no numbers for
 
 
-def _json(value: Any) -> Any:
+def _json(name: str, value: Any) -> Any:
     """A value as an edit script has it."""
     if isinstance(value, np.ndarray):
         listed = value.tolist()
-        return listed if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()) else _json(listed)
+        return listed if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()) else _json(name, listed)
     if isinstance(value, np.generic):
-        return _json(value.item())
+        return _json(name, value.item())
     if isinstance(value, float):
         return value if np.isfinite(value) else _WORDS[str(value)]
     if isinstance(value, Mapping):
-        return {str(k): _json(v) for k, v in value.items()}
+        return {str(k): _json(name, v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json(v) for v in value]
-    return value
+        return [_json(name, v) for v in value]
+    if value is None or isinstance(value, (str, int)):
+        return value
+    raise wrong_type(name, "what JSON has", shown(value))
