@@ -32,9 +32,10 @@ def download(package, version, work):
     return next((work / "source").iterdir())
 
 
-# Loaded by pytest before any test: what tests wrote stays. What the packages remove is removed: they replace arrays and stores.
+# Loaded by pytest before any test: what tests wrote stays, and a test that hangs fails. What the packages remove is removed:
+# they replace arrays and stores.
 PLUGIN = '''
-import os, shutil, sys, tempfile
+import os, pytest, shutil, signal, sys, tempfile
 
 TESTS = os.path.join(os.getcwd(), "tests") + os.sep
 removed = shutil.rmtree
@@ -46,6 +47,16 @@ def rmtree(path, *args, **kwargs):
 shutil.rmtree = rmtree
 tempfile.TemporaryDirectory.cleanup = lambda self: self._finalizer.detach()
 tempfile.TemporaryDirectory.__exit__ = lambda self, *args: self._finalizer.detach()
+
+def stop(*_):
+    raise TimeoutError("a test of more than five minutes")
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
 '''
 
 
