@@ -1,4 +1,4 @@
-//! A level in blocks of chunks that fit in memory, one after the other, and sewn together again.
+//! A level in blocks of chunks that fit in memory, written one after the other, and sewn together again.
 //!
 //! ```text
 //! blocks    the chunks, halved along their longest side until few enough vertices are left
@@ -339,7 +339,7 @@ fn push(
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
 pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
-    // With their edges or faces, and what a coarser mesh is measured by.
+    // With their edges or faces; of meshes two blocks at once, and what these are measured by.
     let bytes = match (kind, kind.has_links()) {
         (Kind::Mesh, _) => 1600,
         (_, true) => 800,

@@ -1,16 +1,19 @@
 //! Graphs and meshes whose objects are not apart, and skeletons without objects: by blocks of chunks, one where all of it fits
 //! in memory.
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 use zvf_format::key::Delta;
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Query, Reader};
 
 use super::Making;
-use crate::PyramidError;
 use crate::batches::{kept_of, without_places};
-use crate::blocks;
+use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
+use crate::shape::Coarsened;
+use crate::{Method, PyramidError};
 
 impl Making<'_> {
     /// The level as a whole, or block by block.
@@ -27,7 +30,7 @@ impl Making<'_> {
         let whole = self.ladder.kind == Kind::Skeleton;
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
         let most = if whole { u64::MAX } else { room };
-        let blocks = blocks::Blocks::build(below, most).await?;
+        let blocks = Blocks::build(below, most).await?;
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
             let (batch, places) = without_places(kept_of(&batch, objects)?)?;
@@ -35,20 +38,53 @@ impl Making<'_> {
             taking.take(&made, &places)?;
             return Ok((made.error, made.elements()));
         }
+        // Only collapsing leaves this thread to others.
+        let at_once = if self.step.method == Method::Collapse { AT_ONCE } else { 1 };
         let mut sewing = blocks::Sewing::default();
         let (mut error, mut elements) = (0.0_f64, 0_u64);
-        for number in 0..blocks.len() {
-            let query = Query::all().in_region(blocks.region(number)?).with_places();
-            let batch = reader.run(&self.asking(query, objects)).await?.batch;
-            let (batch, places) = without_places(kept_of(&batch, objects)?)?;
-            let owners = blocks.owners(&places);
-            let fixed = blocks::fixed(&batch, &owners, number);
-            let made = self.shaped(batch, &fixed, directed).await?;
+        let (mut numbers, mut under_way) = (0..blocks.len(), FuturesOrdered::new());
+        loop {
+            while under_way.len() < at_once
+                && let Some(number) = numbers.next()
+            {
+                under_way.push_back(self.block((reader, objects), &blocks, number, directed));
+            }
+            // One after the other: vertices get their numbers in this order.
+            let Some(block) = under_way.next().await else { break };
+            let Block { number, made, places, owners, fixed } = block?;
             error = error.max(made.error);
-            let own = sewing.take(made, (&places, &owners, &fixed), number, taking)?;
-            elements += own;
+            elements += sewing.take(made, (&places, &owners, &fixed), number, taking)?;
         }
         sewing.check(self.step.below, objects.is_none_or(Objects::keeps_all))?;
         Ok((error, elements))
     }
+
+    /// Makes a block coarser.
+    async fn block(
+        &self,
+        (reader, objects): (&Reader, Option<&Objects>),
+        blocks: &Blocks,
+        number: usize,
+        directed: bool,
+    ) -> Result<Block, PyramidError> {
+        let query = Query::all().in_region(blocks.region(number)?).with_places();
+        let batch = reader.run(&self.asking(query, objects)).await?.batch;
+        let (batch, places) = without_places(kept_of(&batch, objects)?)?;
+        let owners = blocks.owners(&places);
+        let fixed = blocks::fixed(&batch, &owners, number);
+        let made = self.shaped(batch, &fixed, directed).await?;
+        Ok(Block { number, made, places, owners, fixed })
+    }
 }
+
+/// A block that was made coarser, and what its vertices were.
+struct Block {
+    number: usize,
+    made: Coarsened,
+    places: Vec<u64>,
+    owners: Vec<u32>,
+    fixed: Vec<bool>,
+}
+
+/// Blocks that are made at once: one is read and measured while edges of the other collapse.
+const AT_ONCE: usize = 2;

@@ -17,7 +17,7 @@ use super::surface::Surface;
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
-pub(super) fn refine_bound(surface: &Surface, triangle: &Triangle, floor: f64) -> (f64, f64) {
+pub(super) fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = Look { surface, most: 0.0, floor, room: WORK, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
@@ -37,16 +37,16 @@ struct Piece {
 
 #[derive(Debug)]
 struct Look<'a> {
-    surface: &'a Surface,
+    surface: &'a Surface<'a>,
     most: f64,
     floor: f64,
     room: u64, // how many pairs of a face and a triangle may still be looked at
     open: Vec<Piece>,
 }
 
-impl<'a> Look<'a> {
+impl Look<'_> {
     /// Looks at a part; `near`, and `left` and `rest` of faces, are memory that is used again.
-    fn at(&mut self, piece: &Piece, near: &mut Vec<&'a Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
+    fn at(&mut self, piece: &Piece, near: &mut Vec<Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= HALVED {
             self.most = self.most.max(self.surface.bound_from_any_triangle(face));
@@ -91,7 +91,7 @@ impl<'a> Look<'a> {
     fn cut(
         &mut self,
         face: &Face,
-        plates: &[&Plate],
+        plates: &[Plate],
         limit: f64,
         left: &mut Vec<Face>,
         rest: &mut Vec<Face>,
@@ -126,7 +126,7 @@ impl<'a> Look<'a> {
 
 /// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
 /// triangle is largest at a corner.
-fn near_one(face: &Face, plates: &[&Plate], limit: f64) -> Option<f64> {
+fn near_one(face: &Face, plates: &[Plate], limit: f64) -> Option<f64> {
     plates.iter().map(|plate| plate.farthest(face, limit)).find(|off| *off <= limit)
 }
 
@@ -142,7 +142,7 @@ fn over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<
 }
 
 /// The square of how much too large the answer may be.
-const BOUND_RATIO_SQ: f64 = 1.1;
+pub(super) const BOUND_RATIO_SQ: f64 = 1.1;
 /// A face with more triangles below it is halved at once.
 const CROWD: usize = 128;
 /// How often a face is halved.

@@ -5,7 +5,7 @@
 //! chains      fewer vertices of each, none farther than a tolerance           chain
 //! graphs      what hangs together inside a cell becomes one vertex            contract
 //! skeletons   the same, or fewer vertices between roots, forks and tips       contract, tree
-//! meshes      the same, or edges collapsed where that costs least             contract, collapse
+//! meshes      the same, or edges collapsed where that costs least             contract, collapse, mesh
 //! ```
 //!
 //! Objects stay apart, and every vertex of the finer batch has one that stands for it. Those of graphs, skeletons and
@@ -18,13 +18,17 @@ pub(crate) mod contract;
 pub(crate) mod farthest;
 mod hausdorff;
 pub(crate) mod lattice;
+mod mesh;
+mod net;
 pub(crate) mod objects;
 mod plate;
 pub(crate) mod points;
 mod prune;
 mod quadric;
+mod queue;
 mod surface;
 pub(crate) mod tree;
+mod walk;
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};

@@ -24,11 +24,6 @@ impl Plate {
         Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
-    /// The box around it.
-    pub(super) fn bounds(&self) -> [[f64; 3]; 2] {
-        bounds(&self.corners)
-    }
-
     /// How far a point is from it, squared.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;
@@ -63,6 +58,43 @@ fn off_side(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     dot(off, off)
 }
 
+/// How far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
+pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
+    let (ab, ac, ap) = (minus(*b, *a), minus(*c, *a), minus(point, *a));
+    let (d1, d2) = (dot(ab, ap), dot(ac, ap));
+    if d1 <= 0.0 && d2 <= 0.0 {
+        return dot(ap, ap);
+    }
+    let bp = minus(point, *b);
+    let (d3, d4) = (dot(ab, bp), dot(ac, bp));
+    if d3 >= 0.0 && d4 <= d3 {
+        return dot(bp, bp);
+    }
+    let off = |from: [f64; 3], along: [f64; 3], share: f64| {
+        let off = minus(from, along.map(|x| x * share));
+        dot(off, off)
+    };
+    let vc = d1 * d4 - d3 * d2;
+    if vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0 {
+        return off(ap, ab, d1 / (d1 - d3));
+    }
+    let cp = minus(point, *c);
+    let (d5, d6) = (dot(ab, cp), dot(ac, cp));
+    if d6 >= 0.0 && d5 <= d6 {
+        return dot(cp, cp);
+    }
+    let vb = d5 * d2 - d1 * d6;
+    if vb <= 0.0 && d2 >= 0.0 && d6 <= 0.0 {
+        return off(ap, ac, d2 / (d2 - d6));
+    }
+    let va = d3 * d6 - d5 * d4;
+    if va <= 0.0 && d4 >= d3 && d5 >= d6 {
+        return off(bp, minus(*c, *b), (d4 - d3) / ((d4 - d3) + (d5 - d6)));
+    }
+    let all = va + vb + vc;
+    off(minus(ap, ab.map(|x| x * (vb / all))), ac, vc / all)
+}
+
 /// A flat convex face.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Face {
@@ -71,7 +103,7 @@ pub(super) struct Face {
 }
 
 impl Face {
-    const NOTHING: Self = Self { at: [[0.0; 3]; CORNERS], len: 0 };
+    pub(super) const NOTHING: Self = Self { at: [[0.0; 3]; CORNERS], len: 0 };
 
     pub(super) fn from_triangle(triangle: &Triangle) -> Self {
         let mut face = Self::NOTHING;
@@ -95,7 +127,7 @@ impl Face {
     }
 
     /// Whether all of it lies on one side of a plane, or on it: on this one or the other one.
-    fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
+    pub(super) fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
         let (mut here, mut there) = (true, true);
         for corner in self.corners() {
             let side = dot(minus(*corner, through), normal);
@@ -107,13 +139,27 @@ impl Face {
     /// What lies on this side and on the other side of a plane through it; `None` with more corners than there
     /// is room.
     fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
+        let (mut here, mut there) = (*self, Self::NOTHING);
+        here.cut_off(through, normal, &mut there).then_some([here, there])
+    }
+
+    /// Takes away what lies on the other side of a plane, and puts that to `there`: whether there is room for all
+    /// corners.
+    pub(super) fn cut_off(
+        &mut self,
+        through: [f64; 3],
+        normal: [f64; 3],
+        there: &mut Self,
+    ) -> bool {
         let side = |corner: &[f64; 3]| dot(minus(*corner, through), normal);
-        let [mut here, mut there] = [Self::NOTHING; 2];
-        let next = self.corners().iter().cycle().skip(1);
-        for (corner, next) in self.corners().iter().zip(next) {
-            let (own, other) = (side(corner), side(next));
+        let (all, count) = (self.at, self.len);
+        let all = all.get(..count).unwrap_or(&all);
+        (self.len, there.len) = (0, 0);
+        let mut own = all.first().map_or(0.0, side);
+        for (corner, next) in all.iter().zip(all.iter().skip(1).chain(all.first())) {
+            let other = side(next);
             if own >= 0.0 {
-                here.push(*corner);
+                self.push(*corner);
             }
             if own <= 0.0 {
                 there.push(*corner);
@@ -122,11 +168,12 @@ impl Face {
                 let along = minus(*next, *corner).map(|x| x * (own / (own - other)));
                 let mut between = *corner;
                 between.iter_mut().zip(along).for_each(|(x, more)| *x += more);
-                here.push(between);
+                self.push(between);
                 there.push(between);
             }
+            own = other;
         }
-        (here.len.max(there.len) <= CORNERS).then_some([here, there])
+        self.len.max(there.len) <= CORNERS
     }
 
     /// What of it lies over a triangle, and puts what lies beside it to `beside`; `None` where nothing lies
@@ -231,6 +278,18 @@ mod tests {
         ] {
             let found = plate.distance_sq(point);
             assert!((found - want).abs() < 1e-12, "{point:?}: {found}");
+        }
+        // Both ways to measure agree wherever a point is.
+        let steps = || (-6..=12).map(|step| f64::from(step) * 0.5);
+        let odd = [[0.0, 0.5, 0.0], [4.0, 0.0, 1.0], [1.0, 4.0, -0.5]];
+        for triangle in [FLAT, odd] {
+            let plate = Plate::new(&triangle);
+            for point in
+                steps().flat_map(|x| steps().flat_map(move |y| steps().map(move |z| [x, y, z])))
+            {
+                let (one, other) = (plate.distance_sq(point), nearest_sq(&triangle, point));
+                assert!((one - other).abs() < 1e-12, "{point:?}: {one}, {other}");
+            }
         }
         let line = Plate::new(&[[0.0; 3], [4.0, 0.0, 0.0], [2.0, 0.0, 0.0]]);
         assert_eq!(line.distance_sq([2.0, 1.0, 0.0]), 1.0);

@@ -1,7 +1,8 @@
 //! How far one surface lies from another, at most.
 //!
-//! Some points are measured first: what is not farther than these by much needs no closer look
-//! ([`hausdorff`]). Of the other surface only what is near is looked at, by a grid.
+//! Some points are measured first: what is not farther than these by much needs no closer look. Most triangles show by
+//! what lies under them and beside that how near they are ([`walk`](super::walk)). Of the others all of the surface
+//! counts ([`hausdorff`]), of which only what is near is looked at, by a grid.
 
 use rayon::prelude::*;
 use zvf_format::num::{
@@ -10,45 +11,59 @@ use zvf_format::num::{
 };
 
 use super::hausdorff;
+use super::net::Net;
 use super::plate::{Face, Plate, Triangle, bounds, middle};
+use super::walk::{bound_nearby, walk_to};
 use crate::offload::Stop;
 
-/// How far any point of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and infinite
-/// where a corner is nowhere or so far off that its distance is no number. Once it is stopped it looks at
-/// nothing more.
-pub(super) fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle], stop: &Stop) -> f64 {
-    if from.is_empty() || to.is_empty() {
+/// How far any point of some triangles of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and
+/// infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands one of
+/// `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
+pub(super) fn directed_hausdorff_bound(
+    (from, some): (&Net<'_>, &[[u32; 2]]),
+    to: &Net<'_>,
+    stop: &Stop,
+) -> f64 {
+    if some.is_empty() || to.len() == 0 {
         return 0.0;
     }
-    let somewhere = |x: &f64| x.abs() < FAR;
-    if !from.iter().chain(to).flatten().flatten().all(somewhere) {
+    let is_somewhere = |one: Option<Triangle>| {
+        one.is_some_and(|one| one.as_flattened().iter().all(|x| x.abs() < FAR))
+    };
+    let all_somewhere = some.iter().all(|[face, _]| is_somewhere(from.triangle(*face)))
+        && to.triangles().all(|one| is_somewhere(Some(one)));
+    if !all_somewhere {
         return f64::INFINITY;
     }
     let surface = Surface::new(to);
-    // Corners may lie on the other surface where nothing else does.
-    let center = |[a, b, c]: &Triangle| middle(*a, middle(*b, *c));
-    let some = from.par_iter().step_by(SAMPLE).map(|one| surface.distance_sq(center(one)));
-    let mut floor = some.reduce(|| 0.0, f64::max).max(surface.blur());
+    let mut floor = surface.farthest_center(from, some).max(surface.blur());
     let mut most = 0.0_f64;
     // What some found raises the floor for others.
     for round in 0..ROUNDS {
-        let some = from
-            .par_iter()
-            .skip(round)
-            .step_by(ROUNDS)
-            .filter(|_| !stop.is_set())
-            .map(|one| hausdorff::refine_bound(&surface, one, floor));
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
-        let found = some.reduce(|| (0.0, 0.0), larger);
-        (most, floor) = larger((most, floor), found);
+        let own = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
+        let found = own.map_init(Vec::new, |open, [face, near]| {
+            let Some(one) = from.triangle(*face) else { return (f64::INFINITY, floor) };
+            let limits = (floor, floor * hausdorff::BOUND_RATIO_SQ);
+            let start = walk_to(to, *near, center(&one)).map(|(start, _)| start);
+            let nearby = start.and_then(|start| bound_nearby(to, start, &one, limits, open));
+            nearby
+                .map_or_else(|| hausdorff::refine_bound(&surface, &one, floor), |off| (off, floor))
+        });
+        (most, floor) = larger((most, floor), found.reduce(|| (0.0, 0.0), larger));
     }
     most.sqrt()
 }
 
-/// Triangles by where they lie, each ready to be measured to.
+/// A point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
+fn center([a, b, c]: &Triangle) -> [f64; 3] {
+    middle(*a, middle(*b, *c))
+}
+
+/// Triangles by where they lie.
 #[derive(Debug)]
-pub(super) struct Surface {
-    plates: Vec<Plate>,
+pub(super) struct Surface<'a> {
+    net: &'a Net<'a>,
     side: f64,     // of a cell
     cells_in: f64, // a length of one
     // Triangles of the cells that share a number, one number after the other.
@@ -57,39 +72,57 @@ pub(super) struct Surface {
     large: Vec<u32>, // those of many cells
 }
 
-impl Surface {
-    fn new(triangles: &[Triangle]) -> Self {
-        let size = |triangle: &Triangle| {
-            let [low, high] = bounds(triangle);
+impl<'a> Surface<'a> {
+    fn new(net: &'a Net<'a>) -> Self {
+        let size = |triangle: Triangle| {
+            let [low, high] = bounds(&triangle);
             low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max)
         };
-        let sizes: f64 = triangles.iter().map(size).sum();
-        let mean = sizes / f64_from_u64(to_u64(triangles.len()));
+        let sizes: f64 = net.triangles().map(size).sum();
+        let mean = sizes / f64_from_u64(to_u64(net.len()));
         let side = if mean > 0.0 && mean.is_finite() { mean * WIDE } else { 1.0 };
-        let numbers = triangles.len().next_power_of_two();
+        let numbers = net.len().next_power_of_two();
         let mut surface = Self {
-            plates: triangles.par_iter().map(Plate::new).collect(),
+            net,
             side,
             cells_in: side.recip(),
-            starts: Vec::new(),
+            starts: vec![0; numbers + 2],
             cells: Vec::new(),
             large: Vec::new(),
         };
-        surface.starts.resize(numbers + 2, 0);
         surface.sort_in();
         surface
     }
 
+    /// How far the farthest center of a part of some triangles is, squared.
+    fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
+        let farther = |most: f64, [face, near]: &[u32; 2]| {
+            let Some(point) = from.triangle(*face).map(|one| center(&one)) else { return most };
+            // What lies under it may be near enough; if not, something else may be nearer.
+            match walk_to(self.net, *near, point) {
+                Some((_, off)) if off <= most => most,
+                Some((_, off)) if off.is_finite() => {
+                    most.max(self.distance_sq_within(point, off.sqrt()))
+                }
+                _ => most.max(self.distance_sq(point)),
+            }
+        };
+        let centers = some.par_iter().step_by(SAMPLE);
+        centers.fold(|| 0.0, farther).reduce(|| 0.0, f64::max)
+    }
+
     /// Counts the triangles of each number, and puts them one number after the other.
     fn sort_in(&mut self) {
-        let plates = std::mem::take(&mut self.plates);
-        for (at, plate) in (0_u32..).zip(&plates) {
-            let span = self.span(&plate.bounds(), 0.0);
-            if count(&span) > MANY {
+        let spans = |own: &Self| -> Vec<[[i64; 3]; 2]> {
+            own.net.triangles().map(|one| own.span(&bounds(&one), 0.0)).collect()
+        };
+        let spans = spans(self);
+        for (at, span) in (0_u32..).zip(&spans) {
+            if count(span) > MANY {
                 self.large.push(at);
                 continue;
             }
-            for_each_cell(&span, |cell| {
+            for_each_cell(span, |cell| {
                 let number = usize_from_u32(self.number(cell)) + 2;
                 if let Some(count) = self.starts.get_mut(number) {
                     *count += 1;
@@ -102,12 +135,8 @@ impl Surface {
             *start = before;
         }
         self.cells.resize(usize_from_u32(before), 0);
-        for (at, plate) in (0_u32..).zip(&plates) {
-            let span = self.span(&plate.bounds(), 0.0);
-            if count(&span) > MANY {
-                continue;
-            }
-            for_each_cell(&span, |cell| {
+        for (at, span) in (0_u32..).zip(&spans).filter(|(_, span)| count(span) <= MANY) {
+            for_each_cell(span, |cell| {
                 let number = usize_from_u32(self.number(cell)) + 1;
                 let Some(next) = self.starts.get_mut(number) else { return };
                 if let Some(to) = self.cells.get_mut(usize_from_u32(*next)) {
@@ -116,7 +145,6 @@ impl Surface {
                 *next += 1;
             });
         }
-        self.plates = plates;
     }
 
     /// The number of a cell, which others may have too.
@@ -147,50 +175,40 @@ impl Surface {
     }
 
     /// Calls `visit` with all triangles that may be so near to a box, hardly one twice.
-    fn visit_near<'s>(
-        &'s self,
-        [low, high]: &[[f64; 3]; 2],
-        off: f64,
-        mut visit: impl FnMut(&'s Plate),
-    ) {
+    fn visit_near(&self, [low, high]: &[[f64; 3]; 2], off: f64, mut visit: impl FnMut(&Triangle)) {
         let span = self.span(&[*low, *high], off);
         let meets = |[own_low, own_high]: &[[f64; 3]; 2]| {
             let above = own_low.iter().zip(high).all(|(own, high)| *own <= high + off);
             above && own_high.iter().zip(low).all(|(own, low)| *own >= low - off)
         };
-        let some = |at: &u32| self.plates.get(usize_from_u32(*at));
-        if count(&span) > to_u64(self.plates.len()) {
-            self.plates.iter().filter(|one| meets(&one.bounds())).for_each(visit);
+        let some = |at: &u32| self.net.triangle(*at);
+        if count(&span) > to_u64(self.net.len()) {
+            self.net.triangles().filter(|one| meets(&bounds(one))).for_each(|one| visit(&one));
             return;
         }
         let large = self.large.iter().filter_map(some);
-        large.filter(|one| meets(&one.bounds())).for_each(&mut visit);
+        large.filter(|one| meets(&bounds(one))).for_each(|one| visit(&one));
         let [first, last] = span;
         let alone = first == last;
         for_each_cell(&span, |cell| {
             for one in self.cell(cell).iter().filter_map(some) {
-                let own = one.bounds();
+                let own = bounds(&one);
                 // Of all its cells that are asked, the lowest one tells of it.
                 let is_lowest = || {
                     let [lowest, _] = self.span(&own, 0.0);
                     lowest.iter().zip(first).map(|(own, first)| (*own).max(first)).eq(cell)
                 };
                 if meets(&own) && (alone || is_lowest()) {
-                    visit(one);
+                    visit(&one);
                 }
             }
         });
     }
 
     /// All triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
-    pub(super) fn plates_near<'s>(
-        &'s self,
-        around: &[[f64; 3]; 2],
-        off: f64,
-        near: &mut Vec<&'s Plate>,
-    ) {
+    pub(super) fn plates_near(&self, around: &[[f64; 3]; 2], off: f64, near: &mut Vec<Plate>) {
         near.clear();
-        self.visit_near(around, off, |plate| near.push(plate));
+        self.visit_near(around, off, |one| near.push(Plate::new(one)));
     }
 
     /// What is as good as nothing, squared.
@@ -200,11 +218,15 @@ impl Surface {
 
     /// How far a point is from the nearest triangle, squared.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
-        let mut off = self.side / 2.0;
+        self.distance_sq_within(point, self.side / 2.0)
+    }
+
+    /// The same, first looked for so far off.
+    fn distance_sq_within(&self, point: [f64; 3], mut off: f64) -> f64 {
         loop {
             let mut nearest = f64::INFINITY;
-            self.visit_near(&[point, point], off, |plate| {
-                nearest = nearest.min(plate.distance_sq(point));
+            self.visit_near(&[point, point], off, |one| {
+                nearest = nearest.min(Plate::new(one).distance_sq(point));
             });
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
@@ -220,8 +242,8 @@ impl Surface {
         let mut off = self.side;
         loop {
             let (mut least, mut any) = (f64::INFINITY, false);
-            self.visit_near(&bounds, off, |plate| {
-                (least, any) = (least.min(plate.farthest(face, least)), true);
+            self.visit_near(&bounds, off, |one| {
+                (least, any) = (least.min(Plate::new(one).farthest(face, least)), true);
             });
             if any || !off.is_finite() {
                 return least;
@@ -263,10 +285,37 @@ const MANY: u64 = 512;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use super::super::plate::nearest_sq;
     use super::*;
 
+    /// The triangles between points, of which no two are the same.
+    fn between(triangles: &[Triangle]) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
+        let (mut at, mut numbers) = (Vec::new(), HashMap::new());
+        let mut number = |point: [f64; 3]| {
+            *numbers.entry(point.map(f64::to_bits)).or_insert_with(|| {
+                at.push(point);
+                u32::try_from(at.len() - 1).unwrap()
+            })
+        };
+        let faces = triangles.iter().map(|one| one.map(&mut number)).collect();
+        (at, faces)
+    }
+
+    /// The bound with some triangle to begin with and, where there is none, as far as it differs at all.
     fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle]) -> f64 {
-        super::directed_hausdorff_bound(from, to, &Stop::default())
+        let ((from_at, from), (to_at, to)) = (between(from), between(to));
+        let rows = 0..u32::try_from(from.len()).unwrap();
+        let (from, to) = (Net::new(&from_at, from), Net::new(&to_at, to));
+        let bound = |start: &dyn Fn(u32) -> u32| {
+            let some: Vec<[u32; 2]> = rows.clone().map(|row| [row, start(row)]).collect();
+            super::directed_hausdorff_bound((&from, &some), &to, &Stop::default())
+        };
+        let [nowhere, somewhere] = [bound(&|_| u32::MAX), bound(&|row| row % 7)];
+        let same = nowhere == somewhere || (nowhere / somewhere - 1.0).abs() < 0.05;
+        assert!(same || nowhere.max(somewhere) < 1e-6, "{nowhere}, {somewhere}");
+        somewhere
     }
 
     const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
@@ -317,7 +366,6 @@ mod tests {
     fn a_hill_is_as_far_from_a_coarser_one_as_its_points_are() {
         let (fine, coarse) = (hill(40), hill(9));
         for (from, to) in [(&fine, &coarse), (&coarse, &fine)] {
-            let plates: Vec<Plate> = to.iter().map(Plate::new).collect();
             let inside = |[a, b, c]: &Triangle| {
                 let weights = (0..=12).flat_map(|u| (0..=12 - u).map(move |v| (u, v)));
                 let points = weights.map(|(u, v)| {
@@ -327,9 +375,8 @@ mod tests {
                 });
                 points.collect::<Vec<_>>()
             };
-            let off = |point| {
-                plates.iter().map(|one| one.distance_sq(point)).fold(f64::INFINITY, f64::min)
-            };
+            let off =
+                |point| to.iter().map(|one| nearest_sq(one, point)).fold(f64::INFINITY, f64::min);
             let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
             let found = directed_hausdorff_bound(from, to);
             assert!(found >= least && found < least * 1.06, "{found} of {least}");
@@ -358,7 +405,9 @@ mod tests {
         };
         let (one, other) = (soup(), soup());
         let found = directed_hausdorff_bound(&one, &other);
-        let surface = Surface::new(&other);
+        let (at, faces) = between(&other);
+        let net = Net::new(&at, faces);
+        let surface = Surface::new(&net);
         let least =
             one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
         assert!(found >= least && found < 1.0, "{found} of {least}");

@@ -1,0 +1,425 @@
+//! A mesh while edges collapse: which faces are around each vertex, and what an edge costs.
+//!
+//! The corners of the faces around a vertex are a list: each names the next one. Two such lists become one when an edge
+//! collapses, without memory of their own.
+
+use std::collections::HashMap;
+
+use zvf_format::num::usize_from_u32;
+
+use super::net::Edges;
+use super::plate::middle;
+use super::quadric::{Quadric, cross, dot, minus, unit};
+use super::queue::Queue;
+use crate::clusters::NONE;
+use crate::offload::Stop;
+
+/// What is known around an edge: memory that is used again.
+#[derive(Default)]
+struct Scratch {
+    rings: [Vec<Around>; 2], // around either end
+    near: [Vec<u32>; 2],     // neighbours of either end
+    over: [Vec<[u32; 2]>; 2],
+}
+
+/// A face around a vertex: the corner of it that the vertex is, and all its corners.
+type Around = (u32, [u32; 3]);
+
+/// The corners of a face, and the next corner of the same vertex after each of them.
+#[derive(Clone, Copy, Debug)]
+struct Face {
+    corners: [u32; 3], // of one that is gone nothing
+    next: [u32; 3],
+}
+
+/// A mesh while edges collapse.
+pub(super) struct Mesh {
+    at: Vec<[f64; 3]>,
+    faces: Vec<Face>,
+    first: Vec<u32>, // a corner of each vertex
+    into: Vec<u32>,  // what a vertex became, itself while it is there
+    quadrics: Vec<Quadric>,
+    border: Vec<bool>,
+    fixed: Vec<bool>,
+    stamps: Vec<u32>, // how often a vertex changed
+    owners: Vec<u32>, // a number for each object
+    queue: Queue,
+    low: [f64; 3], // of the box
+    high: [f64; 3],
+}
+
+impl Mesh {
+    /// Faces between vertices at these places, some of which are `fixed`; `owners` has a number for each object.
+    pub(super) fn new(
+        at: Vec<[f64; 3]>,
+        faces: &[[u32; 3]],
+        fixed: &[bool],
+        owners: Vec<u32>,
+    ) -> Self {
+        let count = at.len();
+        let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+        for at in &at {
+            low.iter_mut().zip(at).for_each(|(to, x)| *to = to.min(*x));
+            high.iter_mut().zip(at).for_each(|(to, x)| *to = to.max(*x));
+        }
+        let mut mesh = Self {
+            low,
+            high,
+            fixed: seams(&at, fixed),
+            at,
+            faces: Vec::with_capacity(faces.len()),
+            first: vec![NONE; count],
+            into: (0_u32..).take(count).collect(),
+            quadrics: vec![Quadric::default(); count],
+            border: vec![false; count],
+            stamps: vec![0; count],
+            owners,
+            queue: Queue::default(),
+        };
+        mesh.take_faces(faces);
+        mesh.take_edges(faces);
+        mesh
+    }
+
+    fn take_faces(&mut self, faces: &[[u32; 3]]) {
+        for (number, corners) in (0_u32..).zip(faces) {
+            let normal = self.normal(*corners);
+            let [a, ..] = *corners;
+            let area = dot(normal, normal).sqrt() / 2.0;
+            let plane = unit(normal).map(|unit| Quadric::plane(unit, self.point(a), area));
+            let mut next = [NONE; 3];
+            for ((corner, next), vertex) in (number * 3..).zip(&mut next).zip(corners) {
+                if let Some(first) = self.first.get_mut(usize_from_u32(*vertex)) {
+                    *next = std::mem::replace(first, corner);
+                }
+                if let (Some(to), Some(plane)) =
+                    (self.quadrics.get_mut(usize_from_u32(*vertex)), &plane)
+                {
+                    *to = to.add(plane);
+                }
+            }
+            self.faces.push(Face { corners: *corners, next });
+        }
+    }
+
+    fn take_edges(&mut self, faces: &[[u32; 3]]) {
+        let edges = Edges::new(faces, self.at.len());
+        let mut count = 0;
+        for (a, b, around) in edges.iter() {
+            count += 1;
+            if around.len() == 2 {
+                continue;
+            }
+            let along = minus(self.point(b), self.point(a));
+            let first = around.first().and_then(|[_, side]| faces.get(usize_from_u32(side / 3)));
+            let wall = unit(cross(along, self.normal(first.copied().unwrap_or([a, b, a]))));
+            let wall =
+                wall.map(|wall| Quadric::plane(wall, self.point(a), WALL * dot(along, along)));
+            for vertex in [a, b] {
+                mark(&mut self.border, vertex);
+                if around.len() > 2 {
+                    mark(&mut self.fixed, vertex);
+                }
+                if let (Some(to), Some(wall)) =
+                    (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
+                {
+                    *to = to.add(wall);
+                }
+            }
+        }
+        self.queue = Queue::with_capacity(count);
+        edges.iter().for_each(|(a, b, _)| self.offer(a, b));
+    }
+
+    pub(super) fn point(&self, vertex: u32) -> [f64; 3] {
+        self.at.get(usize_from_u32(vertex)).copied().unwrap_or([0.0; 3])
+    }
+
+    /// Where the vertices are.
+    pub(super) fn points(&self) -> &[[f64; 3]] {
+        &self.at
+    }
+
+    /// The corners of each face, where it is there.
+    pub(super) fn faces(&self) -> impl Iterator<Item = Option<[u32; 3]>> {
+        self.faces.iter().map(Face::alive)
+    }
+
+    /// The vertex that each one became.
+    pub(super) fn heads(&self) -> Vec<u32> {
+        let mut heads = self.into.clone();
+        for row in 0..heads.len() {
+            let head = (0_u32..).nth(row).map_or(NONE, |row| self.head(row));
+            if let Some(to) = heads.get_mut(row) {
+                *to = head;
+            }
+        }
+        heads
+    }
+
+    /// A face around a vertex that is there.
+    pub(super) fn face_at(&self, vertex: u32) -> Option<u32> {
+        self.faces_of(vertex).next().map(|(corner, _)| corner / 3)
+    }
+
+    fn normal(&self, [a, b, c]: [u32; 3]) -> [f64; 3] {
+        let a = self.point(a);
+        cross(minus(self.point(b), a), minus(self.point(c), a))
+    }
+
+    /// The vertex that `row` became.
+    fn head(&self, row: u32) -> u32 {
+        let mut row = row;
+        loop {
+            match self.into.get(usize_from_u32(row)) {
+                Some(next) if *next != row => row = *next,
+                _ => return row,
+            }
+        }
+    }
+
+    fn is(flags: &[bool], vertex: u32) -> bool {
+        flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
+    }
+
+    /// The faces of a vertex that are there.
+    fn faces_of(&self, vertex: u32) -> impl Iterator<Item = Around> {
+        let mut next = self.first.get(usize_from_u32(vertex)).copied().unwrap_or(NONE);
+        let all = std::iter::from_fn(move || {
+            let corner = next;
+            let face = self.faces.get(usize_from_u32(corner / 3))?;
+            next = face.next.get(usize_from_u32(corner % 3)).copied().unwrap_or(NONE);
+            Some((corner, face))
+        });
+        all.filter_map(|(corner, face)| Some((corner, face.alive()?)))
+    }
+
+    /// Where the edge would collapse to, and at what cost.
+    fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
+        let own = |vertex| self.quadrics.get(usize_from_u32(vertex)).copied().unwrap_or_default();
+        let both = own(a).add(&own(b));
+        let (from, to) = (self.point(a), self.point(b));
+        let held = |vertex| Self::is(&self.fixed, vertex);
+        let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
+        let along = minus(to, from);
+        let length = dot(along, along);
+        let cost = |at: [f64; 3]| both.at(at) + EVEN * length * length;
+        let only = |at: [f64; 3]| Some((cost(at), at));
+        match (onto(a), onto(b)) {
+            _ if held(a) && held(b) => return None,
+            _ if held(a) => return only(from),
+            _ if held(b) => return only(to),
+            (true, false) => return only(from),
+            (false, true) => return only(to),
+            _ => {}
+        }
+        let center = middle(from, to);
+        let free = both.minimum().filter(|least| {
+            let off = minus(*least, center);
+            // What lies outside the box of the mesh may lie outside the bounds of the store.
+            let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
+            dot(off, off) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
+        });
+        let candidates = [Some(from), Some(to), Some(center), free].into_iter().flatten();
+        candidates.map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    /// Notes an edge.
+    fn offer(&mut self, a: u32, b: u32) {
+        let (a, b) = (a.min(b), a.max(b));
+        if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
+            return;
+        }
+        let stamp = |vertex| self.stamps.get(usize_from_u32(vertex)).copied().unwrap_or(0);
+        if let Some((cost, _)) = self.cheapest_position(a, b) {
+            self.queue.push((cost.to_bits(), a, b, stamp(a), stamp(b)));
+        }
+    }
+
+    /// Collapses edges until so many faces are left, or there is nothing more that may.
+    pub(super) fn reduce(&mut self, target: usize, stop: &Stop) {
+        let mut left = self.faces.len();
+        let mut scratch = Scratch::default();
+        while left > target && !stop.is_set() {
+            let Some((_, a, b, ..)) = self.queue.pop(&self.stamps) else { break };
+            let Some((_, at)) = self.cheapest_position(a, b) else { continue };
+            if self.may_collapse(a, b, at, &mut scratch) {
+                left = left.saturating_sub(self.collapse(a, b, at, &mut scratch));
+            }
+        }
+        // Only collapsing needs these.
+        self.queue = Queue::default();
+        self.quadrics = Vec::new();
+    }
+
+    fn may_collapse(&self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> bool {
+        let Scratch { rings: [ring_a, ring_b], near: [near_a, near_b], over: [over_a, over_b] } =
+            scratch;
+        for (vertex, ring) in [(a, &mut *ring_a), (b, &mut *ring_b)] {
+            ring.clear();
+            ring.extend(self.faces_of(vertex));
+        }
+        let count =
+            |ring: &[Around], end| ring.iter().filter(|(_, face)| face.contains(&end)).count();
+        let shared = count(ring_a, b);
+        let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
+        let sound = match shared {
+            2 => !on_border,
+            1 => on_border,
+            _ => false,
+        };
+        if !sound {
+            return false;
+        }
+        neighbours(a, ring_a, near_a);
+        neighbours(b, ring_b, near_b);
+        let common = || near_a.iter().filter(|v| near_b.binary_search(v).is_ok());
+        if common().count() != shared {
+            return false;
+        }
+        // Faces that would come to lie on each other.
+        across(a, b, ring_a, over_a);
+        across(b, a, ring_b, over_b);
+        if over_a.iter().any(|side| over_b.contains(side)) || over_a.is_empty() && over_b.is_empty()
+        {
+            return false;
+        }
+        // A lone triangle on a border would vanish with it.
+        let is_border_edge = |ring, end| count(ring, end) == 1;
+        if on_border
+            && shared == 1
+            && common().any(|v| is_border_edge(ring_a, *v) && is_border_edge(ring_b, *v))
+        {
+            return false;
+        }
+        self.keeps_turned((a, b), at, ring_a) && self.keeps_turned((b, a), at, ring_b)
+    }
+
+    /// Whether the faces of `moved` that stay look where they looked.
+    fn keeps_turned(&self, (moved, other): (u32, u32), at: [f64; 3], ring: &[Around]) -> bool {
+        let mut stay = ring.iter().filter(|(_, face)| !face.contains(&other));
+        stay.all(|(_, face)| {
+            let before = self.normal(*face);
+            let corners = face.map(|v| if v == moved { at } else { self.point(v) });
+            let [a, b, c] = corners;
+            let after = cross(minus(b, a), minus(c, a));
+            let sizes = (dot(before, before) * dot(after, after)).sqrt();
+            // Two zero vectors have no direction to lose.
+            dot(before, after) >= TURNED * sizes && (sizes > 0.0 || dot(before, before) <= 0.0)
+        })
+    }
+
+    /// Puts both ends to `at`, and tells how many faces went. What is around them stands in `scratch`.
+    fn collapse(&mut self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> usize {
+        let Scratch { rings: [ring_a, ring_b], near: [near, _], .. } = scratch;
+        let mut gone = 0_usize;
+        for (corner, _) in &*ring_b {
+            let Some(face) = self.faces.get_mut(usize_from_u32(corner / 3)) else { continue };
+            let Some(corners) = face.alive() else { continue };
+            if corners.contains(&a) {
+                gone += 1;
+                face.corners = [NONE; 3];
+            } else {
+                face.corners = corners.map(|v| if v == b { a } else { v });
+            }
+        }
+        self.join(a, ring_a, ring_b);
+        let other = self.quadrics.get(usize_from_u32(b)).copied().unwrap_or_default();
+        if let Some(own) = self.quadrics.get_mut(usize_from_u32(a)) {
+            *own = own.add(&other);
+        }
+        if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
+            *to = at;
+        }
+        for flags in [&mut self.border, &mut self.fixed] {
+            if Self::is(flags, b) {
+                mark(flags, a);
+            }
+        }
+        if let Some(into) = self.into.get_mut(usize_from_u32(b)) {
+            *into = a;
+        }
+        for vertex in [a, b] {
+            if let Some(stamp) = self.stamps.get_mut(usize_from_u32(vertex)) {
+                *stamp = stamp.wrapping_add(1);
+            }
+        }
+        neighbours(a, ring_a, near);
+        for other in near {
+            self.offer(a, *other);
+        }
+        gone
+    }
+
+    /// Makes one list of the corners around two vertices, whose faces are all those of `a` now; `ring_a` becomes what is
+    /// around it.
+    fn join(&mut self, a: u32, ring_a: &mut Vec<Around>, ring_b: &[Around]) {
+        ring_a.extend_from_slice(ring_b);
+        let mut next = NONE;
+        ring_a.retain_mut(|(corner, face)| {
+            let Some(own) = self.faces.get_mut(usize_from_u32(*corner / 3)) else { return false };
+            let Some(corners) = own.alive() else { return false };
+            *face = corners;
+            if let Some(to) = own.next.get_mut(usize_from_u32(*corner % 3)) {
+                *to = std::mem::replace(&mut next, *corner);
+            }
+            true
+        });
+        if let Some(first) = self.first.get_mut(usize_from_u32(a)) {
+            *first = next;
+        }
+    }
+}
+
+impl Face {
+    /// Its corners, while it is there.
+    fn alive(&self) -> Option<[u32; 3]> {
+        let [first, ..] = self.corners;
+        (first != NONE).then_some(self.corners)
+    }
+}
+
+/// Puts the neighbours of a vertex to `all`, ascending.
+fn neighbours(vertex: u32, ring: &[Around], all: &mut Vec<u32>) {
+    all.clear();
+    let corners = ring.iter().flat_map(|(_, face)| face);
+    all.extend(corners.filter(|other| **other != vertex));
+    all.sort_unstable();
+    all.dedup();
+}
+
+/// Puts the sides across from a vertex to `sides`, of its faces without `other`: the lower end first.
+fn across(vertex: u32, other: u32, ring: &[Around], sides: &mut Vec<[u32; 2]>) {
+    let side = |(_, face): &Around| {
+        let ends = || face.iter().copied().filter(|corner| *corner != vertex);
+        [ends().min().unwrap_or(NONE), ends().max().unwrap_or(NONE)]
+    };
+    sides.clear();
+    sides.extend(ring.iter().filter(|(_, face)| !face.contains(&other)).map(side));
+}
+
+fn mark(flags: &mut [bool], vertex: u32) {
+    if let Some(flag) = flags.get_mut(usize_from_u32(vertex)) {
+        *flag = true;
+    }
+}
+
+/// Which vertices lie exactly where another one does, or are `fixed` anyway.
+fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
+    let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
+    let mut seen: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
+    for position in at {
+        let count = seen.entry(bits(position)).or_insert(0);
+        *count += 1;
+    }
+    let doubled = at.iter().map(|at| seen.get(&bits(at)).is_some_and(|count| *count > 1));
+    let also = |row: usize| fixed.get(row) == Some(&true);
+    doubled.enumerate().map(|(row, doubled)| doubled || also(row)).collect()
+}
+
+/// How much more a border edge counts than a face, for its length squared.
+const WALL: f64 = 100.0;
+/// What makes short edges go first where nothing else tells, as on a plane.
+const EVEN: f64 = 1e-6;
+/// The cosine of how far a face may turn.
+const TURNED: f64 = 0.17;

@@ -1,0 +1,171 @@
+//! Triangles that share corners, and which of them lie side by side.
+
+use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+
+use super::plate::Triangle;
+use super::quadric::{cross, minus};
+use crate::clusters::NONE;
+
+/// The sides of triangles by their lower ends.
+#[derive(Debug)]
+pub(super) struct Edges {
+    starts: Vec<u32>,    // of each vertex
+    ends: Vec<[u32; 2]>, // the higher end, and the side: three numbers for each triangle
+}
+
+impl Edges {
+    /// The sides of triangles between so many vertices.
+    pub(super) fn new(faces: &[[u32; 3]], vertices: usize) -> Self {
+        let mut starts = vec![0_u32; vertices + 2];
+        let ordered = |from: u32, to: u32| (from.min(to), from.max(to));
+        for [a, b, c] in faces {
+            for (from, to) in [(*a, *b), (*b, *c), (*c, *a)] {
+                let (low, _) = ordered(from, to);
+                if let Some(count) = starts.get_mut(usize_from_u32(low) + 2) {
+                    *count += 1;
+                }
+            }
+        }
+        let mut before = 0;
+        for start in &mut starts {
+            before += *start;
+            *start = before;
+        }
+        let mut ends = vec![[0; 2]; usize_from_u32(before)];
+        for (number, [a, b, c]) in (0_u32..).zip(faces) {
+            for (side, (from, to)) in (0..).zip([(*a, *b), (*b, *c), (*c, *a)]) {
+                let (low, high) = ordered(from, to);
+                let Some(next) = starts.get_mut(usize_from_u32(low) + 1) else { continue };
+                if let Some(to) = ends.get_mut(usize_from_u32(*next)) {
+                    *to = [high, number * 3 + side];
+                }
+                *next += 1;
+            }
+        }
+        let mut edges = Self { starts, ends };
+        edges.sort();
+        edges
+    }
+
+    /// Puts what has the same ends side by side, by the number of the triangle: the same for the same triangles.
+    fn sort(&mut self) {
+        for [start, end] in self.starts.array_windows() {
+            if let Some(own) = self.ends.get_mut(usize_from_u32(*start)..usize_from_u32(*end)) {
+                own.sort_unstable();
+            }
+        }
+    }
+
+    /// All edges, ascending: the lower end, the higher end, and with that the side of each triangle around.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
+        let own = self.starts.array_windows().map(|[start, end]| {
+            self.ends.get(usize_from_u32(*start)..usize_from_u32(*end)).unwrap_or(&[])
+        });
+        (0_u32..).zip(own).flat_map(|(low, own)| {
+            let same = own.chunk_by(|[one, _], [other, _]| one == other);
+            same.filter_map(move |around| Some((low, around.first()?[0], around)))
+        })
+    }
+}
+
+/// Triangles between points.
+#[derive(Debug)]
+pub(super) struct Net<'a> {
+    at: &'a [[f64; 3]],
+    faces: Vec<[u32; 3]>,
+    beside: Vec<[u32; 3]>, // what shares each side with a triangle, where that is one other
+    normals: Vec<[f64; 3]>, // as long as twice the area
+}
+
+impl<'a> Net<'a> {
+    pub(super) fn new(at: &'a [[f64; 3]], faces: Vec<[u32; 3]>) -> Self {
+        let mut beside = vec![[NONE; 3]; faces.len()];
+        for (.., around) in Edges::new(&faces, at.len()).iter() {
+            let [[_, one], [_, other]] = around else { continue };
+            for (own, other) in [(one, other), (other, one)] {
+                let sides = beside.get_mut(usize_from_u32(own / 3));
+                if let Some(to) = sides.and_then(|all| all.get_mut(usize_from_u32(own % 3))) {
+                    *to = other / 3;
+                }
+            }
+        }
+        let mut net = Self { at, faces, beside, normals: Vec::new() };
+        net.normals = net.triangles().map(|[a, b, c]| cross(minus(b, a), minus(c, a))).collect();
+        net
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.faces.len()
+    }
+
+    /// The corners of a triangle.
+    pub(super) fn triangle(&self, face: u32) -> Option<Triangle> {
+        let [a, b, c] = self.faces.get(usize_from_u32(face))?;
+        let at = |row: &u32| self.at.get(usize_from_u32(*row)).copied();
+        Some([at(a)?, at(b)?, at(c)?])
+    }
+
+    /// The corners of all triangles.
+    pub(super) fn triangles(&self) -> impl Iterator<Item = Triangle> {
+        let nowhere = [[f64::NAN; 3]; 3];
+        (0..saturating_u32_from_usize(self.len()))
+            .map(move |face| self.triangle(face).unwrap_or(nowhere))
+    }
+
+    /// What lies across each side of a triangle; [`NONE`] where that is nothing, or more than one.
+    pub(super) fn beside(&self, face: u32) -> [u32; 3] {
+        self.beside.get(usize_from_u32(face)).copied().unwrap_or([NONE; 3])
+    }
+
+    /// The way in across the side of a triangle that goes along there, at right angles to what lies between the
+    /// directions that it and the other one look in.
+    pub(super) fn inward(&self, face: u32, other: u32, along: [f64; 3]) -> [f64; 3] {
+        let normal = |face: u32| self.normals.get(usize_from_u32(face)).copied();
+        let ([x, y, z], [u, v, w]) =
+            (normal(face).unwrap_or([0.0; 3]), normal(other).unwrap_or([0.0; 3]));
+        cross([x + u, y + v, z + w], along)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triangles_know_what_lies_across_their_sides() {
+        // Two side by side, three on one edge, and one whose corners are the same.
+        let at: Vec<[f64; 3]> =
+            (0..8).map(|i| [f64::from(i % 2), f64::from(i / 2), f64::from(i * i)]).collect();
+        let faces = vec![[0, 1, 2], [2, 1, 3], [2, 3, 4], [3, 2, 5], [6, 6, 7]];
+        let edges = Edges::new(&faces, at.len());
+        let all: Vec<(u32, u32, usize)> =
+            edges.iter().map(|(low, high, around)| (low, high, around.len())).collect();
+        assert_eq!(
+            all,
+            [
+                (0, 1, 1),
+                (0, 2, 1),
+                (1, 2, 2),
+                (1, 3, 1),
+                (2, 3, 3),
+                (2, 4, 1),
+                (2, 5, 1),
+                (3, 4, 1),
+                (3, 5, 1),
+                (6, 6, 1),
+                (6, 7, 2),
+            ]
+        );
+        let net = Net::new(&at, faces);
+        assert_eq!(net.beside(0), [NONE, 1, NONE]);
+        assert_eq!(net.beside(1), [0, NONE, NONE]);
+        assert_eq!(net.beside(2), [NONE; 3]);
+        assert_eq!((net.beside(9), net.triangle(9)), ([NONE; 3], None));
+        assert_eq!(net.triangle(0), Some([at[0], at[1], at[2]]));
+        // Flat triangles have an upright wall between them.
+        let flat = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]];
+        let net = Net::new(&flat, vec![[0, 1, 2], [2, 1, 3]]);
+        assert_eq!(net.inward(0, 1, [-1.0, 1.0, 0.0]), [-2.0, -2.0, 0.0]);
+        assert_eq!(net.inward(1, 0, [1.0, -1.0, 0.0]), [2.0, 2.0, 0.0]);
+    }
+}

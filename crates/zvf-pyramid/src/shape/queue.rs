@@ -1,0 +1,130 @@
+//! Edges by their cost, the cheapest first, of which most are never asked for.
+//!
+//! ```text
+//! sorted    the cheapest of those that were there when the queue last looked at all
+//! heap      what came since, and is as cheap
+//! later     all else, in no order
+//! ```
+//!
+//! So what has to be kept in order fits in a cache.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use zvf_format::num::usize_from_u32;
+
+/// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
+pub(super) type Priced = (u64, u32, u32, u32, u32);
+
+/// Edges that may collapse.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    sorted: Vec<Priced>, // descending
+    heap: BinaryHeap<Reverse<Priced>>,
+    later: Vec<Priced>,
+    end: u64, // what costs less is not among those
+}
+
+impl Queue {
+    pub(super) fn with_capacity(edges: usize) -> Self {
+        Self { later: Vec::with_capacity(edges), ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, edge: Priced) {
+        if edge.0 < self.end {
+            self.heap.push(Reverse(edge));
+        } else {
+            self.later.push(edge);
+        }
+    }
+
+    /// Takes out the cheapest edge, of those whose ends have changed as often as that is written here.
+    pub(super) fn pop(&mut self, stamps: &[u32]) -> Option<Priced> {
+        loop {
+            let next = match (self.sorted.last(), self.heap.peek()) {
+                (Some(one), Some(Reverse(other))) if other < one => self.heap.pop(),
+                (Some(_), _) => self.sorted.pop().map(Reverse),
+                (None, Some(_)) => self.heap.pop(),
+                (None, None) => {
+                    self.look_at_all(stamps);
+                    match self.sorted.pop() {
+                        Some(edge) => Some(Reverse(edge)),
+                        None => return None,
+                    }
+                }
+            };
+            let Some(Reverse(edge)) = next else { return None };
+            if is_current(&edge, stamps) {
+                return Some(edge);
+            }
+        }
+    }
+
+    /// Puts the cheapest of all edges in order, and forgets those that changed.
+    fn look_at_all(&mut self, stamps: &[u32]) {
+        self.later.retain(|edge| is_current(edge, stamps));
+        let count = (self.later.len() / SHARE).max(FEWEST);
+        let all = u64::MAX; // the bits of no cost
+        self.end = if count < self.later.len() {
+            let (before, (cost, ..), _) = self.later.select_nth_unstable(count);
+            // Edges of one cost stay together.
+            if before.iter().any(|edge| edge.0 < *cost) { *cost } else { *cost + 1 }
+        } else {
+            all
+        };
+        let end = self.end;
+        self.sorted.extend(self.later.extract_if(.., |edge| edge.0 < end));
+        self.sorted.sort_unstable_by(|one, other| other.cmp(one));
+    }
+}
+
+fn is_current((_, a, b, first, second): &Priced, stamps: &[u32]) -> bool {
+    let is = |vertex: u32, stamp| stamps.get(usize_from_u32(vertex)) == Some(stamp);
+    is(*a, first) && is(*b, second)
+}
+
+/// What part of all edges is put in order at once.
+const SHARE: usize = 8;
+/// The fewest edges that are put in order at once.
+const FEWEST: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_out_is_what_a_heap_gives() {
+        let mut state = 3_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut stamps = vec![0_u32; 500];
+        let (mut queue, mut heap) = (Queue::with_capacity(9), BinaryHeap::new());
+        let mut found = 0;
+        for round in 0..60_000 {
+            // Few costs, so that many are the same.
+            let vertex = |number: u64| u32::try_from(number).unwrap();
+            let (a, b) = (vertex(next(500)), vertex(next(500)));
+            let own = |vertex: u32, stamps: &[u32]| stamps[vertex as usize];
+            let edge = (next(300), a, b, own(a, &stamps), own(b, &stamps));
+            queue.push(edge);
+            heap.push(Reverse(edge));
+            if next(100) == 0 {
+                stamps[next(500) as usize] += 1;
+            }
+            if round > 20_000 && round % 3 > 0 {
+                let want = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
+                let want = want.into_iter().find(|edge| is_current(edge, &stamps));
+                assert_eq!(queue.pop(&stamps), want, "round {round}");
+                found += usize::from(want.is_some());
+            }
+        }
+        assert!(found > 10_000, "{found}");
+        while let Some(edge) = queue.pop(&stamps) {
+            let want = std::iter::from_fn(|| heap.pop()).map(|Reverse(edge)| edge);
+            assert_eq!(want.into_iter().find(|edge| is_current(edge, &stamps)), Some(edge));
+        }
+        assert!(!heap.into_iter().any(|Reverse(edge)| is_current(&edge, &stamps)));
+    }
+}

@@ -1,0 +1,184 @@
+//! How far a triangle may lie from a surface, by what of that lies under it: from one triangle to those beside it.
+//!
+//! ```text
+//! parts     the triangle, cut along upright walls over the sides of what lies under it: each part has one
+//!           triangle of the surface
+//! bound     over a part, the distance to that triangle is largest at a corner
+//! ```
+//!
+//! Wherever the walls stand, what comes out is never too small. It is too large where the nearest triangle is not beside
+//! the others: there nothing is said, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
+
+use super::net::Net;
+use super::plate::{Face, Triangle, nearest_sq};
+use super::quadric::{dot, minus};
+use crate::clusters::NONE;
+
+/// A part of a triangle, and what of the surface is taken to lie under it.
+#[derive(Debug)]
+pub(super) struct Part {
+    face: Face,
+    over: u32,
+    from: u32, // what it was cut from lies over that
+}
+
+/// The triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
+/// that is, squared.
+pub(super) fn walk_to(net: &Net<'_>, start: u32, point: [f64; 3]) -> Option<(u32, f64)> {
+    let (mut face, mut before) = (start, NONE);
+    for _ in 0..STEPS {
+        let corners = net.triangle(face)?;
+        let [a, b, c] = corners;
+        let sides = [(a, b), (b, c), (c, a)].into_iter().zip(net.beside(face));
+        let mut ways = sides.filter(|(_, next)| *next != NONE && *next != before);
+        let outside = |((from, to), next): &(([f64; 3], [f64; 3]), u32)| {
+            dot(minus(point, *from), net.inward(face, *next, minus(*to, *from))) < 0.0
+        };
+        match ways.find(outside) {
+            Some((_, next)) => (face, before) = (next, face),
+            None => return Some((face, nearest_sq(&corners, point))),
+        }
+    }
+    Some((face, nearest_sq(&net.triangle(face)?, point)))
+}
+
+/// How far a triangle may lie from a surface, squared, where that shows to be no farther than `limit`; what lies under
+/// it is looked for from `start` on. A part that is within `enough` is not cut. `open` is memory that is used again.
+pub(super) fn bound_nearby(
+    net: &Net<'_>,
+    start: u32,
+    triangle: &Triangle,
+    (enough, limit): (f64, f64),
+    open: &mut Vec<Part>,
+) -> Option<f64> {
+    open.clear();
+    open.push(Part { face: Face::from_triangle(triangle), over: start, from: NONE });
+    let (mut most, mut steps) = (0.0_f64, 0_u32);
+    while let Some(mut part) = open.pop() {
+        steps += 1;
+        if steps > STEPS {
+            return None;
+        }
+        let corners = net.triangle(part.over)?;
+        let off = farthest(&corners, &part.face, enough);
+        if off <= enough {
+            most = most.max(off);
+            continue;
+        }
+        if cut(net, &mut part, &corners, open)? {
+            let off = farthest(&corners, &part.face, limit);
+            if off > limit {
+                return None;
+            }
+            most = most.max(off);
+        }
+    }
+    Some(most)
+}
+
+/// Leaves of a part what lies over its triangle, and puts what lies beside to `open`: whether anything lies over it. That is
+/// not known where there would be too many corners.
+fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part>) -> Option<bool> {
+    for ((from, to), next) in [(a, b), (b, c), (c, a)].into_iter().zip(net.beside(part.over)) {
+        if next == NONE || next == part.from {
+            continue;
+        }
+        let inward = net.inward(part.over, next, minus(*to, *from));
+        match part.face.side(*from, inward) {
+            Some(true) => {}
+            Some(false) => {
+                open.push(Part { face: part.face, over: next, from: part.over });
+                return Some(false);
+            }
+            None => {
+                open.push(Part { face: Face::NOTHING, over: next, from: part.over });
+                let there = open.last_mut()?;
+                if !part.face.cut_off(*from, inward, &mut there.face) {
+                    return None;
+                }
+            }
+        }
+    }
+    Some(true)
+}
+
+/// How far the farthest corner of a face is from a triangle, squared; of what is above `most` no more than that.
+fn farthest(triangle: &Triangle, face: &Face, most: f64) -> f64 {
+    let mut farthest = 0.0_f64;
+    for corner in face.corners() {
+        let off = nearest_sq(triangle, *corner);
+        if off.is_nan() || off > most {
+            return f64::INFINITY;
+        }
+        farthest = farthest.max(off);
+    }
+    farthest
+}
+
+/// So many triangles are looked at, at most.
+const STEPS: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A strip of squares along x, bent up by `rise` a square after the middle.
+    fn strip(rise: f64) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
+        let at = (0..=8_u32).flat_map(|x| {
+            let z = f64::from(x.max(4) - 4) * rise;
+            [[f64::from(x), 0.0, z], [f64::from(x), 1.0, z]]
+        });
+        let faces = (0..8_u32).flat_map(|x| {
+            let [a, b, c, d] = [0, 2, 3, 1].map(|more| x * 2 + more);
+            [[a, b, c], [a, c, d]]
+        });
+        (at.collect(), faces.collect())
+    }
+
+    #[test]
+    fn what_lies_under_is_found_from_afar() {
+        let (at, faces) = strip(0.5);
+        let net = Net::new(&at, faces);
+        for start in 0..16 {
+            let (face, off) = walk_to(&net, start, [0.25, 0.5, 0.125]).unwrap();
+            assert_eq!((face, off), (1, 0.125 * 0.125), "from {start}");
+        }
+        assert_eq!(walk_to(&net, 99, [0.0; 3]), None);
+    }
+
+    #[test]
+    fn a_triangle_over_many_is_as_far_as_its_farthest_part() {
+        let (at, faces) = strip(0.0);
+        let net = Net::new(&at, faces);
+        let wide = [[0.5, 0.25, 0.25], [7.5, 0.25, 0.5], [4.0, 0.75, 0.25]];
+        for start in 0..16 {
+            let bound = |limit| bound_nearby(&net, start, &wide, (0.0, limit), &mut Vec::new());
+            assert_eq!((bound(0.25), bound(0.24)), (Some(0.25), None), "from {start}");
+        }
+        // What lies beside the strip is no farther than its corners are from what is taken to be nearest.
+        let beside = wide.map(|[x, y, _]| [x, y + 1.0, 0.0]);
+        let bound = |limit| bound_nearby(&net, 0, &beside, (0.0, limit), &mut Vec::new());
+        assert!((0.75 * 0.75..1.2).contains(&bound(2.0).unwrap()));
+        assert_eq!(bound(0.5), None);
+    }
+
+    #[test]
+    fn over_a_bend_nothing_is_lost() {
+        for rise in [-2.0, -0.5, 0.5, 2.0] {
+            let (at, faces) = strip(rise);
+            let net = Net::new(&at, faces);
+            let over = [[3.0, 0.5, 0.0], [5.0, 0.5, rise], [4.0, 0.75, 0.125]];
+            let found = bound_nearby(&net, 5, &over, (0.0, 1.0), &mut Vec::new()).unwrap();
+            let middles = (0..=64).flat_map(|u| (0..=64 - u).map(move |v| (u, v)));
+            let least = middles.map(|(u, v)| {
+                let (u, v) = (f64::from(u) / 64.0, f64::from(v) / 64.0);
+                let [a, b, c] = over;
+                let point: [f64; 3] =
+                    std::array::from_fn(|i| a[i] + (b[i] - a[i]) * u + (c[i] - a[i]) * v);
+                net.triangles().map(|one| nearest_sq(&one, point)).fold(f64::INFINITY, f64::min)
+            });
+            let least = least.fold(0.0, f64::max);
+            assert!(found >= least && found <= least * 1.2, "{rise}: {found} of {least}");
+        }
+    }
+}
