@@ -75,6 +75,33 @@ pub async fn build_with_notices(
     made
 }
 
+/// As [`build_with_notices`], with what was put `aside` before; that stays.
+pub(crate) async fn build_aside(
+    address: &str,
+    options: &Options,
+    how: &BuildOptions,
+    aside: &Aside,
+    mut on_event: impl FnMut(PyramidEvent<'_>),
+) -> Result<Vec<LevelReport>, PyramidError> {
+    let lock = Build::lock_target(address, &how.disk)?;
+    let how = &BuildOptions { lock, ..how.clone() };
+    let store = Store::open(address, options.opening()).await?;
+    replace((address, &store), options, None, (how, Some(aside)), &mut on_event).await
+}
+
+/// Makes level `level` and puts it `aside`, where the levels below it are or go; `None` when there is none.
+pub(crate) async fn one(
+    store: &Store,
+    (build, aside): (&Build, &Aside),
+    ladder: &PyramidPlan,
+    level: u32,
+) -> Result<Option<LevelReport>, PyramidError> {
+    let how = How { build, aside: Some(aside), only: Some(level) };
+    let (mut made, _root) =
+        all(store, how, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
+    Ok(made.pop().filter(|made| made.level == level))
+}
+
 /// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
 /// stand. What comes out has the same bytes; the root document may differ where the old levels were others.
 ///
@@ -119,8 +146,24 @@ async fn replace(
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
-    let made = all(&store, (&build, aside), &ladder, stale, on_event).await;
+    let made = all(&store, How::new(&build, aside), &ladder, stale, on_event).await;
     levels::end(build, made).await
+}
+
+/// Where levels are made.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    build: &'a Build,
+    /// Where they are put, and taken over from.
+    aside: Option<&'a Aside>,
+    /// The one that is wanted; without, all, and their links.
+    only: Option<u32>,
+}
+
+impl<'a> How<'a> {
+    const fn new(build: &'a Build, aside: Option<&'a Aside>) -> Self {
+        Self { build, aside, only: None }
+    }
 }
 
 /// Refuses a rule for an attribute that level 0 does not have.
@@ -163,14 +206,15 @@ async fn rebuild(
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
-    let (coarser, root) = all(&store, (build, aside), &ladder, None, on_event).await?;
+    let how = How::new(build, aside);
+    let (coarser, root) = all(&store, how, &ladder, None, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
 
 async fn all(
     store: &Store,
-    (build, aside): (&Build, Option<&Aside>),
+    How { build, aside, only }: How<'_>,
     ladder: &PyramidPlan,
     stale: Option<&Stale>,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
@@ -231,6 +275,9 @@ async fn all(
                 made
             }
         };
+        if only == Some(level) {
+            return Ok((vec![made.report], root.finish()));
+        }
         let all = below.iter().copied().fold(Size::default(), Size::combine);
         if made.report.vertices == all.vertices && !options.equal_levels {
             // It would cost room and answer like the level below.
@@ -260,6 +307,9 @@ async fn all(
         if options.levels.is_none() && stuck {
             break; // more of the same would not help
         }
+    }
+    if only.is_some() {
+        return Ok((Vec::new(), root.finish())); // there is no such level
     }
     if let Some(folder) = &folder {
         links::write(&source, build, parents, wanted, folder).await?;

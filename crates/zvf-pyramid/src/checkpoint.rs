@@ -35,6 +35,7 @@ use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
+use crate::kept::KeptLevel;
 use crate::making::MadeLevel;
 use crate::report::LevelReport;
 use crate::root::Root;
@@ -44,7 +45,8 @@ use crate::{Options, PyramidError};
 #[derive(Debug)]
 pub(crate) struct Aside {
     folder: PathBuf,
-    _lock: File, // held
+    kept: Vec<KeptLevel>, // in folders of their own
+    _lock: Option<File>,  // held
 }
 
 impl Aside {
@@ -63,7 +65,7 @@ impl Aside {
         else {
             return Ok(None);
         };
-        let aside = Self { folder, _lock: lock };
+        let aside = Self { folder, kept: Vec::new(), _lock: Some(lock) };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = recipe(levels.collect(), store, options);
         if recipe.and_then(|recipe| aside.settle(&recipe)).is_err() {
@@ -71,6 +73,34 @@ impl Aside {
             return Ok(None);
         }
         Ok(Some(aside))
+    }
+
+    /// A folder that nobody else uses, and levels that are in others.
+    pub(crate) fn with_levels(folder: &Path, kept: Vec<KeptLevel>) -> Self {
+        Self { folder: folder.to_owned(), kept, _lock: None }
+    }
+
+    /// Whether a level is there and what its record says.
+    pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
+        Ok(matches!(self.saved(level)?, Saved::Sound(_)))
+    }
+
+    /// Whether every file of a level but its documents is in the store in the folder `store`.
+    pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
+        let kept = self.files(level)?;
+        let mut cells = kept.iter().filter(|(name, _)| {
+            name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
+        });
+        cells.try_fold(!kept.is_empty(), |all, (name, sum)| match checksum(&store.join(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            found => Ok(all && found? == *sum),
+        })
+    }
+
+    /// The folder that a level is in.
+    fn place(&self, level: u32) -> &Path {
+        let kept = self.kept.iter().find(|kept| kept.level == level);
+        kept.map_or(&self.folder, |kept| &kept.folder)
     }
 
     /// Removes all of it, what makes it valid first: a kill in between leaves nothing to take over.
@@ -88,7 +118,7 @@ impl Aside {
         level: u32,
         (kinds, linked): (&[Kind], bool),
     ) -> Result<Taken, PyramidError> {
-        let folder = self.folder.join(level.to_string());
+        let folder = self.place(level).join(level.to_string());
         let report = match self.saved(level).map_err(WriteError::Scratch)? {
             Saved::Sound(report) => report,
             saved @ (Saved::Damaged | Saved::Nothing) => {
@@ -121,7 +151,8 @@ impl Aside {
         for (kind, parents) in parents {
             parents.save(&self.pairs(level, *kind))?;
         }
-        build.hard_link_to(&level.to_string(), &self.folder.join(level.to_string())).await?;
+        let folder = self.place(level).join(level.to_string());
+        build.hard_link_to(&level.to_string(), &folder).await?;
         let record = || {
             let files: Vec<Json> =
                 self.files(level)?.iter().map(|(name, sum)| json!([name, sum.0, sum.1])).collect();
@@ -158,7 +189,7 @@ impl Aside {
         let mut files = BTreeMap::new();
         let mut folders = vec![level.to_string()];
         while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(self.folder.join(&folder)) {
+            let entries = match fs::read_dir(self.place(level).join(&folder)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 entries => entries?,
             };
@@ -197,9 +228,10 @@ impl Aside {
         self.write(&known, recipe)
     }
 
-    fn forget(&self, level: u32) -> std::io::Result<()> {
+    /// Removes what there is of a level.
+    pub(crate) fn forget(&self, level: u32) -> std::io::Result<()> {
         remove(&self.file(level, "json"))?;
-        remove(&self.folder.join(level.to_string()))?;
+        remove(&self.place(level).join(level.to_string()))?;
         Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs(level, *kind)))
     }
 
@@ -208,7 +240,7 @@ impl Aside {
     }
 
     fn file(&self, level: u32, what: &str) -> PathBuf {
-        self.folder.join(format!("{level}.{what}"))
+        self.place(level).join(format!("{level}.{what}"))
     }
 
     /// Writes a file whole, or not at all.
@@ -339,4 +371,4 @@ const LOCK: &str = "lock";
 const RECIPE: &str = "recipe";
 /// Bytes that are read at a time to be summed up.
 const BUFFER_BYTES: usize = 1 << 17;
-const DOCUMENT: &str = "zarr.json";
+pub(crate) const DOCUMENT: &str = "zarr.json";

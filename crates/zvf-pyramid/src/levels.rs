@@ -18,6 +18,16 @@ pub(crate) fn check(store: &Store) -> Result<(), PyramidError> {
     Ok(())
 }
 
+/// Refuses chunks by something else than their place.
+pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
+    if store.level(0).await?.key_rank() != store.root().axes().len() {
+        let (what, expected) =
+            ("chunks", "without the values of an attribute or groups in their keys");
+        return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
+    }
+    Ok(())
+}
+
 /// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
 /// belongs to no level.
 pub(crate) async fn begin(
@@ -43,11 +53,7 @@ async fn begin_with(
     options: &BuildOptions,
     goes: fn(&Key) -> bool,
 ) -> Result<Build, PyramidError> {
-    if store.level(0).await?.key_rank() != store.root().axes().len() {
-        let (what, expected) =
-            ("chunks", "without the values of an attribute or groups in their keys");
-        return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
-    }
+    check_keys(store).await?;
     let options = BuildOptions { replace: true, ..options.clone() };
     let build = Build::begin(address, options).await?;
     build.carry_over(goes).await?;

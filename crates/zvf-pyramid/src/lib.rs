@@ -14,6 +14,7 @@ mod clusters;
 mod columns;
 mod error;
 mod groups;
+mod kept;
 mod ladder;
 mod levels;
 mod links;
@@ -31,6 +32,7 @@ mod stale;
 
 pub use build::{build, build_with_notices, refresh};
 pub use error::PyramidError;
+pub use kept::{KeptLevel, build_level, build_with_levels, check_divisible};
 pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 #[cfg(feature = "reference")]

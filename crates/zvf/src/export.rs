@@ -96,7 +96,7 @@ impl Export {
         let level = reader.level(plan.level).await?;
         let level = level.of_kind(plan.kind).await?.unwrap_or(level);
         let (stage, notes, header) = match reader.numbered(&query.clone().with_owners()).await? {
-            Some(numbered) => begin_numbered(reader, numbered).await?,
+            Some(numbered) => begin_numbered(reader, &query, numbered).await?,
             None if plan.kind.has_links() => hold(reader, &query).await?,
             None => begin(reader, &query, &level).await?,
         };
@@ -263,12 +263,13 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
 /// The first part of a graph or mesh, and those behind it.
 async fn begin_numbered(
     reader: &Reader,
+    query: &Query,
     mut numbered: Numbered,
 ) -> Result<(Stage, Vec<String>, Header), Error> {
     let first = numbered.next().await?;
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
     let Some(part) = first else {
-        return Err(Error::bad_request("the answer", "chunks with vertices", "none"));
+        return hold(reader, query).await; // its columns, without rows
     };
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
     let header = describe(reader.store(), &with_elements.map_err(zvf_query_error)?);

@@ -1,5 +1,9 @@
 //! `zvf convert`.
 
+mod parts;
+
+pub(crate) use self::parts::run_part;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +15,7 @@ use zvf::convert::Format;
 use zvf::convert::read::{self, Input, Reader};
 use zvf::create::StoreSource;
 use zvf::export::Export;
+use zvf::tasks::ConvertPart;
 use zvf::{Columns, Kind, LevelId};
 
 use crate::commands::create::Create;
@@ -52,6 +57,9 @@ pub(crate) struct Convert {
     narrow: Box<Narrow>,
     #[command(flatten)]
     how: Box<How>,
+    /// The part of the store that a task writes.
+    #[arg(skip)]
+    part: Option<ConvertPart>,
 }
 
 /// What is asked of a store.
@@ -197,6 +205,10 @@ impl Convert {
         let query = self.narrow.query(session, &reader, columns).await?;
         let query = super::query::collected(query, session);
         let mut kinds = self.narrow.kinds(session, &reader, self.how.kind()).await?;
+        let query = match (&self.part, kinds.first()) {
+            (Some(part), Some(kind)) => part.narrow(&reader, query, *kind).await?,
+            _ => query,
+        };
         let mut notes = Vec::new();
         if kinds.len() > 1 && !several_kinds {
             let others: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();

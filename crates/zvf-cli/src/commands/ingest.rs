@@ -16,6 +16,7 @@ use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
 use crate::commands::create::{layout_json, made_json};
 use crate::commands::how::{How, room};
+use crate::commands::task::Chosen;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
@@ -57,12 +58,8 @@ pub(crate) struct Plan {
 pub(crate) struct Run {
     #[command(flatten)]
     place: Place,
-    /// The number of a task, as the plan lists them; may be repeated.
-    #[arg(long, value_name = "I", required_unless_present = "all")]
-    task: Vec<usize>,
-    /// Run every task that is not done, in order.
-    #[arg(long, conflicts_with = "task")]
-    all: bool,
+    #[command(flatten)]
+    chosen: Chosen,
 }
 
 /// Compare what came out with what went in, and make the store visible.
@@ -194,7 +191,7 @@ impl Run {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let (building, stop) = self.place.building(session)?;
         let all = building.tasks().all();
-        let numbers: Vec<usize> = if self.all { (0..all.len()).collect() } else { self.task };
+        let numbers = self.chosen.numbers(all.len());
         let bar = session.progress("running");
         let mut ran = Vec::new();
         for number in numbers {

@@ -44,6 +44,8 @@ pub(crate) mod pack;
 pub(crate) mod pyramid;
 pub(crate) mod query;
 pub(crate) mod rearrange;
+#[cfg(feature = "write")]
+pub(crate) mod recorded;
 #[cfg(feature = "render")]
 pub(crate) mod render;
 pub(crate) mod repair;

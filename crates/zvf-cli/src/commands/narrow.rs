@@ -65,6 +65,17 @@ impl Narrow {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
+    /// The first option that was given and says something of the whole, which parts cannot follow.
+    pub(crate) fn first_of_whole(&self) -> Option<&'static str> {
+        let given = [
+            ("--objects", self.objects.is_some()),
+            ("--groups", !self.groups.is_empty()),
+            ("--order", self.order.is_some()),
+            ("--limit", self.limit.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
     /// The question that the options ask of `reader`.
     pub(crate) async fn query(
         &self,

@@ -1,5 +1,9 @@
 //! `zvf pyramid`.
 
+mod parts;
+
+pub(crate) use self::parts::{finish_levels, run_level};
+
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
@@ -214,12 +218,26 @@ impl Pyramid {
         drop((progress, options));
         let built = built.map_err(zvf::Error::from);
         let built = built.with_context(|| format!("cannot build levels of {address}"))?;
+        let store = self.new.as_ref().unwrap_or(&self.store);
+        self.print(session, (store, &built), notices, out)?;
+        in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
+        Ok(Outcome::Clean)
+    }
+
+    /// Prints what was built.
+    fn print(
+        &self,
+        session: &Session,
+        (store, built): (&str, &[LevelReport]),
+        notices: Vec<String>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         // What has nothing to add is one level, like any other.
         let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
             let built = json!({
-                "store": self.new.as_ref().unwrap_or(&self.store),
+                "store": store,
                 "additive": additive,
                 "levels": levels,
                 "notices": notices,
@@ -245,8 +263,7 @@ impl Pyramid {
             }
             session.print_notices(out, notices)?;
         }
-        in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
-        Ok(Outcome::Clean)
+        Ok(())
     }
 
     /// The vertices of level 0, of all kinds, as its documents count them.

@@ -1,7 +1,8 @@
 //! Work that is divided between processes, which are killed and repeated.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use archives::Unpacked;
@@ -104,4 +105,246 @@ fn what_cannot_go_on_says_so_by_its_exit_code() {
         let said = String::from_utf8(changed.stderr).unwrap();
         assert!(said.contains("it changed since"), "{said}");
     }
+}
+
+/// The lines of all files of a folder, in the order of their names, without the first of each.
+fn rows(folder: &str) -> Vec<String> {
+    let texts =
+        names(folder).into_iter().map(|name| fs::read_to_string(Path::new(folder).join(name)));
+    texts
+        .flat_map(|text| text.unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Plans with `--json`; how many tasks there are.
+fn plan_parts(work: &str, words: &[&str]) -> usize {
+    let plan = ["task", "plan", "convert", "--work-dir", work, "--shares=3", "--json"];
+    let plan = done(&[&plan[..], words].concat());
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["kind"], "convert");
+    plan["tasks"].as_array().unwrap().len()
+}
+
+/// Runs every task, each killed once and then twice at once.
+fn run_roughly(work: &str, count: usize, before_each: impl Fn()) {
+    for task in (0..count).map(|task| task.to_string()) {
+        before_each();
+        let mut killed = start(&["task", "run", work, "--task", &task]);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let both = [0, 1].map(|_| start(&["task", "run", work, "--task", &task]));
+        let both = both.map(|child| child.wait_with_output().unwrap());
+        assert!(both.iter().all(|output| output.status.success()), "task {task}");
+    }
+}
+
+#[test]
+fn parts_of_a_store_are_what_the_whole_is() {
+    let everything: &[&str] = &[];
+    let some = &["--bbox", "0,0,0:250,900,900"][..];
+    for (id, divided, asked) in [
+        ("pc3_basic", true, everything),
+        ("pc3_objects", true, everything),
+        ("pc3_objects", true, some),
+        ("sl3_streamlines", true, everything),
+        ("sl3_streamlines", true, some),
+        ("pc3_zero_points", false, everything),
+        ("ms3_tri", false, everything),
+    ] {
+        let store = Unpacked::new(id);
+        let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
+        let (address, work, out) = (at(id), at("work"), at("parts"));
+        assert_eq!(address, store.path().to_str().unwrap());
+        fs::create_dir(at("whole")).unwrap();
+        let whole = format!("{}/whole.csv", at("whole"));
+        done(&[&["convert", &address, &whole], asked].concat());
+        let words = [&[address.as_str(), &out, "--to", "csv"], asked].concat();
+        let count = plan_parts(&work, &words);
+        assert_eq!(count > 1, divided, "{id}");
+        run_roughly(&work, count, || assert!(!Path::new(&out).exists(), "not before the end"));
+        let again = done(&["task", "run", &work, "--all"]);
+        assert_eq!(again.matches("had been done").count(), count, "{again}");
+        let said = done(&["task", "finish", &work]);
+        let parts = if count == 1 { "part" } else { "parts" };
+        assert_eq!(said, format!("{count} {parts} in {out}\n"));
+        assert_eq!(done(&["task", "finish", &work, "--remove"]), said, "repeated");
+        assert_eq!(rows(&out), rows(&at("whole")), "{id}");
+        assert_eq!(names(&out).len(), count);
+        let beside = names(store.path().parent().unwrap().to_str().unwrap());
+        assert!(
+            beside.iter().all(|name| !name.ends_with(".zvf-task") && name != "work"),
+            "{beside:?}"
+        );
+    }
+}
+
+#[test]
+fn meshes_are_divided_by_objects_where_that_is_asked_for() {
+    let store = Unpacked::new("sk3_trees");
+    let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
+    let (address, work, out) = (at("sk3_trees"), at("work"), at("parts"));
+    let words = [address.as_str(), &out, "--to=csv", "--by-objects"];
+    let count = plan_parts(&work, &words);
+    assert!(count > 1, "{count}");
+    run_roughly(&work, count, || ());
+    let said = done(&["task", "finish", &work, "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["parts"].as_array().unwrap().len(), count);
+    fs::create_dir(at("whole")).unwrap();
+    done(&["convert", &address, &format!("{}/whole.csv", at("whole"))]);
+    let sorted = |folder: &str| {
+        let mut rows = rows(folder);
+        rows.sort();
+        rows
+    };
+    assert_eq!(sorted(&out), sorted(&at("whole")));
+}
+
+#[test]
+fn files_are_parts_and_those_that_change_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("a.csv"), "x;y\n1;2\n").unwrap();
+    fs::write(at("b.csv"), "x;y\n3;4\n5;6\n").unwrap();
+    let (one, two, work, out) = (at("a.csv"), at("b.csv"), at("work"), at("out"));
+    let words = [one.as_str(), &two, &out, "--separator", ";", "--to", "jsonl"];
+    assert_eq!(plan_parts(&work, &words), 2);
+    done(&["task", "run", &work, "--task", "0"]);
+    fs::write(&two, "x;y\n3;4\n5;6\n7;8\n").unwrap();
+    assert_eq!(run(&["task", "run", &work, "--all"]).status.code(), Some(6));
+    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5), "a part is missing");
+    done(&["task", "remove", &work]);
+    assert_eq!(names(folder.path().to_str().unwrap()), ["a.csv", "b.csv"]);
+    assert_eq!(plan_parts(&work, &words), 2);
+    let ran = done(&["task", "run", &work, "--all", "--json"]);
+    assert!(ran.contains(r#""ran":true"#) || ran.contains(r#""ran": true"#), "{ran}");
+    // What a task wrote is damaged before the end: its task is run again, and no other.
+    let runs = fs::read_dir(at(".out.zvf-task/runs")).unwrap();
+    let parts: Vec<_> = runs.map(|run| run.unwrap().path().join("b.jsonl")).collect();
+    let part = parts.iter().find(|part| part.exists()).unwrap();
+    fs::write(part, "{}").unwrap();
+    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
+    let again = done(&["task", "run", &work, "--all"]);
+    assert_eq!(again.matches(": done").count(), 1, "{again}");
+    done(&["task", "finish", &work, "--remove"]);
+    assert_eq!(fs::read_to_string(at("out/b.jsonl")).unwrap().lines().count(), 3);
+    let taken = [&["task", "plan", "convert", "--work-dir", &work][..], &words].concat();
+    assert_eq!(run(&taken).status.code(), Some(4), "the output is there");
+}
+
+#[test]
+fn a_store_that_changed_is_refused_by_tasks_of_a_conversion() {
+    let (_store, address, work) = place();
+    let out = format!("{work}-out");
+    assert!(plan_parts(&work, &[&address, &out, "--to", "csv"]) > 1);
+    fs::write(Path::new(&address).join("notes.txt"), "x").unwrap();
+    let changed = run(&["task", "run", &work, "--all"]);
+    assert_eq!(changed.status.code(), Some(6));
+    assert!(String::from_utf8(changed.stderr).unwrap().contains("it changed since"));
+}
+
+#[test]
+fn what_has_no_parts_is_refused() {
+    let (_store, address, work) = place();
+    let out = format!("{work}-out");
+    for (words, why) in [
+        (&["--limit", "3", "--to", "csv"][..], "--limit"),
+        (&["--objects", "1,2", "--to", "csv"], "--objects"),
+        (&[], "--to"),
+        (&["--to", "csv", "--dry-run"], "--dry-run"),
+        (&["--to", "csv", "--overwrite"], "--overwrite"),
+        (&["--to", "store"], "folder of stores"),
+        (&["--to", "csv", "--separator", ";"], "--separator"),
+        (&["--to", "csv", "--nonsense"], "--nonsense"),
+    ] {
+        let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out];
+        let refused = run(&[&plan[..], words].concat());
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(!Path::new(&work).exists());
+}
+
+/// All files below a folder, by their names.
+fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![at.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.strip_prefix(at).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
+    let links = &["--levels", "2", "--cross-level-storage", "explicit"][..];
+    for (id, options) in [
+        ("pc3_objects", &["--levels", "3", "--cell-size", "9"][..]),
+        ("sl3_streamlines", links),
+        ("ms3_tri", &["--max-vertices", "10", "--in-place"]),
+    ] {
+        let (whole, store) = (Unpacked::new(id), Unpacked::new(id));
+        let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));
+        let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
+        done(&[&["pyramid", whole.path().to_str().unwrap()], options].concat());
+        let plan = ["task", "plan", "pyramid", "--work-dir", &work, "--json", address];
+        let plan = done(&[&plan[..], options].concat());
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let count = plan["tasks"].as_array().unwrap().len();
+        assert!(count > 1, "{id}: {count}");
+        assert_eq!(run(&["task", "run", &work, "--task", "1"]).status.code(), Some(5), "too early");
+        run_roughly(&work, count, || assert_eq!(tree(store.path()), before));
+        let mut killed = start(&["task", "finish", &work]);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        done(&["task", "finish", &work]);
+        assert_eq!(tree(store.path()), tree(whole.path()), "{id}");
+        let again = done(&["task", "finish", &work, "--remove"]);
+        assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
+        assert_eq!(names(store.path().parent().unwrap().to_str().unwrap()), [id]);
+    }
+}
+
+#[test]
+fn levels_are_not_put_into_a_store_that_changed() {
+    let (_store, address, work) = place();
+    let plan = ["task", "plan", "pyramid", "--work-dir", &work, &address, "--levels", "1"];
+    done(&plan);
+    done(&["task", "run", &work, "--all"]);
+    let notes = Path::new(&address).join("notes.txt");
+    fs::write(&notes, "x").unwrap();
+    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(6));
+    fs::remove_file(notes).unwrap();
+    // A level that is not what was made is made again.
+    let runs = fs::read_dir(Path::new(&work).join("runs")).unwrap();
+    let records: Vec<_> = runs.map(|run| run.unwrap().path().join("1.json")).collect();
+    let record = records.iter().find(|record| record.exists()).unwrap();
+    fs::write(record, "{}").unwrap();
+    assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
+    assert!(done(&["task", "run", &work, "--all"]).ends_with(": done\n"));
+    let said = done(&["task", "finish", &work, "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["levels"].as_array().unwrap().len(), 1);
+    for (option, why) in [("--additive", "--additive"), ("--dry-run", "--dry-run")] {
+        let refused = run(&[&plan[..], &[option]].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8(refused.stderr).unwrap().contains(why));
+    }
+    let remote = ["task", "plan", "pyramid", "--work-dir", "memory:///work", &address];
+    assert_eq!(run(&remote).status.code(), Some(2), "levels are kept in a folder");
 }

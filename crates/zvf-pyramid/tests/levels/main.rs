@@ -6,6 +6,7 @@ mod anew;
 mod blocks;
 mod cells;
 mod going_on;
+mod kept;
 mod kinds;
 mod lineage;
 mod made;

@@ -31,6 +31,8 @@ use zvf_store::{Backend, Objects, Op, OpenOptions, Store, StoreError};
 pub struct WorkFolder {
     name: String,
     medium: Medium,
+    #[cfg(feature = "convert")]
+    options: OpenOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +57,12 @@ impl WorkFolder {
                 Medium::Folder(KeyedFolder::new(Disk::default(), PathBuf::from(path)))
             }
         };
-        Ok(Self { name: address.to_owned(), medium })
+        Ok(Self {
+            name: address.to_owned(),
+            medium,
+            #[cfg(feature = "convert")]
+            options: options.clone(),
+        })
     }
 
     /// Where it is, when it is a folder of this machine.
@@ -65,6 +72,12 @@ impl WorkFolder {
             Medium::Folder(folder) => Some(folder.root()),
             Medium::Objects(_) => None,
         }
+    }
+
+    /// How it was opened, which is how results are opened too.
+    #[cfg(feature = "convert")]
+    pub(super) const fn options(&self) -> &OpenOptions {
+        &self.options
     }
 
     /// All of a file, or none.

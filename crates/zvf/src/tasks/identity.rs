@@ -30,6 +30,12 @@ pub(crate) struct StoreIdentity {
 }
 
 impl StoreIdentity {
+    /// Whether the store has a journal, as far as this build knows journals.
+    #[cfg(feature = "pyramid")]
+    pub(super) const fn has_journal(&self) -> bool {
+        self.head.is_some()
+    }
+
     /// That of `store`, which is at `address`.
     #[boxed]
     pub(crate) async fn read(

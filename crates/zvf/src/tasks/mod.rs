@@ -9,6 +9,8 @@
 //! | kind | tasks | what comes out |
 //! | --- | --- | --- |
 //! | [`validate`](Plan::validate) | ranges of cells, then of links, then of manifests | the report of the whole |
+//! | `convert` | ranges of the chunks or objects of a store, or files | a folder with a part of each task |
+//! | `pyramid` | levels, each made of the one before | the store with them |
 //!
 //! The plan says which store, what it was, and every setting that the result depends on. A store that changed since is
 //! refused with `Conflict`, before a task begins and again when it ends. Each run of a task writes below a name of its
@@ -16,10 +18,18 @@
 //!
 //! Not here: how a store is made of files by tasks ([`crate::ingest`]), which has several kinds of tasks that write one store.
 
+#[cfg(feature = "convert")]
+mod convert;
 mod folder;
 mod identity;
+#[cfg(feature = "convert")]
+mod parts;
+#[cfg(feature = "pyramid")]
+mod pyramid;
 mod record;
 mod validate;
+
+use std::borrow::Cow;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -28,7 +38,13 @@ use twox_hash::XxHash64;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
+#[cfg(feature = "convert")]
+pub use self::convert::{ConvertJob, ConvertPart, ConvertTarget};
 pub use self::folder::WorkFolder;
+#[cfg(feature = "convert")]
+pub use self::parts::PartRun;
+#[cfg(feature = "pyramid")]
+pub use self::pyramid::PyramidJob;
 pub use self::validate::ValidateJob;
 
 use self::identity::StoreIdentity;
@@ -42,6 +58,12 @@ use crate::Error;
 pub enum Job {
     /// The rules of the format, asked of a store.
     Validate(ValidateJob),
+    /// A store or files, as a folder of parts.
+    #[cfg(feature = "convert")]
+    Convert(ConvertJob),
+    /// Coarser levels of a store.
+    #[cfg(feature = "pyramid")]
+    Pyramid(PyramidJob),
 }
 
 impl Job {
@@ -50,6 +72,10 @@ impl Job {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Validate(_) => "validate",
+            #[cfg(feature = "convert")]
+            Self::Convert(_) => "convert",
+            #[cfg(feature = "pyramid")]
+            Self::Pyramid(_) => "pyramid",
         }
     }
 }
@@ -74,7 +100,7 @@ pub struct Plan {
 #[non_exhaustive]
 pub struct TaskLine {
     /// Its stage; tasks of a stage need all those of the stages before.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
     /// What it works on.
     pub what: String,
 }
@@ -111,6 +137,10 @@ impl Plan {
     /// `AlreadyExists` when the folder holds another plan, `Conflict` one of the store as it was before.
     #[boxed]
     pub async fn create(self, folder: &WorkFolder) -> Result<Tasks, Error> {
+        #[cfg(feature = "pyramid")]
+        if matches!(self.job, Job::Pyramid(_)) {
+            pyramid::check_is_folder(folder.path(), &folder.to_string())?;
+        }
         let text = serde_json::to_vec_pretty(&self).map_err(|error| bad_plan(folder, &error))?;
         let run = folder::new_run();
         let bytes = Bytes::from(text);
@@ -135,6 +165,10 @@ impl Plan {
     pub fn lines(&self) -> Vec<TaskLine> {
         match &self.job {
             Job::Validate(job) => job.lines(),
+            #[cfg(feature = "convert")]
+            Job::Convert(job) => job.lines(),
+            #[cfg(feature = "pyramid")]
+            Job::Pyramid(job) => job.lines(),
         }
     }
 }
@@ -209,6 +243,12 @@ impl Tasks {
         Err(Error::in_words(class, "read", text))
     }
 
+    /// What is said where the plan is one of another job.
+    #[cfg(any(feature = "convert", feature = "pyramid"))]
+    fn other_kind(&self, expected: &'static str) -> Error {
+        Error::bad_request("the plan", expected, self.plan.job.name())
+    }
+
     /// Refuses a number that no task has.
     fn check_number(&self, number: usize) -> Result<(), Error> {
         let count = self.plan.lines().len();
@@ -250,6 +290,10 @@ impl Tasks {
     /// When the folder cannot be changed.
     #[boxed]
     pub async fn remove(&self) -> Result<(), Error> {
+        #[cfg(feature = "convert")]
+        if let Job::Convert(job) = &self.plan.job {
+            job.folder(self.folder.options())?.remove_staging().await?;
+        }
         // Without the plan nothing else counts.
         self.folder.remove(&[PLAN.to_owned()]).await?;
         self.folder.remove_below("done").await?;

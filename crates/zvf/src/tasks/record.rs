@@ -24,7 +24,7 @@ use super::folder::{WorkFolder, new_run};
 pub(super) struct Record {
     /// The digest of the plan.
     plan: String,
-    task: usize,
+    pub(super) task: usize,
     pub(super) run: String,
     /// Name, length and XXH64 of each file.
     pub(super) files: Vec<(String, u64, String)>,
@@ -145,6 +145,12 @@ impl Writer {
 }
 
 impl Record {
+    /// The record of a run of task `number` that has records of its own of what it wrote.
+    #[cfg(any(feature = "convert", feature = "pyramid"))]
+    pub(super) fn of_run(plan: &str, number: usize, run: String, report: Json) -> Self {
+        Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
+    }
+
     /// Makes it count, unless another run did the task.
     pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool, StoreError> {
         let text = serde_json::to_vec(self)

@@ -8,6 +8,11 @@ use zvf_validate::{Observer, Options, Report, validate};
 
 use super::*;
 
+#[cfg(feature = "convert")]
+mod convert;
+#[cfg(feature = "pyramid")]
+mod pyramid;
+
 /// A store of lines with links and objects, in a folder of its own.
 struct Own {
     dir: TempDir,
@@ -80,8 +85,8 @@ async fn tasks_report_what_the_whole_reports() {
     let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
     for folder in [own.folder(), remote] {
         let tasks = own.plan(3).await.create(&folder).await.unwrap();
-        let stages: Vec<_> = tasks.plan().lines().iter().map(|line| line.stage).collect();
-        assert!(stages.contains(&"cells") && stages.contains(&"objects"), "{stages:?}");
+        let stages: Vec<_> = tasks.plan().lines().into_iter().map(|line| line.stage).collect();
+        assert!(stages.contains(&"cells".into()) && stages.contains(&"objects".into()));
         own.run_all(&tasks).await;
         let report = own.finish(&tasks).await.unwrap();
         assert_eq!(report, own.validate_whole().await);

@@ -68,7 +68,7 @@ impl ValidateJob {
             });
             let first = first.unwrap_or_default();
             let word = if part.stage == Stage::Objects { "manifests" } else { "cells" };
-            TaskLine { stage: part.stage.name(), what: format!("{count} {word}, {first}") }
+            TaskLine { stage: part.stage.name().into(), what: format!("{count} {word}, {first}") }
         };
         self.parts.iter().map(line).collect()
     }
@@ -202,6 +202,10 @@ impl Tasks {
     fn validate_job(&self) -> Result<&ValidateJob, Error> {
         match &self.plan.job {
             Job::Validate(job) => Ok(job),
+            #[cfg(feature = "convert")]
+            Job::Convert(_) => Err(self.other_kind("one of zvf task plan validate")),
+            #[cfg(feature = "pyramid")]
+            Job::Pyramid(_) => Err(self.other_kind("one of zvf task plan validate")),
         }
     }
 }

@@ -1,0 +1,150 @@
+//! `zvf convert` in parts, each of which a task writes: what is divided, and how a part is written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zvf::tasks::{ConvertJob, ConvertTarget, Plan, Tasks};
+use zvf::{Kind, Timeouts};
+
+use super::{Asked, Convert, To, is_store, needs_store};
+use crate::commands::recorded::{self, Recorded};
+use crate::commands::task::absolute;
+use crate::outcome::Usage;
+use crate::session::Session;
+
+impl Recorded<Convert> {
+    /// Divides what is asked for into parts: about so many of a store, `by_objects` also where links may join them.
+    pub(crate) async fn plan_parts(
+        self,
+        session: &Session,
+        (shares, by_objects): (usize, bool),
+    ) -> anyhow::Result<Plan> {
+        let Self { args: convert, words } = self;
+        let Some(to) = convert.to else {
+            let usage = Usage::new("a folder of parts has no name that stands for a format");
+            return Err(usage.with_hint("choose the format of parts with --to").into());
+        };
+        convert.check_divisible()?;
+        let extension = match to {
+            To::Store => "zarrvectors",
+            To::Format(format) => format.extensions().first().copied().unwrap_or(format.token()),
+        };
+        let words = words.into_iter().map(with_absolute_path).collect::<anyhow::Result<_>>()?;
+        let target = ConvertTarget::new(absolute(&convert.output)?, extension.to_owned(), words);
+        let is_store = |path: &PathBuf| path.to_str().is_some_and(is_store);
+        let open = session.options(Timeouts::Batch);
+        let store = match convert.inputs.as_slice() {
+            [only] if is_store(only) => absolute(&only.to_string_lossy())?,
+            files if files.iter().any(is_store) => {
+                return Err(Usage::new("a store among other inputs: divide it alone").into());
+            }
+            files => {
+                if let Some(option) = convert.narrow.first_given() {
+                    return Err(needs_store(option));
+                }
+                let files =
+                    files.iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
+                return Ok(Plan::convert_files(&files, target, &open).await?);
+            }
+        };
+        if let Some(option) = convert.how.first_reading_option() {
+            return Err(super::needs_file(option));
+        }
+        if to == To::Store {
+            let usage = Usage::new("a store as a folder of stores");
+            return Err(usage.with_hint("write it again whole, with zvf convert").into());
+        }
+        let Asked { reader, query, kinds, .. } = convert.question(session, &store, true).await?;
+        let &[kind] = kinds.as_slice() else {
+            let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
+            let usage = Usage::new(format!("the store holds {}", names.join(", ")));
+            return Err(usage.with_hint("choose one with --kind").into());
+        };
+        let from = (&reader, store.as_str(), &open);
+        let shares = (shares, by_objects);
+        Ok(Plan::convert_store(from, (&query, kind), target, shares).await?)
+    }
+}
+
+impl Convert {
+    /// Refuses what means nothing for parts.
+    fn check_divisible(&self) -> Result<(), Usage> {
+        let refused = |what: &str, hint: &str| {
+            Err(Usage::new(format!("{what} of a folder of parts")).with_hint(hint))
+        };
+        if let Some(option) = self.narrow.first_of_whole() {
+            return refused(option, "parts are narrowed by --bbox, --where and their like");
+        }
+        if self.dry_run {
+            return refused("--dry-run", "zvf convert itself prints what would be lost");
+        }
+        if self.how.overwrite() {
+            return refused("--overwrite", "remove the folder, or name another one");
+        }
+        if self.output == "-" {
+            return refused("standard output", "name a folder or a URL");
+        }
+        if self.inputs.iter().any(|input| input.as_os_str() == "-") {
+            return refused("standard input", "name files: tasks read them again");
+        }
+        if self.inputs.iter().any(|input| input.to_string_lossy().starts_with(super::PRECOMPUTED)) {
+            return refused("precomputed behind a URL", "make a store of it with zvf create");
+        }
+        if self.format_options.iter().any(|(name, _)| name == "precomputed.lods") {
+            return refused(
+                "--format-option precomputed.lods",
+                "convert the whole with zvf convert",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Writes part `number` of a plan; false where it had been written.
+pub(crate) async fn run_part(
+    session: &Session,
+    (tasks, job): (&Tasks, &ConvertJob),
+    number: usize,
+) -> anyhow::Result<bool> {
+    let mut convert: Convert = recorded::parse(&job.target().words, &["input", "output"])?;
+    let store = tasks.plan().store.as_deref();
+    let open = session.options(Timeouts::Batch);
+    let scratch = convert.how.scratch();
+    let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else { return Ok(false) };
+    let part = job.part(number);
+    let input = match (store, part.and_then(|part| part.path())) {
+        (Some(store), _) => PathBuf::from(store),
+        (None, Some(path)) => path.to_owned(),
+        (None, None) => return Err(Usage::new("a plan without a store or files").into()),
+    };
+    convert.inputs = vec![input];
+    convert.output = text_of(run.path())?;
+    convert.part = part.cloned();
+    let opened = match store {
+        Some(store) => Some(session.unchecked_store(store).await.map_err(zvf::Error::from)?),
+        None => None,
+    };
+    if let Some(opened) = &opened {
+        tasks.check_store(opened, &open).await?;
+    }
+    convert.run(session, &mut io::sink()).await?;
+    if let Some(opened) = &opened {
+        tasks.check_store(opened, &open).await?;
+    }
+    Ok(tasks.finish_part(number, run).await?)
+}
+
+/// The same option for processes that work in another folder.
+fn with_absolute_path(word: String) -> anyhow::Result<String> {
+    for option in ["--nodes=", "--scratch-dir="] {
+        if let Some(path) = word.strip_prefix(option) {
+            return Ok(format!("{option}{}", absolute(path)?));
+        }
+    }
+    Ok(word)
+}
+
+fn text_of(path: &Path) -> Result<String, Usage> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Usage::new(format!("a path that is no text: {}", path.display())))
+}

@@ -1,0 +1,130 @@
+//! Arguments of a command, and the options that say the same: a plan keeps these, and tasks read them again.
+//!
+//! Positional arguments are not among them: tasks have others.
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Parser};
+
+use crate::outcome::Usage;
+
+/// Arguments, as they were read and as they were written.
+#[derive(Debug)]
+pub(crate) struct Recorded<T> {
+    /// What they mean.
+    pub(crate) args: T,
+    /// The options among them that were given.
+    pub(crate) words: Vec<String>,
+}
+
+impl<T: Args> Args for Recorded<T> {
+    fn augment_args(command: Command) -> Command {
+        T::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        T::augment_args_for_update(command)
+    }
+}
+
+impl<T: Args> FromArgMatches for Recorded<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let known = T::augment_args(Command::new("zvf"));
+        let mut words = Vec::new();
+        for argument in known.get_arguments().filter(|argument| !argument.is_positional()) {
+            add_words(matches, argument, &mut words)?;
+        }
+        Ok(Self { args: T::from_arg_matches(matches)?, words })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Adds the option as often as it was given.
+fn add_words(matches: &ArgMatches, argument: &Arg, words: &mut Vec<String>) -> Result<(), Error> {
+    let id = argument.get_id().as_str();
+    if matches.value_source(id) != Some(ValueSource::CommandLine) {
+        return Ok(());
+    }
+    let Some(long) = argument.get_long() else { return Ok(()) };
+    if !argument.get_action().takes_values() {
+        words.push(format!("--{long}"));
+        return Ok(());
+    }
+    for value in matches.get_raw_occurrences(id).into_iter().flatten().flatten() {
+        let Some(value) = value.to_str() else {
+            let text = format!("--{long}: a value that is no text cannot be planned with\n");
+            return Err(Error::raw(ErrorKind::InvalidUtf8, text));
+        };
+        words.push(format!("--{long}={value}"));
+    }
+    Ok(())
+}
+
+/// The words of a command line without its name.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Words<T: Args> {
+    #[command(flatten)]
+    args: T,
+}
+
+/// What options that were recorded mean, with `positional` arguments behind them.
+pub(crate) fn parse<T: Args>(words: &[String], positional: &[&str]) -> Result<T, Usage> {
+    let words = words.iter().map(String::as_str);
+    let words = words.chain(["--"]).chain(positional.iter().copied());
+    let parsed = Words::<T>::try_parse_from(words);
+    parsed.map(|words| words.args).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        Usage::new(format!("the options of the plan: {line}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Args, Debug, PartialEq)]
+    struct Shape {
+        #[arg(required = true)]
+        inputs: Vec<String>,
+        #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
+        lengths: Vec<f64>,
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+        draco: Option<u8>,
+        #[arg(long, default_value_t = 7)]
+        count: u32,
+        #[arg(long)]
+        quiet: bool,
+    }
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[arg(long)]
+        more: Option<u8>,
+        #[command(flatten)]
+        shape: Recorded<Shape>,
+    }
+
+    #[test]
+    fn what_was_given_is_read_again() {
+        for words in [
+            &["zvf", "a"][..],
+            &["zvf", "a", "--lengths", "-1,2.5", "--more", "3", "--quiet", "--lengths=4"],
+            &["zvf", "--draco", "--count", "9", "a"],
+            &["zvf", "a", "--draco=12"],
+        ] {
+            let Recorded { args, words } = Line::try_parse_from(words).unwrap().shape;
+            assert!(words.iter().all(|word| !word.starts_with("--more") && word != "a"));
+            assert_eq!(parse::<Shape>(&words, &["a"]).unwrap(), args, "{words:?}");
+        }
+        let plain = Line::try_parse_from(["zvf", "a"]).unwrap().shape;
+        assert!(plain.words.is_empty(), "what is usual is not written down: {:?}", plain.words);
+        let wrong = parse::<Shape>(&["--nonsense=1".to_owned()], &["a"]).unwrap_err();
+        assert!(wrong.to_string().contains("--nonsense"), "{wrong}");
+    }
+}

@@ -1,0 +1,466 @@
+//! A store as many files, and many files as many: a part for each task.
+//!
+//! ```text
+//! points                ranges of chunks
+//! lines with objects    ranges of rows of the object index
+//! what has links        one task, or ranges of rows of the object index where that is asked for
+//! files                 one task each
+//! ```
+//!
+//! Ranges of chunks and lines lose nothing: put one after the other, parts are the whole. Edges and faces do not end where
+//! chunks do, and may join objects, so that objects apart may be less than the whole.
+//!
+//! Not here: how a part is written (the caller, by the words of the plan); where it is until the end ([`super::parts`]).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use async_recursion::async_recursion as boxed;
+use serde::{Deserialize, Serialize};
+use zvf_format::Class;
+use zvf_format::key::ChunkKey;
+use zvf_format::num::to_u64;
+use zvf_model::{Kind, LevelReader};
+use zvf_query::predicate::Scope;
+use zvf_query::{Query, Reader, UnknownIds};
+use zvf_store::{Op, OpenOptions, StoreError};
+
+use super::folder::new_run;
+use super::identity::StoreIdentity;
+use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, in_place};
+use super::record::{Record, key};
+use super::{Job, Plan, TaskLine, Tasks};
+use crate::Error;
+
+/// What is written, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConvertJob {
+    target: ConvertTarget,
+    parts: Vec<ConvertPart>,
+}
+
+/// Where parts go, and how they are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ConvertTarget {
+    /// The folder of all parts, a path or a URL, which is not there before the work is finished.
+    pub output: String,
+    /// What the name of each part ends with, without a dot.
+    pub extension: String,
+    /// What tells the writer of parts how to write them, such as the options of `zvf convert`.
+    pub words: Vec<String>,
+}
+
+/// What goes into one part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ConvertPart {
+    /// The vertices of some chunks: from the first key on, before the other.
+    #[non_exhaustive]
+    Chunks {
+        /// The first key; from the beginning without it.
+        first: Option<String>,
+        /// The key that is not among them; to the end without it.
+        end: Option<String>,
+        /// How many there are.
+        count: u64,
+    },
+    /// Some rows of the object index.
+    #[non_exhaustive]
+    Rows {
+        /// The first.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// All that is asked for.
+    Whole,
+    /// A file.
+    #[non_exhaustive]
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Its length; of a folder none.
+        bytes: Option<u64>,
+        /// When it was last changed, in nanoseconds since 1970.
+        modified: Option<u64>,
+    },
+}
+
+impl ConvertTarget {
+    /// Parts whose names end with `extension`, in the folder `output`, which is a path or a URL.
+    #[must_use]
+    pub const fn new(output: String, extension: String, words: Vec<String>) -> Self {
+        Self { output, extension, words }
+    }
+}
+
+impl ConvertPart {
+    /// The question for this part of what `query` asks of geometry of `kind`, at the level that it chooses for the whole.
+    ///
+    /// # Errors
+    ///
+    /// When the objects cannot be read.
+    #[boxed]
+    pub async fn narrow(&self, reader: &Reader, query: Query, kind: Kind) -> Result<Query, Error> {
+        let parse = |key: &Option<String>| {
+            let key = key.as_ref().map(|text| ChunkKey::parse(text)).transpose();
+            key.map_err(|error| Error::from(StoreError::from(error)))
+        };
+        if matches!(self, Self::Whole | Self::File { .. }) {
+            return Ok(query);
+        }
+        // Less of a store could mean another level.
+        let level = reader.plan(&query.clone().of_kind(kind)).await?.level;
+        let query = query.at_level(level);
+        match self {
+            Self::Whole | Self::File { .. } => Ok(query),
+            Self::Chunks { first, end, .. } => Ok(query.in_chunks(parse(first)?, parse(end)?)),
+            Self::Rows { start, end } => {
+                let index = reader.level_of_kind(level, kind).await?.objects().await?;
+                let Some(index) = index else {
+                    return Err(Error::bad_request("the store", "an index of objects", "none"));
+                };
+                let ids = index.ids(*start..*end).await?;
+                Ok(query.of_objects(ids).unknown_ids(UnknownIds::Skip))
+            }
+        }
+    }
+
+    /// The file that the part is made of.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            Self::Chunks { .. } | Self::Rows { .. } | Self::Whole => None,
+        }
+    }
+
+    /// Refuses a file that is not what it was.
+    fn check_file(&self) -> Result<(), Error> {
+        let Self::File { path, .. } = self else { return Ok(()) };
+        if Self::file(path)? == *self {
+            return Ok(());
+        }
+        let class = Class::Conflict;
+        let text = format!(
+            "{class}, {}: expected the file as it was when the plan was made, found that it changed since; plan again in another folder",
+            path.display()
+        );
+        Err(Error::in_words(class, "read", text))
+    }
+
+    fn file(path: &Path) -> Result<Self, Error> {
+        let about = fs::metadata(path).map_err(|error| in_place(Op::Read, path, &error))?;
+        let since = about.modified().ok();
+        let since = since.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        Ok(Self::File {
+            path: path.to_owned(),
+            bytes: about.is_file().then_some(about.len()),
+            modified: since.and_then(|since| u64::try_from(since.as_nanos()).ok()),
+        })
+    }
+
+    fn what(&self) -> String {
+        match self {
+            Self::Chunks { first, count, .. } => {
+                format!("{count} chunks from {}", first.as_deref().unwrap_or("the first"))
+            }
+            Self::Rows { start, end } => {
+                format!("{} objects from row {start}", end.abs_diff(*start))
+            }
+            Self::Whole => "everything, which is not divided".to_owned(),
+            Self::File { path, .. } => path.display().to_string(),
+        }
+    }
+}
+
+impl ConvertJob {
+    /// Where parts go, and how they are written.
+    #[must_use]
+    pub const fn target(&self) -> &ConvertTarget {
+        &self.target
+    }
+
+    /// What goes into part `number`.
+    #[must_use]
+    pub fn part(&self, number: usize) -> Option<&ConvertPart> {
+        self.parts.get(number)
+    }
+
+    pub(super) fn lines(&self) -> Vec<TaskLine> {
+        self.parts
+            .iter()
+            .map(|part| TaskLine { stage: "parts".into(), what: part.what() })
+            .collect()
+    }
+
+    /// What part `number` is called.
+    fn name(&self, number: usize) -> String {
+        let stem = match self.parts.get(number) {
+            Some(ConvertPart::File { path, .. }) => path.file_stem().and_then(|stem| stem.to_str()),
+            _ => None,
+        };
+        let extension = &self.target.extension;
+        match stem {
+            Some(stem) => format!("{stem}.{extension}"),
+            None => format!("part-{number:05}.{extension}"),
+        }
+    }
+
+    pub(super) fn folder(&self, options: &OpenOptions) -> Result<PartsFolder, Error> {
+        PartsFolder::open(&self.target.output, options)
+    }
+}
+
+/// How many there are in a share.
+fn share(count: usize, shares: usize) -> usize {
+    count.div_ceil(shares.max(1)).max(1)
+}
+
+/// Ranges of the chunks that `query` reads.
+async fn divide_chunks(
+    reader: &Reader,
+    query: &Query,
+    shares: usize,
+) -> Result<Vec<ConvertPart>, Error> {
+    let keys = reader.chunks(&query.clone().vertices_only()).await?;
+    let shares: Vec<&[ChunkKey]> = keys.chunks(share(keys.len(), shares)).collect();
+    let first = |number: usize| shares.get(number)?.first().map(ToString::to_string);
+    let part = |(number, some): (usize, &&[ChunkKey])| ConvertPart::Chunks {
+        first: first(number).filter(|_| number > 0),
+        end: first(number + 1),
+        count: to_u64(some.len()),
+    };
+    Ok(shares.iter().enumerate().map(part).collect())
+}
+
+/// Ranges of the rows of the object index; none where several levels make up the answer, or there are no objects.
+async fn divide_rows(
+    reader: &Reader,
+    (query, kind): (&Query, Kind),
+    shares: usize,
+) -> Result<Vec<ConvertPart>, Error> {
+    let level = reader.plan(query).await?.level;
+    if LevelReader::chain(reader.store(), level).await?.len() > 1 {
+        return Ok(Vec::new());
+    }
+    let index = reader.level_of_kind(level, kind).await?.objects().await?;
+    let Some(slots) = index.map(|index| index.slots()).filter(|slots| *slots > 0) else {
+        return Ok(Vec::new());
+    };
+    let size = slots.div_ceil(to_u64(shares.max(1)));
+    let (mut parts, mut start) = (Vec::new(), 0);
+    while start < slots {
+        let end = start + size.min(slots - start);
+        parts.push(ConvertPart::Rows { start, end });
+        start = end;
+    }
+    Ok(parts)
+}
+
+impl Plan {
+    /// Divides what `query` asks of geometry of `kind` in a store into about `shares` parts. What has links is divided only
+    /// `by_objects`: elements that join objects of two parts, and what belongs to no object, are in none of them then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+    /// # let dir = tempfile::tempdir()?;
+    /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
+    /// use zvf::convert::Format;
+    /// use zvf::convert::write::{self, Target, WriteOptions};
+    /// use zvf::export::Export;
+    /// use zvf::tasks::{ConvertTarget, Job, Plan, WorkFolder};
+    /// use zvf::{Kind, Query};
+    ///
+    /// let (open, kind) = (zvf::OpenOptions::default(), Kind::PointCloud);
+    /// let reader = zvf::open(path, open.clone()).await?;
+    /// let target = ConvertTarget::new(at("parts")?, "csv".into(), Vec::new());
+    /// let asked = (&Query::all(), kind);
+    /// let plan = Plan::convert_store((&reader, path, &open), asked, target, (4, false)).await?;
+    /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
+    /// let Job::Convert(job) = &tasks.plan().job else { return Err("another job".into()) };
+    /// for number in 0..tasks.plan().lines().len() {
+    ///     let Some(run) = tasks.begin_part(number, None).await? else { continue };
+    ///     let query = job.part(number).ok_or("a part")?.narrow(&reader, Query::all(), kind).await?;
+    ///     let mut export = Export::open(&reader, query, Some(kind)).await?;
+    ///     let mut file = std::fs::File::create(run.path())?;
+    ///     let options = WriteOptions::default();
+    ///     let mut writer = write::open(Format::Csv, Target::stream(&mut file), &options)?;
+    ///     writer.begin(&export.header)?;
+    ///     while let Some(piece) = export.next().await? {
+    ///         writer.write(piece)?;
+    ///     }
+    ///     writer.finish()?;
+    ///     assert!(tasks.finish_part(number, run).await?);
+    /// }
+    /// let names = tasks.finish_convert().await?;
+    /// assert_eq!(names.first().map(String::as_str), Some("part-00000.csv"));
+    /// assert!(dir.path().join("parts/part-00000.csv").exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the output is there, or the store cannot be read.
+    #[boxed]
+    pub async fn convert_store(
+        (reader, address, open): (&Reader, &str, &OpenOptions),
+        (query, kind): (&Query, Kind),
+        target: ConvertTarget,
+        (shares, by_objects): (usize, bool),
+    ) -> Result<Self, Error> {
+        PartsFolder::open(&target.output, open)?.check_free().await?;
+        let identity = StoreIdentity::read(reader.store(), address, open).await?;
+        let query = query.clone().of_kind(kind);
+        let is_of_rows = |scope: Scope| matches!(scope, Scope::Vertex | Scope::Fragment);
+        let asks_rows = query
+            .predicate()
+            .is_none_or(|asked| asked.columns().iter().all(|column| is_of_rows(column.scope)));
+        let mut parts = if kind == Kind::PointCloud && asks_rows {
+            divide_chunks(reader, &query, shares).await?
+        } else if kind.is_chain() || by_objects {
+            divide_rows(reader, (&query, kind), shares).await?
+        } else {
+            Vec::new()
+        };
+        if parts.len() < 2 {
+            parts = vec![ConvertPart::Whole];
+        }
+        let job = Job::Convert(ConvertJob { target, parts });
+        Ok(Self::new(Some(address.to_owned()), Some(identity), job))
+    }
+
+    /// Makes a part of each of `files`.
+    ///
+    /// # Errors
+    ///
+    /// When the output or one of the files is not as it should be, or two parts would get one name.
+    #[boxed]
+    pub async fn convert_files(
+        files: &[PathBuf],
+        target: ConvertTarget,
+        open: &OpenOptions,
+    ) -> Result<Self, Error> {
+        PartsFolder::open(&target.output, open)?.check_free().await?;
+        let parts = files.iter().map(|path| ConvertPart::file(path));
+        let job = ConvertJob { target, parts: parts.collect::<Result<_, Error>>()? };
+        let mut names: Vec<String> = (0..files.len()).map(|number| job.name(number)).collect();
+        names.sort();
+        let twice = names.windows(2).find(|pair| pair.first() == pair.last());
+        if let Some(name) = twice.and_then(|pair| pair.first()) {
+            let expected = "files whose parts have different names";
+            return Err(Error::bad_request("the input", expected, &format!("two for {name}")));
+        }
+        Ok(Self::new(None, None, Job::Convert(job)))
+    }
+}
+
+impl Tasks {
+    /// Begins part `number`; none when it is written and whole. A part for an object store is written below `scratch` first,
+    /// or the folder for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such task, nothing can be written, or a file changed since the plan.
+    #[boxed]
+    pub async fn begin_part(
+        &self,
+        number: usize,
+        scratch: Option<&Path>,
+    ) -> Result<Option<PartRun>, Error> {
+        self.check_number(number)?;
+        let job = self.convert_job()?;
+        let folder = job.folder(self.folder.options())?;
+        if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
+            if let Ok(written) = read_written(&record) {
+                if folder.find(&written).await?.is_some() {
+                    return Ok(None);
+                }
+                folder.forget(&written)?;
+            }
+            self.folder.remove(&[key(number)]).await?;
+        }
+        if let Some(part) = job.part(number) {
+            part.check_file()?;
+        }
+        folder.begin(&job.name(number), scratch).map(Some)
+    }
+
+    /// Makes a part count that was written; false where another run had done it.
+    ///
+    /// # Errors
+    ///
+    /// When what was written cannot be read or kept, a file changed since the plan, or the record cannot be made.
+    #[boxed]
+    pub async fn finish_part(&self, number: usize, run: PartRun) -> Result<bool, Error> {
+        let job = self.convert_job()?;
+        if let Some(part) = job.part(number) {
+            part.check_file()?;
+        }
+        let folder = job.folder(self.folder.options())?;
+        let written = folder.keep(&run).await?;
+        let report = serde_json::to_value(&written).map_err(|error| bad_record(number, &error))?;
+        let record = Record::of_run(&self.digest, number, new_run(), report);
+        let made = record.publish(&self.folder).await?;
+        folder.end(run, made).await?;
+        Ok(made)
+    }
+
+    /// Compares all parts with their records and makes the output of them; the names of the parts. Repeated, it goes on where
+    /// it was.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when a task is not done, `Checksum` when a part is not what was written, `AlreadyExists` when there is
+    /// another output.
+    #[boxed]
+    pub async fn finish_convert(&self) -> Result<Vec<String>, Error> {
+        let job = self.convert_job()?;
+        let folder = job.folder(self.folder.options())?;
+        let records = self.records(job.parts.len(), "to finish").await?;
+        let mut parts: Vec<(FoundPart, WrittenPart)> = Vec::new();
+        for (number, record) in records.iter().enumerate() {
+            let written = read_written(record)?;
+            let Some(found) = folder.find(&written).await? else {
+                self.folder.remove(&[key(number)]).await?;
+                folder.forget(&written)?;
+                let class = Class::Checksum;
+                let text = format!(
+                    "{class}, {}: expected what task {number} wrote, found something else or nothing; run the task again",
+                    written.name
+                );
+                return Err(Error::in_words(class, "read", text));
+            };
+            parts.push((found, written));
+        }
+        folder.publish(&parts).await?;
+        folder.remove_staging().await?;
+        Ok(parts.into_iter().map(|(_, part)| part.name).collect())
+    }
+
+    fn convert_job(&self) -> Result<&ConvertJob, Error> {
+        match &self.plan.job {
+            Job::Convert(job) => Ok(job),
+            Job::Validate(_) => Err(self.other_kind("one of zvf task plan convert")),
+            #[cfg(feature = "pyramid")]
+            Job::Pyramid(_) => Err(self.other_kind("one of zvf task plan convert")),
+        }
+    }
+}
+
+fn read_written(record: &Record) -> Result<WrittenPart, Error> {
+    WrittenPart::deserialize(&record.report).map_err(|error| bad_record(record.task, &error))
+}
+
+fn bad_record(number: usize, error: &serde_json::Error) -> Error {
+    let class = Class::Encoding;
+    let text = format!(
+        "{class}, the record of task {number}: expected the files of a part, found {error}; run the task again"
+    );
+    Error::in_words(class, "read", text)
+}

@@ -1,0 +1,358 @@
+//! Where the parts of a result are until all of them are there: beside it, under a hidden name.
+//!
+//! ```text
+//! .NAME.zvf-task/runs/<id>/PART    what one run of one task wrote
+//! .NAME.zvf-task/all/PART          all of them, before the folder gets its name (folders of this machine)
+//! NAME/PART                        the result
+//! ```
+//!
+//! In a folder of this machine the result appears at once. Object stores have no folders that could be renamed: a task writes
+//! its part to a folder for temporary files and uploads it, and the last step has the store copy one after the other
+//! ([`objects`]).
+
+mod objects;
+
+use std::fs;
+use std::hash::Hasher as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use async_recursion::async_recursion as boxed;
+use object_store::path::Path as ObjectPath;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+use zvf_format::Class;
+use zvf_format::num::to_u64;
+use zvf_publish::{Disk, hidden_sibling};
+use zvf_store::{Backend, Op, OpenOptions, Store, StoreError};
+
+use self::objects::PartObjects;
+use super::folder::new_run;
+use crate::Error;
+
+/// Where parts go, and where they wait.
+#[derive(Debug)]
+pub(super) enum PartsFolder {
+    Local {
+        output: PathBuf,
+        staging: PathBuf,
+    },
+    /// Names are below those of `objects`.
+    Remote {
+        objects: PartObjects,
+        output: String,
+        staging: String,
+    },
+}
+
+/// A part that is being written.
+///
+/// What was written goes again when this is dropped before [`Tasks::finish_part`](super::Tasks::finish_part).
+#[derive(Debug)]
+pub struct PartRun {
+    path: PathBuf,
+    id: String,
+    name: String,
+    folder: PathBuf, // removed in the end
+    is_kept: bool,
+}
+
+/// What is recorded of a part that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WrittenPart {
+    /// The folder of the run.
+    id: String,
+    /// The name of the part.
+    pub(super) name: String,
+    /// Name below the part, length and XXH64 of each file; a part that is a file has one without a name.
+    files: Vec<(String, u64, String)>,
+}
+
+/// Where a part was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FoundPart {
+    /// In the folder of a run, or with all others before they get their name.
+    Waiting(String),
+    /// In the result.
+    Published,
+}
+
+impl PartRun {
+    /// The file or folder to write; its name is that of the part.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps what was written when this is dropped, if it counts.
+    const fn keep_if(&mut self, counts: bool) {
+        self.is_kept = counts;
+    }
+}
+
+impl Drop for PartRun {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What cannot be removed goes with all runs in the end.
+            drop(fs::remove_dir_all(&self.folder));
+        }
+    }
+}
+
+impl PartsFolder {
+    /// The parts of the result at `output`, a path or a URL.
+    pub(super) fn open(output: &str, options: &OpenOptions) -> Result<Self, Error> {
+        let no_name = || Error::bad_request("the output", "a folder with a name", output);
+        if let Some(Backend { store, prefix }) = Store::backend(output, options)? {
+            let output = prefix.filename().ok_or_else(no_name)?.to_owned();
+            let above = prefix.parts_count().checked_sub(1).ok_or_else(no_name)?;
+            let above: ObjectPath = prefix.parts().take(above).collect();
+            let objects = PartObjects::new(store, above, options);
+            return Ok(Self::Remote { objects, staging: format!(".{output}.zvf-{WORD}"), output });
+        }
+        let path = output.strip_prefix("file://").unwrap_or(output);
+        let output = PathBuf::from(path.trim_end_matches('/'));
+        let staging = hidden_sibling(&output, WORD).ok_or_else(no_name)?;
+        Ok(Self::Local { output, staging })
+    }
+
+    /// Refuses a result that is there.
+    #[boxed]
+    pub(super) async fn check_free(&self) -> Result<(), Error> {
+        let is_free = match self {
+            Self::Local { output, .. } => fs::symlink_metadata(output).is_err(),
+            // An object of that name, or objects below it.
+            Self::Remote { objects, output, .. } => objects.sizes(output).await?.is_empty(),
+        };
+        if is_free { Ok(()) } else { Err(self.taken()) }
+    }
+
+    fn taken(&self) -> Error {
+        let class = Class::AlreadyExists;
+        let output = match self {
+            Self::Local { output, .. } => output.display().to_string(),
+            Self::Remote { output, .. } => output.clone(),
+        };
+        let text = format!(
+            "{class}, {output}: expected a name that is free, found something; give another name, or remove it"
+        );
+        Error::in_words(class, "write", text)
+    }
+
+    /// Begins to write the part `name`; one that goes to an object store is written below `scratch` first, or the folder for
+    /// temporary files.
+    pub(super) fn begin(&self, name: &str, scratch: Option<&Path>) -> Result<PartRun, Error> {
+        let id = new_run();
+        let folder = match self {
+            Self::Local { staging, .. } => staging.join(&id),
+            Self::Remote { .. } => {
+                let hidden = format!(".zvf-part-{}", id.trim_start_matches("runs/"));
+                scratch.map_or_else(std::env::temp_dir, Path::to_owned).join(hidden)
+            }
+        };
+        fs::create_dir_all(&folder).map_err(|error| in_place(Op::Write, &folder, &error))?;
+        let path = folder.join(name);
+        Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
+    }
+
+    /// What was written, kept where the last step finds it.
+    #[boxed]
+    pub(super) async fn keep(&self, run: &PartRun) -> Result<WrittenPart, Error> {
+        let files = files_of(&run.path)?;
+        match self {
+            Self::Local { .. } => {
+                let synced = Disk::default().sync_dir(&run.folder);
+                synced.map_err(|error| in_place(Op::Write, &run.folder, &error))?;
+            }
+            Self::Remote { objects, staging, .. } => {
+                for (name, _, _) in &files {
+                    let file = format!("{}{name}", run.name);
+                    let to = format!("{staging}/{}/{file}", run.id);
+                    objects.upload(&run.folder.join(file), &to).await?;
+                }
+            }
+        }
+        Ok(WrittenPart { id: run.id.clone(), name: run.name.clone(), files })
+    }
+
+    /// Ends a run: its part `counts`, or goes.
+    #[boxed]
+    pub(super) async fn end(&self, mut run: PartRun, counts: bool) -> Result<(), Error> {
+        match self {
+            Self::Local { .. } => run.keep_if(counts),
+            Self::Remote { objects, staging, .. } if !counts => {
+                objects.remove_below(&format!("{staging}/{}", run.id)).await?;
+            }
+            Self::Remote { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Where a part is that is what was written; none where it is not there or something else.
+    #[boxed]
+    pub(super) async fn find(&self, part: &WrittenPart) -> Result<Option<FoundPart>, Error> {
+        match self {
+            Self::Local { output, staging } => {
+                for folder in [part.id.as_str(), ALL] {
+                    if is_part(&staging.join(folder).join(&part.name), part)? {
+                        return Ok(Some(FoundPart::Waiting(folder.to_owned())));
+                    }
+                }
+                let published = is_part(&output.join(&part.name), part)?;
+                Ok(published.then_some(FoundPart::Published))
+            }
+            Self::Remote { objects, output, staging } => {
+                // Which bytes an object has cannot be asked; it has all that were put, or it is not there.
+                let expected: Vec<(String, u64)> =
+                    part.files.iter().map(|(name, bytes, _)| (name.clone(), *bytes)).collect();
+                let waiting = format!("{staging}/{}/{}", part.id, part.name);
+                if objects.sizes(&waiting).await? == expected {
+                    return Ok(Some(FoundPart::Waiting(part.id.clone())));
+                }
+                let published = objects.sizes(&format!("{output}/{}", part.name)).await?;
+                Ok((published == expected).then_some(FoundPart::Published))
+            }
+        }
+    }
+
+    /// Removes what is not what was written from among the parts that the last step had put together.
+    pub(super) fn forget(&self, part: &WrittenPart) -> Result<(), Error> {
+        let Self::Local { staging, .. } = self else { return Ok(()) };
+        let path = staging.join(ALL).join(&part.name);
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(about) if about.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(_nothing) => Ok(()),
+        };
+        removed.map_err(|error| in_place(Op::Write, &path, &error))
+    }
+
+    /// Gives all parts their place in the result.
+    #[boxed]
+    pub(super) async fn publish(&self, parts: &[(FoundPart, WrittenPart)]) -> Result<(), Error> {
+        if parts.iter().all(|(found, _)| *found == FoundPart::Published) {
+            return Ok(());
+        }
+        match self {
+            Self::Local { output, staging } => publish_local((output, staging), parts),
+            Self::Remote { objects, output, staging } => {
+                let there = objects.sizes(output).await?;
+                let is_own = |name: &str| {
+                    let name = name.trim_start_matches('/');
+                    parts.iter().any(|(_, part)| {
+                        name.strip_prefix(&part.name)
+                            .is_some_and(|rest| part.files.iter().any(|(file, _, _)| file == rest))
+                    })
+                };
+                if there.iter().any(|(name, _)| !is_own(name)) {
+                    return Err(self.taken());
+                }
+                for (found, part) in parts {
+                    let FoundPart::Waiting(run) = found else { continue };
+                    for (name, _, _) in &part.files {
+                        let file = format!("{}{name}", part.name);
+                        let from = format!("{staging}/{run}/{file}");
+                        objects.copy(&from, &format!("{output}/{file}")).await?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what waits, and what killed runs left.
+    #[boxed]
+    pub(super) async fn remove_staging(&self) -> Result<(), Error> {
+        match self {
+            Self::Local { staging, .. } if fs::symlink_metadata(staging).is_ok() => {
+                let removed = Disk::default().remove_all(staging);
+                removed.map_err(|error| in_place(Op::Write, staging, &error))
+            }
+            Self::Local { .. } => Ok(()),
+            Self::Remote { objects, staging, .. } => objects.remove_below(staging).await,
+        }
+    }
+}
+
+/// Moves all parts into one folder, and gives it its name.
+fn publish_local(
+    (output, staging): (&Path, &Path),
+    parts: &[(FoundPart, WrittenPart)],
+) -> Result<(), Error> {
+    let (disk, all) = (Disk::default(), staging.join(ALL));
+    disk.make_dirs(&all).map_err(|error| in_place(Op::Write, &all, &error))?;
+    for (found, part) in parts {
+        let FoundPart::Waiting(folder) = found else { continue }; // then there is a result, and this ends below
+        let (from, to) = (staging.join(folder).join(&part.name), all.join(&part.name));
+        if from != to {
+            disk.rename_new(&from, &to).map_err(|error| in_place(Op::Publish, &to, &error))?;
+        }
+    }
+    // Another last step at the same time may have taken them.
+    for (_, part) in parts {
+        let path = all.join(&part.name);
+        fs::symlink_metadata(&path).map_err(|error| in_place(Op::Publish, &path, &error))?;
+    }
+    let published = disk.sync_dir(&all).and_then(|()| disk.rename_new(&all, output));
+    published.map_err(|error| in_place(Op::Publish, output, &error))?;
+    let above = output.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or_else(|| Path::new("."));
+    disk.sync_dir(above).map_err(|error| in_place(Op::Publish, above, &error))
+}
+
+fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
+    Ok(fs::symlink_metadata(path).is_ok() && files_of(path)? == part.files)
+}
+
+/// All files of a part, sorted, with their lengths and checksums.
+fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
+    let mut files = Vec::new();
+    let mut open = vec![(path.to_owned(), String::new())];
+    while let Some((path, name)) = open.pop() {
+        let failed = |error: std::io::Error| in_place(Op::Read, &path, &error);
+        if !path.is_dir() {
+            let (bytes, sum) = sum_of(&path).map_err(failed)?;
+            files.push((name, bytes, sum));
+            continue;
+        }
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Some(inner) = entry.file_name().to_str().map(|inner| format!("{name}/{inner}"))
+            else {
+                let found = entry.path().display().to_string();
+                return Err(Error::bad_request("a file of a part", "a name that is text", &found));
+            };
+            open.push((entry.path(), inner));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn sum_of(path: &Path) -> std::io::Result<(u64, String)> {
+    let (mut file, mut sum) = (fs::File::open(path)?, XxHash64::with_seed(0));
+    let (mut buffer, mut bytes) = (vec![0; SUM_BYTES], 0);
+    loop {
+        let read = file.read(&mut buffer)?;
+        let Some(part @ [_, ..]) = buffer.get(..read) else {
+            return Ok((bytes, format!("{:016x}", sum.finish())));
+        };
+        sum.write(part);
+        bytes += to_u64(read);
+    }
+}
+
+pub(super) fn in_place(op: Op, path: &Path, error: &std::io::Error) -> Error {
+    let text = format!("{}: {error}", path.display());
+    StoreError::io(op, std::io::Error::new(error.kind(), text)).into()
+}
+
+/// The end of the hidden name.
+const WORD: &str = "task";
+/// The folder of all parts, below the hidden one.
+const ALL: &str = "all";
+/// Bytes that are read at a time to be summed up.
+const SUM_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests;

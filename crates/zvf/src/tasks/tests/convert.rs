@@ -1,0 +1,217 @@
+//! A conversion in parts: killed, repeated, at the same time, of a store or files that changed.
+
+use zvf_convert::Format;
+use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_model::Kind;
+use zvf_query::{Query, Reader};
+
+use super::*;
+use crate::export::Export;
+use crate::tasks::{ConvertPart, ConvertTarget};
+
+impl Own {
+    /// A store of points in two chunks.
+    fn of_points() -> Self {
+        let own = Self::new();
+        let root = Path::new(&own.address).join("zarr.json");
+        let text = fs::read_to_string(&root).unwrap();
+        fs::write(root, text.replace("\"graph\"", "\"point_cloud\"")).unwrap();
+        own
+    }
+
+    fn output(&self) -> String {
+        self.dir.path().join("parts").to_str().unwrap().to_owned()
+    }
+
+    async fn plan_parts(&self, kind: Kind, shares: usize, by_objects: bool) -> Result<Plan, Error> {
+        let (reader, open) = (Reader::new(self.open().await), OpenOptions::default());
+        let target = ConvertTarget::new(self.output(), "csv".into(), Vec::new());
+        let from = (&reader, self.address.as_str(), &open);
+        Plan::convert_store(from, (&Query::all(), kind), target, (shares, by_objects)).await
+    }
+
+    /// The answer as CSV.
+    async fn csv(&self, part: Option<&ConvertPart>, kind: Kind) -> String {
+        let reader = Reader::new(self.open().await);
+        let mut query = Query::all();
+        if let Some(part) = part {
+            query = part.narrow(&reader, query, kind).await.unwrap();
+        }
+        let mut export = Export::open(&reader, query, Some(kind)).await.unwrap();
+        let mut text = Vec::new();
+        let target = Target::stream(&mut text);
+        let mut writer = write::open(Format::Csv, target, &WriteOptions::default()).unwrap();
+        writer.begin(&export.header).unwrap();
+        while let Some(piece) = export.next().await.unwrap() {
+            writer.write(piece).unwrap();
+        }
+        writer.finish().unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    async fn write_part(&self, tasks: &Tasks, number: usize, kind: Kind) -> Result<bool, Error> {
+        let Some(run) = tasks.begin_part(number, None).await? else { return Ok(false) };
+        let store = self.open().await;
+        tasks.check_store(&store, &OpenOptions::default()).await?;
+        let Job::Convert(job) = &tasks.plan().job else { panic!("another job") };
+        fs::write(run.path(), self.csv(job.part(number), kind).await).unwrap();
+        tasks.finish_part(number, run).await
+    }
+}
+
+/// The lines of all files of a folder, in the order of their names, without the first of each.
+fn rows(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    texts.flat_map(|text| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn parts_one_after_another_are_the_whole() {
+    let kind = Kind::PointCloud;
+    let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
+    for work in [None, Some(remote)] {
+        let own = Own::of_points();
+        let folder = work.unwrap_or_else(|| own.folder());
+        let tasks = own.plan_parts(kind, 9, false).await.unwrap().create(&folder).await.unwrap();
+        let count = tasks.plan().lines().len();
+        assert_eq!(count, 2, "as many as there are chunks");
+        for number in 0..count {
+            let parts = own.dir.path().join("parts");
+            assert!(!parts.exists(), "nothing is to be seen before the end");
+            // What a run that was killed leaves.
+            std::mem::forget(tasks.begin_part(number, None).await.unwrap());
+            let (one, two) = tokio::join!(
+                own.write_part(&tasks, number, kind),
+                own.write_part(&tasks, number, kind)
+            );
+            let mut fresh = [one.unwrap(), two.unwrap()];
+            fresh.sort();
+            assert_eq!(fresh, [false, true], "of two at once one counts");
+            assert!(!own.write_part(&tasks, number, kind).await.unwrap());
+        }
+        let again = own.plan_parts(kind, 9, false).await.unwrap().create(&folder).await.unwrap();
+        assert_eq!(again.done().await.unwrap(), [true, true], "what is done stays done");
+        let expected = ["part-00000.csv", "part-00001.csv"];
+        assert_eq!(tasks.finish_convert().await.unwrap(), expected);
+        let parts = own.dir.path().join("parts");
+        assert_eq!(names(&parts), expected);
+        let whole = own.csv(None, kind).await;
+        assert_eq!(rows(&parts), whole.lines().skip(1).collect::<Vec<_>>());
+        assert_eq!(tasks.finish_convert().await.unwrap(), expected, "finishing is repeated");
+        tasks.remove().await.unwrap();
+        assert_eq!(names(own.dir.path()), ["bridge.zarrvectors", "parts"], "nothing else is left");
+    }
+}
+
+#[tokio::test]
+async fn what_has_links_is_divided_where_that_is_asked_for() {
+    let own = Own::new();
+    let whole = own.plan_parts(Kind::Graph, 9, false).await.unwrap();
+    assert_eq!(whole.lines().len(), 1);
+    assert!(whole.lines()[0].what.contains("not divided"), "{:?}", whole.lines());
+    let tasks = whole.create(&own.folder()).await.unwrap();
+    assert!(own.write_part(&tasks, 0, Kind::Graph).await.unwrap());
+    tasks.finish_convert().await.unwrap();
+    let text = fs::read_to_string(own.dir.path().join("parts/part-00000.csv")).unwrap();
+    assert_eq!(text, own.csv(None, Kind::Graph).await);
+    let taken = own.plan_parts(Kind::Graph, 9, false).await.unwrap_err();
+    assert_eq!(taken.class(), Class::AlreadyExists, "the output is there");
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_what_was_written_is_written_again() {
+    let (own, kind) = (Own::of_points(), Kind::PointCloud);
+    let plan = own.plan_parts(kind, 2, false).await.unwrap();
+    let tasks = plan.create(&own.folder()).await.unwrap();
+    assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Unavailable);
+    for number in 0..2 {
+        own.write_part(&tasks, number, kind).await.unwrap();
+    }
+    let runs = own.dir.path().join(".parts.zvf-task/runs");
+    let parts = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("part-00001.csv"));
+    let part = parts.into_iter().find(|part| part.exists()).unwrap();
+    let text = fs::read_to_string(&part).unwrap();
+    fs::write(&part, text.replace('0', "1")).unwrap();
+    assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
+    assert_eq!(tasks.done().await.unwrap(), [true, false]);
+    assert!(own.write_part(&tasks, 1, kind).await.unwrap());
+    // A finish that was killed had moved one of them.
+    let all = own.dir.path().join(".parts.zvf-task/all");
+    fs::create_dir(&all).unwrap();
+    let parts = fs::read_dir(&runs).unwrap().map(|run| run.unwrap().path().join("part-00000.csv"));
+    let part = parts.into_iter().find(|part| part.exists()).unwrap();
+    fs::rename(part, all.join("part-00000.csv")).unwrap();
+    assert!(!own.write_part(&tasks, 0, kind).await.unwrap(), "it is there, in another place");
+    fs::write(all.join("part-00000.csv"), "x").unwrap();
+    assert_eq!(tasks.finish_convert().await.unwrap_err().class(), Class::Checksum);
+    assert!(own.write_part(&tasks, 0, kind).await.unwrap());
+    tasks.finish_convert().await.unwrap();
+    let whole = own.csv(None, kind).await;
+    assert_eq!(rows(&own.dir.path().join("parts")), whole.lines().skip(1).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_plan_that_is_removed_leaves_no_parts() {
+    let (own, kind) = (Own::of_points(), Kind::PointCloud);
+    let plan = own.plan_parts(kind, 2, false).await.unwrap();
+    let tasks = plan.create(&own.folder()).await.unwrap();
+    own.write_part(&tasks, 0, kind).await.unwrap();
+    let none = tasks.begin_part(2, None).await.unwrap_err();
+    assert_eq!(none.class(), Class::InvalidArgument);
+    tasks.remove().await.unwrap();
+    assert_eq!(names(own.dir.path()), ["bridge.zarrvectors"]);
+}
+
+#[tokio::test]
+async fn a_store_that_changed_is_refused_and_so_is_another_plan() {
+    let (own, kind) = (Own::of_points(), Kind::PointCloud);
+    let folder = own.folder();
+    let tasks = own.plan_parts(kind, 2, false).await.unwrap().create(&folder).await.unwrap();
+    let wrong = own.run(&tasks, 0).await.unwrap_err();
+    assert!(wrong.to_string().contains("convert"), "no validation: {wrong}");
+    let other = own.plan(1).await.create(&folder).await.unwrap_err();
+    assert_eq!(other.class(), Class::AlreadyExists);
+    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
+    let changed = own.write_part(&tasks, 0, kind).await.unwrap_err();
+    assert_eq!(changed.class(), Class::Conflict);
+    assert_eq!(tasks.done().await.unwrap(), [false, false]);
+    let runs = own.dir.path().join(".parts.zvf-task/runs");
+    assert_eq!(names(&runs), Vec::<String>::new(), "what was begun goes");
+}
+
+#[tokio::test]
+async fn files_are_parts_of_their_own() {
+    let own = Own::new();
+    let at = |name: &str| own.dir.path().join(name);
+    for name in ["a.csv", "b.csv"] {
+        fs::write(at(name), "x,y\n1,2\n").unwrap();
+    }
+    let (open, folder) = (OpenOptions::default(), own.folder());
+    let target = ConvertTarget::new(own.output(), "jsonl".into(), vec!["--to=jsonl".into()]);
+    let files = [at("a.csv"), at("b.csv")];
+    let plan = Plan::convert_files(&files, target.clone(), &open).await.unwrap();
+    let tasks = plan.create(&folder).await.unwrap();
+    let run = tasks.begin_part(0, None).await.unwrap().unwrap();
+    assert!(run.path().ends_with("a.jsonl"));
+    fs::write(run.path(), "{}\n").unwrap();
+    assert!(tasks.finish_part(0, run).await.unwrap());
+    let run = tasks.begin_part(1, None).await.unwrap().unwrap();
+    fs::write(run.path(), "{}\n").unwrap();
+    fs::write(at("b.csv"), "x,y\n1,2\n3,4\n").unwrap();
+    let changed = tasks.finish_part(1, run).await.unwrap_err();
+    assert_eq!(changed.class(), Class::Conflict, "it changed while the part was written");
+    assert_eq!(tasks.begin_part(1, None).await.unwrap_err().class(), Class::Conflict);
+    let twice = [at("a.csv"), at("a.csv")];
+    let twice = Plan::convert_files(&twice, target, &open).await.unwrap_err();
+    assert!(twice.to_string().contains("two for a.jsonl"), "{twice}");
+}

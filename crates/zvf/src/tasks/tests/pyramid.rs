@@ -1,0 +1,66 @@
+//! Levels made by tasks: repeated, at the same time, with other settings, of a store that changed.
+
+use zvf_pyramid::Options as LevelOptions;
+use zvf_store::BuildOptions;
+
+use super::*;
+
+fn one_level() -> LevelOptions {
+    LevelOptions { levels: Some(1), size: Some(4.0), equal_levels: true, ..LevelOptions::default() }
+}
+
+impl Own {
+    async fn plan_levels(&self, options: &LevelOptions) -> Result<Plan, Error> {
+        let open = OpenOptions::default();
+        Plan::pyramid((&self.address, &open), options, vec!["--levels=1".into()]).await
+    }
+
+    async fn make(&self, tasks: &Tasks, options: &LevelOptions) -> Result<Ran, Error> {
+        tasks.run_level(0, &OpenOptions::default(), options, &BuildOptions::default()).await
+    }
+
+    async fn put(&self, tasks: &Tasks) -> Result<Option<usize>, Error> {
+        let (open, how) = (OpenOptions::default(), BuildOptions::default());
+        let made = tasks.finish_pyramid(&open, &one_level(), &how, |_event| {}).await?;
+        Ok(made.map(|levels| levels.len()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_are_made_once_and_put_once() {
+    let (own, options) = (Own::new(), one_level());
+    let tasks = own.plan_levels(&options).await.unwrap().create(&own.folder()).await.unwrap();
+    assert_eq!(tasks.plan().lines()[0].stage, "level 1");
+    assert_eq!(own.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
+    let (one, two) = tokio::join!(own.make(&tasks, &options), own.make(&tasks, &options));
+    let ran = [one.unwrap(), two.unwrap()];
+    assert!(ran.contains(&Ran::Now) && ran.contains(&Ran::Before), "{ran:?}");
+    assert_eq!(own.make(&tasks, &options).await.unwrap(), Ran::Before);
+    assert_eq!(own.open().await.level_numbers(), [0], "the store is as it was");
+    assert_eq!(own.put(&tasks).await.unwrap(), Some(1));
+    assert_eq!(own.open().await.level_numbers(), [0, 1]);
+    assert_eq!(own.put(&tasks).await.unwrap(), None, "it has them");
+    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
+    fs::remove_dir_all(Path::new(&own.address).join("1/vertices/c")).unwrap();
+    assert_eq!(own.put(&tasks).await.unwrap_err().class(), Class::Conflict, "not any more");
+    tasks.remove().await.unwrap();
+    let names = fs::read_dir(own.dir.path()).unwrap().count();
+    assert_eq!(names, 1, "nothing else is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_the_plan_is_refused() {
+    let (own, options) = (Own::new(), one_level());
+    let tasks = own.plan_levels(&options).await.unwrap().create(&own.folder()).await.unwrap();
+    let other = LevelOptions { seed: 7, ..one_level() };
+    let other = own.make(&tasks, &other).await.unwrap_err();
+    assert_eq!(other.class(), Class::InvalidArgument, "{other}");
+    let remote = WorkFolder::open("memory:///work", &OpenOptions::default()).unwrap();
+    let remote = own.plan_levels(&options).await.unwrap().create(&remote).await.unwrap_err();
+    assert_eq!(remote.class(), Class::InvalidArgument, "{remote}");
+    fs::write(Path::new(&own.address).join("0/notes.txt"), "x").unwrap();
+    assert_eq!(own.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(tasks.done().await.unwrap(), [false]);
+    let adding = LevelOptions { additive: true, ..one_level() };
+    assert_eq!(own.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
+}
