@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! levels of zvf         zvf.coarsening of each level and kind: method, sizes, choice of objects
-//! the reference         per_object: bins from multiscales; which objects a level has was chosen by chance and stays so
+//! the reference         per_object: bins from multiscales; which objects a level has was chosen by chance and stays so;
+//!                       zvf.reference: whether levels also have attributes, edges, faces and groups
 //! ```
 //!
 //! Whatever else made a level is not repeated. Not here: making them.
@@ -11,7 +12,7 @@ use serde_json::Value as Json;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
 #[cfg(feature = "reference")]
-use zvf_pyramid::Reference;
+use zvf_pyramid::{LevelContent, Reference};
 use zvf_pyramid::{Method, OfKind, Options};
 
 #[cfg(feature = "reference")]
@@ -159,6 +160,9 @@ impl Transaction {
                     *level,
                     format_args!("the method {method:?} is not one that is repeated"),
                 ));
+            }
+            if block["zvf.reference"]["content"] == "full" {
+                recipe.content = LevelContent::Full;
             }
             let share = block["object_sparsity"].as_f64().unwrap_or(1.0);
             let own = self.bin_scale(*level)?;

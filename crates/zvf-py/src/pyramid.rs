@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use zvf::metadata::CrossLevelStorage;
 use zvf::publish::CommitGate;
-use zvf::pyramid::{Reference, build_reference};
+use zvf::pyramid::{LevelContent, Reference, build_reference};
 use zvf::store::BuildOptions;
 
 use crate::error::value_error;
@@ -12,7 +12,8 @@ use crate::runtime::{Job, start};
 
 /// Builds a level for each of `factors`, of bins and of objects; the outcome of the job is how many vertices each has.
 ///
-/// `kept` has for each level the rows of the objects that it keeps, ascending, or nothing where it keeps all.
+/// `kept` has for each level the rows of the objects that it keeps, ascending, or nothing where it keeps all; `full` levels also
+/// have attributes of vertices, edges, faces and groups.
 #[pyfunction]
 pub(crate) fn build_levels(
     address: String,
@@ -21,6 +22,7 @@ pub(crate) fn build_levels(
     kept: Vec<Option<Vec<usize>>>,
     depth: i64,
     storage: &str,
+    full: bool,
 ) -> PyResult<Job> {
     let storage = match storage {
         "none" => CrossLevelStorage::None,
@@ -32,7 +34,8 @@ pub(crate) fn build_levels(
             )));
         }
     };
-    let reference = Reference { factors, chunk_scales, kept, seed: 0, depth, storage };
+    let content = if full { LevelContent::Full } else { LevelContent::AsReference };
+    let reference = Reference { factors, chunk_scales, kept, seed: 0, depth, storage, content };
     start(move |control| {
         control.check()?;
         let gate = CommitGate::default();

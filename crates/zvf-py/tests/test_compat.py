@@ -123,9 +123,9 @@ def test_switches(tmp_path):
     for wrong, said in ({"limits": "other"}, "limits: expected off or reference, found 'other'"), ({"speed": "high"}, "no switch 'speed'"):
         with pytest.raises(ValueError, match=said):
             zv.config.set(**wrong)
-    with pytest.raises(NotImplementedError, match="zvf.Dataset.build_pyramid"), zv.config(pyramid="full"):
-        pass
-    assert zv.config.pyramid == "reference"
+    with pytest.raises(ValueError, match="pyramid: expected full or reference, found 'half'"):
+        zv.config.set(pyramid="half")
+    assert zv.config.pyramid == "full"
 
 
 def test_edits_keep_ids(tmp_path):

@@ -83,7 +83,7 @@ def test_rows_about_changes(tracts, tmp_path):
         edit.remove(object=9)
         edit.set("length", object=1, value=7.0)
     assert len(tracts.object_ids()) == 9
-    tracts.build_pyramid(reference=["2,1"])
+    tracts.build_pyramid(reference=["2,1"], full=True)
     assert len(tracts.levels) == 2
     assert tracts.build_pyramid(levels=2).validate(level=5).ok
     assert zvf.shard(tracts.address, cells=8).validate(level=5).ok and zv.sharding.is_sharded(tracts.address)

@@ -264,7 +264,8 @@ def test_threads_ask_at_once(cloud):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_leaves_no_store(tmp_path):
     program = (
-        "import numpy as np, zvf, sys\n"
+        "import numpy as np, signal, zvf\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs that run in the background ignore it
         f"w = zvf.create({str(tmp_path / 'big')!r}, ndim=3, chunk=0.01)\n"
         "np.random.rand(1)\n"  # numpy loads that module late, and loses an interrupt meanwhile
         "print('go', flush=True)\n"
@@ -577,7 +578,8 @@ def test_ctrl_c_ends_a_push_that_spills(tmp_path, at_once):
     """A push that puts rows aside ends soon: no store, nothing aside, and the interpreter goes on."""
     scratch = tmp_path / "scratch"
     program = (
-        "import numpy as np, zvf, os, sys\n"
+        "import numpy as np, signal, zvf\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"xyz = np.random.default_rng(0).random(({4_000_000 if at_once else 100_000}, 3)) * 1000\n"
         f"w = zvf.create({str(tmp_path / 'big')!r}, chunk=20.0, memory='1MiB', scratch={str(scratch)!r})\n"
         "print('go', flush=True)\n"

@@ -36,7 +36,7 @@ pub use kept::{KeptLevel, build_level, build_with_levels, check_divisible};
 pub use ladder::{PyramidPlan, Step};
 pub use options::{Method, OfKind, Options, RowsHook, Strategy};
 #[cfg(feature = "reference")]
-pub use reference::{Reference, build_reference};
+pub use reference::{LevelContent, Reference, build_reference};
 pub use report::{LevelReport, PyramidEvent, PyramidNotice};
 pub use rule::Aggregation;
 pub use stale::{Rebuilt, Stale, Unit};

@@ -24,6 +24,7 @@ mod draco;
 mod elements;
 mod error;
 mod extent;
+mod group_table;
 mod ingest;
 mod kinds;
 mod link;
@@ -45,6 +46,7 @@ mod writer;
 
 pub use draco::DracoPositions;
 pub use error::WriteError;
+pub use group_table::GroupTable;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
 pub use pairs::{PairSorter, Pairs, SpillFolder};

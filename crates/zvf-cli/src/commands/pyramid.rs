@@ -130,6 +130,10 @@ pub(crate) struct Pyramid {
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
+    /// With --reference: also the attributes of vertices, edges, faces and groups that the reference leaves out.
+    #[cfg(feature = "reference")]
+    #[arg(long, requires = "reference")]
+    full: bool,
     /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
     #[arg(
         long = "cross-level-depth",
@@ -372,6 +376,8 @@ impl Pyramid {
 
     #[cfg(feature = "reference")]
     fn as_reference(&self) -> zvf::pyramid::Reference {
+        use zvf::pyramid::LevelContent;
+
         let none = self.depth == 0;
         zvf::pyramid::Reference {
             factors: self.reference.clone(),
@@ -385,6 +391,7 @@ impl Pyramid {
                 _ if none => CrossLevelStorage::None,
                 links => links.unwrap_or(CrossLevelStorage::Explicit),
             },
+            content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
 }

@@ -350,3 +350,18 @@ fn a_killed_run_leaves_a_whole_store() {
     assert!(build("2").status().unwrap().success());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
 }
+
+#[test]
+fn levels_of_the_reference_are_full_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = points(folder.path(), 600);
+    let asked = ["query", "-q", &store, "--level", "1", "--columns", "n", "--output", "-"];
+    let bare = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).clean();
+    assert!(zvf(&asked).refused(2).contains("n"));
+    let full = zvf(&["pyramid", "-q", &store, "--reference", "2,1", "--full"]).clean();
+    assert_eq!(full, bare);
+    assert!(zvf(&asked).clean().lines().count() > 1);
+    assert_eq!(zvf(&["validate", "-q", &store, "--depth", "5"]).code, 0);
+    let error = zvf(&["pyramid", "-q", &store, "--full"]).refused(2);
+    assert!(error.contains("--reference"), "{error}");
+}

@@ -7,9 +7,9 @@ use archives::Unpacked;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{Method, Options, Strategy, build};
 #[cfg(feature = "reference")]
-use zvf_pyramid::{Reference, build_reference};
+use zvf_pyramid::{LevelContent, Reference, build_reference};
+use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
@@ -103,8 +103,15 @@ fn levels_built_again_are_those_built_anew() {
 #[cfg(feature = "reference")]
 #[test]
 fn levels_of_the_reference_keep_the_objects_that_they_have() {
-    let reference =
-        Reference { factors: vec![(2.0, 2.0), (2.0, 1.0)], seed: 3, ..Reference::default() };
+    for content in [LevelContent::AsReference, LevelContent::Full] {
+        levels_stay_those_of_the_reference(content);
+    }
+}
+
+#[cfg(feature = "reference")]
+fn levels_stay_those_of_the_reference(content: LevelContent) {
+    let factors = vec![(2.0, 2.0), (2.0, 1.0)];
+    let reference = Reference { factors, seed: 3, content, ..Reference::default() };
     let (store, twin) = (Unpacked::new("pl2_negative"), Unpacked::new("pl2_negative"));
     wait(build_reference(&address(store.path()), &reference, &how())).unwrap();
     edit(store.path());
@@ -114,6 +121,8 @@ fn levels_of_the_reference_keep_the_objects_that_they_have() {
         wait(build_reference(copy, &reference, &how())).unwrap();
     });
     assert_eq!(cells(store.path()), cells(twin.path()));
+    let full = cells(store.path()).keys().any(|key| key.starts_with("2/vertex_attributes/"));
+    assert_eq!(full, content == LevelContent::Full);
     // An object that comes later is one of theirs.
     let line = json!({"op": "object.add", "positions": [[1, 2], [3, 4]]});
     run(store.path(), &[line]).unwrap();

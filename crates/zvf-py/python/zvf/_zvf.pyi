@@ -128,5 +128,6 @@ def build_levels(
     kept: list[list[int] | None],
     depth: int,
     storage: str,
+    full: bool,
 ) -> Job: ...
 def read_arrow(table: Any) -> list[tuple[str, Buffer, list[str | None] | None]]: ...

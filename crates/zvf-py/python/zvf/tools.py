@@ -76,11 +76,15 @@ def validate(store: Any, *, level: int = 3, storage_options: Any = None, progres
         else:
             summary.update({k: v for k, v in line.items() if k != "findings"})
         for entry in found or []:
-            known = {k: entry.get(k) for k in ("rule", "severity", "message")}
-            key = entry.get("key") or entry.get("path") or entry.get("node")
-            details = {k: v for k, v in entry.items() if k not in known}
-            findings.append(Finding(**{k: str(v) for k, v in known.items()}, key=key, details=details))
+            details = {k: v for k, v in entry.items() if k not in ("rule", "severity")}
+            findings.append(Finding(str(entry["rule"]), str(entry["severity"]), _message(entry), key=entry.get("path"), details=details))
     return Report(all(f.severity != "error" for f in findings), findings, summary)
+
+
+def _message(entry: dict[str, Any]) -> str:
+    """What is wrong, what should be there and what is, as ``zvf validate`` says it."""
+    subject = f"{entry['subject']}: " if entry.get("subject") else ""
+    return f"{subject}expected {entry['expected']}, found {entry['found']}"
 
 
 def _open_out(out: Any, storage_options: Any) -> Dataset:

@@ -7,12 +7,16 @@
 //! links       each vertex to that of its bin, in the order of the finer level
 //! ```
 //!
-//! What it loses is lost here too: attributes of vertices, edges and faces, groups. It is here so that
+//! What it loses is lost here too: attributes of vertices, edges and faces, groups; unless they are asked for
+//! ([`LevelContent::Full`]): then levels have them beside vertices and objects that stay the reference's. It is here so that
 //! its output can be compared, and for tools that expect it; [`build`](crate::build()) does better.
 //!
 //! Not here: what is bounded. A level is held in memory, positions and references.
 
 mod coarsen;
+mod element_cells;
+mod elements;
+mod full;
 mod links;
 mod read;
 mod write;
@@ -56,6 +60,22 @@ pub struct Reference {
     pub depth: i64,
     /// Which of these links are stored.
     pub storage: CrossLevelStorage,
+    /// What else levels have.
+    pub content: LevelContent,
+}
+
+/// What levels of the reference have beside vertices, objects and attributes of objects.
+///
+/// ```
+/// assert_eq!(zvf_pyramid::Reference::default().content, zvf_pyramid::LevelContent::AsReference);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LevelContent {
+    /// Nothing, as the reference.
+    #[default]
+    AsReference,
+    /// Attributes of vertices, edges and faces with theirs, and groups.
+    Full,
 }
 
 impl Default for Reference {
@@ -69,6 +89,7 @@ impl Default for Reference {
             seed: 0,
             depth: 1,
             storage: CrossLevelStorage::Explicit,
+            content: LevelContent::default(),
         }
     }
 }
@@ -143,6 +164,10 @@ async fn write_levels(
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let mut root = Root::from_store(store);
     let mut source = read::level(store).await?;
+    let mut full = match reference.content {
+        LevelContent::AsReference => None,
+        LevelContent::Full => Some(full::FullContent::read(store, &source).await?),
+    };
     let (mut reports, mut all, mut parents) = (Vec::new(), Vec::new(), Vec::new());
     let gaps = reference.gaps();
     for (at, (bins, objects)) in reference.factors.iter().enumerate() {
@@ -162,13 +187,20 @@ async fn write_levels(
         }
         let (level, parent) = coarsen::coarsen(&source, &kept, bin, chunk)?;
         let target = write::Target { store, build, number, sparsity: 1.0 / objects };
-        write::level(&target, &source, &kept, &level).await?;
+        let more = match &mut full {
+            None => None,
+            Some(full) => {
+                Some(full.write_level(&target, (&source, &kept), (&level, &parent)).await?)
+            }
+        };
+        write::level(&target, &source, &kept, (&level, more.as_ref())).await?;
         root.add_level(number, &level.bin);
         root.announce_objects(level.ids.is_some());
         reports.push(LevelReport {
             level: number,
             vertices: to_u64(level.rows()),
             objects: to_u64(kept.len()),
+            elements: more.map_or(0, |more| more.elements),
             ..LevelReport::default()
         });
         all.push(std::mem::replace(&mut source, level).emptied());

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rayon::prelude::*;
+use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
@@ -12,6 +13,7 @@ use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Objec
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
+use super::full::FullReport;
 use crate::PyramidError;
 
 /// The level that is written, and where.
@@ -22,12 +24,12 @@ pub(super) struct Target<'a> {
     pub(super) sparsity: f64,
 }
 
-/// Writes all of a level but its links.
+/// Writes all of a level but its links to others and what a full level has `more`, which was written before.
 pub(super) async fn level(
     target: &Target<'_>,
     source: &ReferenceLevel,
     kept: &[usize],
-    level: &ReferenceLevel,
+    (level, more): (&ReferenceLevel, Option<&FullReport>),
 ) -> Result<(), PyramidError> {
     let Target { store, build, number, sparsity } = *target;
     let path = |name: &str| format!("{number}/{name}");
@@ -54,13 +56,19 @@ pub(super) async fn level(
     vertices.finish(|_| {}).await?;
     fragments.finish(|_| {}).await?;
     let mut arrays = vec!["vertices".to_owned()];
+    arrays.extend(more.iter().flat_map(|more| &more.families).map(|family| (*family).to_owned()));
     if let Some(ids) = &level.ids {
         objects(target, ids, level).await?;
         columns(target, source, kept).await?;
         arrays.push("object_index".to_owned());
     }
     let parent = number.saturating_sub(1);
+    let mut extras = Object::new();
+    if more.is_some() {
+        extras.insert(CONTENT.to_owned(), json!({"content": "full"}));
+    }
     let document = Document {
+        extras,
         object_sparsity: sparsity,
         vertex_count: saturating_i64(to_u64(level.rows())),
         coarsening_method: METHOD.to_owned(),
@@ -180,6 +188,8 @@ async fn columns(
 }
 
 const METHOD: &str = "per_object";
+/// Where the document of a full level says that it is one, so that it can be made again.
+const CONTENT: &str = "zvf.reference";
 /// Sizes that differ by less are the same.
 const NEAR: f64 = 1e-9;
 /// Bytes of a manifest of nothing.

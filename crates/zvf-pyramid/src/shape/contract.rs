@@ -13,7 +13,7 @@ use super::farthest::Farthest;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
-use crate::clusters::{Clusters, Numbers};
+use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
@@ -62,8 +62,8 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     })
 }
 
-/// Elements between clusters: those with two ends in one are gone, and of equals there is one.
-pub(super) fn mapped(
+/// Elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is one.
+pub(crate) fn mapped(
     elements: &Elements,
     of: &[u32],
     ordered: bool,
@@ -73,10 +73,12 @@ pub(super) fn mapped(
     let mut same = Vec::with_capacity(elements.len());
     for element in elements.rows().chunks_exact(elements.width()) {
         let ends: Vec<u32> =
-            element.iter().map(|row| of.get(*row).copied().unwrap_or(u32::MAX)).collect();
-        let distinct = |(i, end): (usize, &u32)| !ends.iter().take(i).any(|other| other == end);
+            element.iter().map(|row| of.get(*row).copied().unwrap_or(NONE)).collect();
+        let distinct = |(i, end): (usize, &u32)| {
+            *end != NONE && !ends.iter().take(i).any(|other| other == end)
+        };
         if !ends.iter().enumerate().all(distinct) {
-            same.push(u32::MAX);
+            same.push(NONE);
             continue;
         }
         let next = saturating_u32_from_usize(known.len());

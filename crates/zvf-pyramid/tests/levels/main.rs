@@ -5,6 +5,8 @@ mod again;
 mod anew;
 mod blocks;
 mod cells;
+#[cfg(feature = "reference")]
+mod full;
 mod going_on;
 mod kept;
 mod kinds;

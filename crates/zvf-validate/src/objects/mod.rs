@@ -104,16 +104,19 @@ impl Gathered {
         level: &mut LevelState,
         index: &Index,
     ) -> Result<(), Stop> {
+        // An object that comes back to a bin names its fragment again, and a line inside one bin has one row: what an object
+        // adds up to says nothing then.
+        let shared = level.node.meta().shared_fragments;
         let sought = Arc::new(Sought {
             fresh: run.found.new_empty(),
             path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
             chunks: Arc::clone(&level.chunks),
-            parents: match level.chunks.is_whole() {
+            parents: match level.chunks.is_whole() && !shared {
                 true => std::mem::take(&mut level.linked.parents),
                 false => Vec::new(),
             },
-            lines: level.is_only(&[GeometryType::Line]) && level.chunks.ends.is_some(),
+            lines: level.is_only(&[GeometryType::Line]) && level.chunks.ends.is_some() && !shared,
             bridges: self.bridges.is_some(),
             claims: self.owners.is_some(),
             names: run.options.takes_all() && level.objects.named.is_some(),

@@ -37,7 +37,7 @@ pub(crate) const G5: Rule = Rule::warning(
 pub(crate) const G6: Rule = Rule::error(
     "G6",
     "all",
-    "A skeleton has an object without exactly one root, a row with two parents, or one before its parent in the same fragment; not asked of directed families.",
+    "A skeleton has an object without exactly one root, a row with two parents, or one before its parent in the same fragment; not asked of directed families, nor for the roots of levels whose objects share fragments.",
     "Write the skeleton again from its parents; readers that walk up from the tips may not end.",
 );
 pub(crate) const G7: Rule = Rule::warning(
@@ -49,7 +49,7 @@ pub(crate) const G7: Rule = Rule::warning(
 pub(crate) const G8: Rule = Rule::error(
     "G8",
     "all",
-    "A line has not two rows, or more than one fragment of two.",
+    "A line has not two rows, or more than one fragment of two; not asked of levels whose objects share fragments.",
     "Write the line again: one fragment of two rows, or two of one row.",
 );
 pub(crate) const G9: Rule = Rule::warning(

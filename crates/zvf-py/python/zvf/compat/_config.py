@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zvf.errors import ArgumentError, UnsupportedError, shown, wrong_value
+from zvf.errors import ArgumentError, shown, wrong_value
 
-_DEFAULTS = {"touch": "exact", "limits": "off", "unknown": "raise", "edits": "keep", "pyramid": "reference"}
+_DEFAULTS = {"touch": "exact", "limits": "off", "unknown": "raise", "edits": "keep", "pyramid": "full"}
 
 
 class Config:
@@ -42,13 +42,8 @@ class Config:
         for key, value in values.items():
             if key not in _DEFAULTS:
                 raise ArgumentError(f"zvf.compat has no switch {key!r}; it has {', '.join(_DEFAULTS)}")
-            if (key, value) == ("pyramid", "full"):
-                raise UnsupportedError(
-                    "pyramid='full': zvf.compat builds levels as the reference does, without attributes of vertices, edges, faces and "
-                    "groups; zvf.Dataset.build_pyramid builds levels that have them"
-                )
             if value not in ("reference", _DEFAULTS[key]):
-                raise wrong_value(key, " or ".join(dict.fromkeys((_DEFAULTS[key], "reference"))), shown(value))
+                raise wrong_value(key, f"{_DEFAULTS[key]} or reference", shown(value))
             self.__dict__[key] = value
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Coarser levels, built as the reference builds them."""
+"""Coarser levels: vertices and objects as the reference makes them and, by the switch ``pyramid``, all that these have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from zvf import _zvf
 
+from .._config import config
 from ..api.dataset import Dataset
 from ..constants import VALID_XLEVEL_STORAGE
 from ..core.group import Group, shared_for
@@ -55,7 +56,7 @@ def build_pyramid(
         scales = [_scale(group, scale) for scale in chunk_scale_factors or [1] * len(pairs)]
         rows = _rows_of(group)
         kept = [_kept(rows, objects, sparsity_strategy, sparsity_seed) for _, objects in pairs]
-        specs = build_levels(group, pairs, scales, kept, cross_level_depth, cross_level_storage)
+        specs = build_levels(group, pairs, scales, kept, cross_level_depth, cross_level_storage, config.pyramid == "full")
     return {
         "levels_created": len(specs),
         "level_specs": specs,
@@ -105,7 +106,8 @@ def coarsen_level(
     before = read_recipes(group, there)
     own = LevelRecipe(bins, chunk, 1.0 / max(pair[1], 1.0), dropped)
     depth, storage = (1, cross_level_storage) if before is None or before.storage == "none" else (before.depth, before.storage)
-    return Recipes((*(before.levels if before else ()), own), depth, storage).build(group)[-1]
+    full = config.pyramid == "full" or (before is not None and before.full)  # what levels below have stays
+    return Recipes((*(before.levels if before else ()), own), depth, storage, full).build(group)[-1]
 
 
 def _writable(store_path: Any) -> Group:
@@ -174,15 +176,18 @@ def _kept(rows: int, factor: float, strategy: str, seed: int | None) -> npt.NDAr
 
 
 def build_levels(
-    group: Group, factors: Sequence[tuple[float, float]], scales: Sequence[int], kept: Sequence[Any], depth: int, storage: str
+    group: Group, factors: Sequence[tuple[float, float]], scales: Sequence[int], kept: Sequence[Any], depth: int, storage: str, full: bool
 ) -> list[dict[str, Any]]:
-    """Build a level for each pair of factors, of the objects at the rows ``kept``, and return what is said of each."""
+    """Build a level for each pair of factors, of the objects at the rows ``kept``, and return what is said of each.
+
+    ``full`` levels have attributes of vertices, edges, faces and groups too.
+    """
     chosen = [None if some is None else [int(row) for row in some] for some in kept]
     rows = _rows_of(group)
     if not rows:
         return []
     with translating(CoarseningError):
-        job = _zvf.build_levels(group._shared.address, list(factors), list(scales), chosen, int(depth), storage)
+        job = _zvf.build_levels(group._shared.address, list(factors), list(scales), chosen, int(depth), storage, full)
         vertices = job.wait()
     group._shared.changed()
     return [

@@ -35,6 +35,7 @@ class Recipes:
     levels: tuple[LevelRecipe, ...]
     depth: int
     storage: str
+    full: bool = False  # whether they have more than vertices and objects
 
     def scaled(self, shapes: Mapping[int, Sequence[float]], root: Sequence[float]) -> Recipes:
         """The same levels with chunks of these shapes, by the number of the level; others have those of the root."""
@@ -68,7 +69,7 @@ class Recipes:
         pairs, scales = self.factors(root.effective_bin_shape, root.chunk_shape)
         ids = Dataset(Group(group._shared)).level(0).objects.ids(present=False).tolist()
         kept = [[row for row, i in enumerate(ids) if i not in own.dropped] if own.dropped else None for own in self.levels]
-        return build_levels(group, pairs, scales, kept, self.depth, self.storage)
+        return build_levels(group, pairs, scales, kept, self.depth, self.storage, self.full)
 
 
 def _ratio(sizes: Sequence[float], below: Sequence[float]) -> float | None:
@@ -99,7 +100,14 @@ def read_recipes(group: Group, levels: Sequence[int] | None = None) -> Recipes |
             LevelRecipe(get_level_bin_shape(root, meta), get_level_chunk_shape(root, meta), meta.object_sparsity or 1.0, frozenset(known - own))
         )
     linked = CAP_MULTISCALE_LINKS in root.format_capabilities
-    return Recipes(tuple(found), root.cross_level_depth, root.cross_level_storage if linked else "none")
+    full = any(_is_full(group, level) for level in there)
+    return Recipes(tuple(found), root.cross_level_depth, root.cross_level_storage if linked else "none", full)
+
+
+def _is_full(group: Group, level: int) -> bool:
+    """Whether a level says that it has more than the reference's levels have."""
+    said = group[str(level)].attrs["zarr_vectors_level"].get("zvf.reference") or {}
+    return bool(said.get("content") == "full")
 
 
 __all__ = ["LevelRecipe", "Recipes", "read_recipes"]

@@ -102,7 +102,8 @@ def write_graph(
         "node_count": len(points),
         "edge_count": len(pairs),
         "chunk_count": writer.report["chunks"],
-        "intra_edge_count": int((~crosses).sum()),
+        # Of a skeleton, edges that follow from the order of vertices are not stored, and not counted.
+        "intra_edge_count": writer.report["links"] - int(crosses.sum()) if kind == "skeleton" else int((~crosses).sum()),
         "cross_edge_count": int(crosses.sum()),
         "object_count": writer.report["objects"],
         "kind": kind,

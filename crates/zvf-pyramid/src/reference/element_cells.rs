@@ -1,0 +1,201 @@
+//! The edges or faces of a full level as cells: within a chunk row by row, between chunks by how far these are apart.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
+use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::{GroupDoc, LinkStore, Object};
+use zvf_model::{Elements, Field};
+use zvf_store::CellSink;
+
+use super::coarsen::ReferenceLevel;
+use super::elements::SourceElements;
+use super::write::{Target, plan};
+use crate::PyramidError;
+use crate::columns::gathered;
+
+/// One record: the chunk that it is stored with, and the edge or face that it is.
+struct Placed {
+    chunk: usize,
+    element: u32,
+    record: LinkRecord,
+}
+
+/// The records whose other ends are as far away, in the order of their chunks.
+struct Segment {
+    offsets: Offsets,
+    records: Vec<Placed>,
+}
+
+/// Writes all of them, and what is said of them.
+pub(super) async fn write(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    source: &SourceElements,
+    elements: &Elements,
+) -> Result<(), PyramidError> {
+    let policy = LinkPolicy::new(elements.width(), level.axes())?;
+    let policy = if source.is_directed() { policy.directed() } else { policy };
+    let policy = policy.stored(source.stored());
+    let segments = segments(&policy, level, elements)?;
+    let physical = segments.iter().map(|segment| to_u64(segment.records.len())).sum::<u64>();
+    for segment in &segments {
+        write_segment(target, level, &policy, segment).await?;
+        for field in elements.fields().iter().filter(|_| !segment.records.is_empty()) {
+            let attributes = source.attributes_of(&field.name);
+            write_values(target, level, segment, field, attributes).await?;
+        }
+        if segment.offsets.are_zero() {
+            write_fragments(target, level, segment).await?;
+        }
+    }
+    describe(target, (level, &policy), elements, physical).await
+}
+
+/// Where each is stored; those within a chunk have an array also where there are none.
+fn segments(
+    policy: &LinkPolicy,
+    level: &ReferenceLevel,
+    elements: &Elements,
+) -> Result<Vec<Segment>, PyramidError> {
+    let zero = vec![0; policy.sid_ndim()];
+    let zeros: Vec<&[i64]> = (1..policy.link_width()).map(|_| zero.as_slice()).collect();
+    let offsets = Offsets::new(policy.sid_ndim(), &zeros)?;
+    let mut all = BTreeMap::new();
+    all.insert(offsets.to_string(), Segment { offsets, records: Vec::new() });
+    for (number, element) in (0_u32..).zip(elements.iter()) {
+        let located: Vec<(usize, u64)> =
+            element.iter().map(|row| level.locate(saturating_u32_from_usize(*row))).collect();
+        let ends = located.iter().filter_map(|(chunk, row)| {
+            level.keys.get(*chunk).map(|chunk| Endpoint { chunk, row: *row })
+        });
+        let ends: Vec<Endpoint<'_>> = ends.collect();
+        for placement in policy.place(&ends)? {
+            let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
+            let chunk = located.get(lead).map_or(0, |(chunk, _)| *chunk);
+            let offsets = placement.offsets();
+            let segment = all.entry(offsets.to_string());
+            let segment = segment.or_insert_with(|| Segment { offsets, records: Vec::new() });
+            segment.records.push(Placed { chunk, element: number, record: placement.record() });
+        }
+    }
+    let mut segments: Vec<Segment> = all.into_values().collect();
+    for segment in &mut segments {
+        segment.records.sort_by_key(|placed| (placed.chunk, placed.element));
+    }
+    Ok(segments)
+}
+
+impl Segment {
+    /// The records of each chunk that has some, with its key.
+    fn cells<'a>(
+        &'a self,
+        level: &'a ReferenceLevel,
+    ) -> impl ParallelIterator<Item = (&'a ChunkKey, &'a [Placed])> {
+        let cells = self.records.par_chunk_by(|a, b| a.chunk == b.chunk);
+        cells.filter_map(|cell| Some((level.keys.get(cell.first()?.chunk)?, cell)))
+    }
+
+    fn steps(&self) -> Vec<Vec<i64>> {
+        self.offsets.iter().map(<[i64]>::to_vec).collect()
+    }
+}
+
+fn sink(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    path: &str,
+    attributes: Object,
+) -> Result<CellSink, PyramidError> {
+    let plan = plan(target.store.root(), level, attributes)?;
+    Ok(target.build.cells(&format!("{}/{path}", target.number), plan)?)
+}
+
+async fn write_segment(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    policy: &LinkPolicy,
+    segment: &Segment,
+) -> Result<(), PyramidError> {
+    let inside = segment.offsets.are_zero();
+    let width = to_u64(policy.link_width());
+    let says = LinkSegment::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
+    let sink = sink(target, level, &format!("links/0/{}", segment.offsets), says.to_attributes())?;
+    let shape = policy.row_shape(LinkInteger::I64, inside);
+    segment.cells(level).try_for_each(|(key, cell)| -> Result<(), PyramidError> {
+        let records: Vec<LinkRecord> = cell.iter().map(|placed| placed.record).collect();
+        Ok(sink.put(key, encode(&[&records], policy.body(inside), shape)?.into())?)
+    })?;
+    sink.finish(|_| {}).await?;
+    Ok(())
+}
+
+/// Writes what an attribute says of the records of a segment.
+async fn write_values(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    segment: &Segment,
+    field: &Field,
+    mut attributes: Object,
+) -> Result<(), PyramidError> {
+    attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
+    attributes.insert("offsets".to_owned(), segment.steps().into());
+    let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
+    let sink = sink(target, level, &path, attributes)?;
+    segment.cells(level).try_for_each(|(key, cell)| {
+        let rows: Vec<u32> = cell.iter().map(|placed| placed.element).collect();
+        sink.put(key, gathered(&field.column, &rows).bytes().clone())
+    })?;
+    sink.finish(|_| {}).await?;
+    Ok(())
+}
+
+/// Writes that those within each chunk lie together, as the reference does.
+async fn write_fragments(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    inside: &Segment,
+) -> Result<(), PyramidError> {
+    let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let sink = sink(target, level, "link_fragments", says)?;
+    inside.cells(level).try_for_each(|(key, cell)| -> Result<(), PyramidError> {
+        let mut index = FragmentIndexBuilder::new();
+        index.range(0, to_u64(cell.len()))?;
+        Ok(sink.put(key, index.encode().into())?)
+    })?;
+    sink.finish(|_| {}).await?;
+    Ok(())
+}
+
+/// Writes what is said of the family and of its attributes.
+async fn describe(
+    target: &Target<'_>,
+    (level, policy): (&ReferenceLevel, &LinkPolicy),
+    elements: &Elements,
+    physical: u64,
+) -> Result<(), PyramidError> {
+    let store = match policy.store() {
+        Stored::Canonical => LinkStore::Canonical,
+        Stored::Duplicate => LinkStore::Duplicate,
+    };
+    let logical = to_u64(elements.len());
+    let family = LinksFamily {
+        sid_ndim: Some(to_u64(level.axes())),
+        num_links: Some(logical),
+        num_physical_records: Some(physical),
+        ..LinksFamily::new(0, to_u64(elements.width()), policy.is_directed(), store)
+    };
+    let path = |path: String| format!("{}/{path}", target.number);
+    let document = GroupDoc::new(family.to_attributes());
+    target.build.group(&path("links/0".to_owned()), &document).await?;
+    for field in elements.fields() {
+        let family = LinkAttribute::family(&field.name, 0, Some(logical));
+        let document = GroupDoc::new(family.to_attributes());
+        target.build.group(&path(format!("link_attributes/{}/0", field.name)), &document).await?;
+    }
+    Ok(())
+}

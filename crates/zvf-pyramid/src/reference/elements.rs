@@ -1,0 +1,226 @@
+//! Edges and faces of a full level: those of level 0, between the bins that their ends are in.
+//!
+//! An edge with both ends in one bin is gone, and so is a face with two corners in one; of those that become the same there
+//! is one, which keeps its direction. What an object has that the level does not keep is gone with it. Of skeletons, an edge
+//! that would close a ring is gone too, and each tree has the root of the first object in it.
+
+use std::collections::VecDeque;
+
+use zvf_format::key::Delta;
+use zvf_format::link::Store as Stored;
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
+use zvf_metadata::{LinksConvention, Object};
+use zvf_model::{Elements, Kind, LevelId, LevelReader};
+use zvf_query::{Query, Reader};
+use zvf_store::Store;
+
+use super::coarsen::{NONE, ReferenceLevel};
+use super::full::described;
+use crate::PyramidError;
+use crate::batches::without_places;
+use crate::columns::gathered;
+use crate::shape::Rules;
+use crate::shape::contract::{UnionFind, mapped};
+
+/// The edges or faces of level 0, and where their ends are by now.
+pub(super) struct SourceElements {
+    kind: Kind,
+    elements: Elements, // of rows of level 0
+    at: Vec<u32>,       // of each row of level 0: the row of the last level
+    alive: Vec<bool>,   // of each object
+    offsets: Vec<usize>,
+    references: Vec<u32>, // object by object, as in the level itself
+    directed: bool,
+    stored: Stored,
+    described: Vec<(String, Object)>, // the attributes of edges or faces
+}
+
+impl SourceElements {
+    /// Reads those of level 0; none where its kind has none.
+    pub(super) async fn read(
+        store: &Store,
+        reader: &LevelReader,
+        level: &ReferenceLevel,
+    ) -> Result<Option<Self>, PyramidError> {
+        let kind = reader.kinds().first().copied().filter(|kind| kind.has_links());
+        let (Some(kind), Some(links)) = (kind, reader.links(Delta::SAME).await?) else {
+            return Ok(None);
+        };
+        let query = Query::all().at_level(LevelId(0)).with_places().uncached();
+        let batch = Reader::new(store.clone()).run(&query).await?.batch;
+        let (batch, places) = without_places(batch)?;
+        let Some(elements) = batch.elements() else { return Ok(None) };
+        let implied = kind == Kind::Skeleton
+            && reader.links_convention().known() != Some(LinksConvention::Explicit);
+        let rows = elements.rows().iter().map(|row| row_of(level, &places, *row));
+        let mut own = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
+        let mut described_fields = Vec::new();
+        // Edges that the order of vertices says have no attributes.
+        for field in elements.fields().iter().filter(|_| !implied) {
+            let family = format!("0/link_attributes/{}/0", field.name);
+            if let Some(segment) = store.children(&family).await?.names.first() {
+                let said = described(store, &format!("{family}/{segment}")).await?;
+                described_fields.push((field.name.to_string(), said));
+                own = own.with_field(field.clone())?;
+            }
+        }
+        Ok(Some(Self {
+            kind,
+            elements: own,
+            at: (0..saturating_u32_from_usize(level.rows())).collect(),
+            alive: vec![true; level.objects()],
+            offsets: level.offsets.clone(),
+            references: level.references.clone(),
+            // Streamed skeletons have either end first; here the child is.
+            directed: links.policy().is_directed() && kind != Kind::Skeleton,
+            stored: links.policy().store(),
+            described: described_fields,
+        }))
+    }
+
+    /// Whether the order of the ends means something.
+    pub(super) const fn is_directed(&self) -> bool {
+        self.directed
+    }
+
+    /// How often one is stored.
+    pub(super) const fn stored(&self) -> Stored {
+        self.stored
+    }
+
+    /// What is said of an attribute.
+    pub(super) fn attributes_of(&self, name: &str) -> Object {
+        let said = self.described.iter().find(|(known, _)| known == name);
+        said.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
+    }
+
+    /// Goes on to the next level, which has the objects `kept` and rows of the last one in `parents`.
+    pub(super) fn follow(&mut self, kept: &[usize], parents: &[u32]) {
+        for at in &mut self.at {
+            *at = parents.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
+        }
+        let mut alive = vec![false; self.alive.len()];
+        for object in kept {
+            if let (Some(to), Some(true)) = (alive.get_mut(*object), self.alive.get(*object)) {
+                *to = true;
+            }
+        }
+        self.alive = alive;
+    }
+
+    /// Those of the level that was gone on to, of its rows.
+    pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements, PyramidError> {
+        let mut of = vec![NONE; self.at.len()];
+        let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
+        for ((start, end), _) in spans.zip(&self.alive).filter(|(_, alive)| **alive) {
+            for row in self.references.get(*start..*end).unwrap_or_default() {
+                let row = usize_from_u32(*row);
+                if let (Some(to), Some(at)) = (of.get_mut(row), self.at.get(row)) {
+                    *to = *at;
+                }
+            }
+        }
+        let trees = self.kind == Kind::Skeleton;
+        let rules = Rules { named: Vec::new(), weight: String::new() };
+        let made = mapped(&self.elements, &of, self.directed || trees, &rules)?;
+        if trees { forest(&made, level.rows(), &self.roots(&of)) } else { Ok(made) }
+    }
+
+    /// The rows of the level in which there are roots of level 0, in the order of that.
+    fn roots(&self, of: &[u32]) -> Vec<u32> {
+        let mut rooted = vec![true; of.len()];
+        for edge in self.elements.iter() {
+            if let Some(child) = edge.first().and_then(|child| rooted.get_mut(*child)) {
+                *child = false;
+            }
+        }
+        let roots = of.iter().zip(rooted).filter(|(row, rooted)| *rooted && **row != NONE);
+        roots.map(|(row, _)| *row).collect()
+    }
+}
+
+/// The row of the level that row `row` of an answer is, by the places of all of its rows.
+fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, PyramidError> {
+    let place = places.get(row).copied().unwrap_or(u64::MAX);
+    let start = level.starts.get(saturating_usize(place >> 32));
+    let end = level.starts.get(saturating_usize(place >> 32).saturating_add(1));
+    let at = start.map(|start| start.saturating_add(saturating_usize(place & ROW_MASK)));
+    at.zip(end).filter(|(at, end)| at < end).map(|(at, _)| at).ok_or_else(|| {
+        let what = "the end of an edge or face";
+        PyramidError::unsupported(what, "a vertex of the level", format!("row {row}"))
+    })
+}
+
+/// The edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots` that is in it
+/// as its root.
+fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, PyramidError> {
+    let mut pieces = UnionFind::new(rows);
+    let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
+    let mut kept = Vec::new();
+    for (number, edge) in (0_u32..).zip(edges.rows().as_chunks::<2>().0) {
+        let [a, b] = *edge;
+        if pieces.find(a) == pieces.find(b) {
+            continue;
+        }
+        pieces.union(a, b);
+        kept.push((number, [a, b]));
+        for [from, to] in [[a, b], [b, a]] {
+            if let Some(near) = near.get_mut(from) {
+                near.push(saturating_u32_from_usize(to));
+            }
+        }
+    }
+    let parents = parents_from(&near, roots);
+    let ends = kept.iter().flat_map(|(_, [a, b])| {
+        let parent = parents.get(*a).copied().map(usize_from_u32);
+        if parent == Some(*b) { [*a, *b] } else { [*b, *a] }
+    });
+    let mut made = Elements::new(2, ends.collect())?;
+    let numbers: Vec<u32> = kept.iter().map(|(number, _)| *number).collect();
+    for field in edges.fields() {
+        made = made.with_field(field.with_column(gathered(&field.column, &numbers)))?;
+    }
+    Ok(made)
+}
+
+/// The parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do not reach.
+fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
+    let mut parents = vec![NONE; near.len()];
+    let mut seen = vec![false; near.len()];
+    let mut open = VecDeque::new();
+    for root in roots.iter().copied().chain(0..saturating_u32_from_usize(near.len())) {
+        if seen.get_mut(usize_from_u32(root)).is_some_and(|seen| !std::mem::replace(seen, true)) {
+            open.push_back(root);
+        }
+        while let Some(row) = open.pop_front() {
+            for next in near.get(usize_from_u32(row)).into_iter().flatten() {
+                let at = usize_from_u32(*next);
+                if seen.get_mut(at).is_some_and(|seen| !std::mem::replace(seen, true)) {
+                    if let Some(parent) = parents.get_mut(at) {
+                        *parent = row;
+                    }
+                    open.push_back(*next);
+                }
+            }
+        }
+    }
+    parents
+}
+
+/// The bits of a place that are the row.
+const ROW_MASK: u64 = 0xffff_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forest_has_no_rings_and_one_parent_for_each_vertex() {
+        // A ring of three with a tail, and two more vertices that are joined.
+        let edges = Elements::new(2, vec![1, 0, 2, 1, 0, 2, 3, 2, 5, 4]).unwrap();
+        let made = forest(&edges, 6, &[2, 5]).unwrap();
+        assert_eq!(made.rows(), [0, 1, 1, 2, 3, 2, 4, 5]);
+        let made = forest(&edges, 6, &[]).unwrap();
+        assert_eq!(made.rows(), [1, 0, 2, 1, 3, 2, 5, 4]);
+    }
+}

@@ -1,0 +1,210 @@
+//! What the levels of the reference lose and a full level has: attributes of vertices, edges and faces, groups.
+//!
+//! ```text
+//! attributes     of all that refers to a vertex, as its position is: the mean of floats, of others the most frequent value
+//! edges, faces   those of level 0 between the bins of their ends (`elements`)
+//! groups         those of level 0, with the members that the level has
+//! ```
+//!
+//! Attributes of fragments are not here: a vertex of a coarser level is a fragment of its own, and may be one of several objects.
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_metadata::{Node, Object};
+use zvf_model::{Field, Kind, LevelId, LevelReader, Members, ObjectId};
+use zvf_store::{Caching, CellSink, Store};
+use zvf_write::GroupTable;
+
+use super::coarsen::{NONE, ReferenceLevel};
+use super::element_cells;
+use super::elements::SourceElements;
+use super::write::{Target, plan};
+use crate::PyramidError;
+use crate::clusters::Clusters;
+use crate::columns::joined;
+use crate::groups::{self, Group};
+use crate::rule::Aggregation;
+
+/// What the levels made so far hand on to the next one.
+pub(super) struct FullContent {
+    kind: Kind,
+    columns: Vec<DescribedColumn>, // of the vertices of the last level
+    elements: Option<SourceElements>,
+    groups: Vec<Group>, // of level 0
+    group_fields: Vec<Field>,
+}
+
+/// An attribute, and what its array at level 0 says of it.
+pub(super) struct DescribedColumn {
+    pub(super) field: Field,
+    pub(super) attributes: Object,
+}
+
+/// What was written of a level.
+#[derive(Default)]
+pub(super) struct FullReport {
+    /// The families of arrays.
+    pub(super) families: Vec<&'static str>,
+    /// Edges or faces.
+    pub(super) elements: u64,
+}
+
+impl FullContent {
+    /// Reads that of level 0.
+    pub(super) async fn read(store: &Store, level: &ReferenceLevel) -> Result<Self, PyramidError> {
+        let reader = LevelReader::open(store, LevelId(0)).await?;
+        let mut columns = Vec::new();
+        for name in reader.attribute_names().await?.names {
+            let Some(attribute) = reader.attribute(&name).await? else { continue };
+            let mut cells = Vec::with_capacity(level.keys.len());
+            for keys in level.keys.chunks(READ_BATCH_CHUNKS) {
+                for column in attribute.values(keys, Caching::Once).await {
+                    cells.push(column?);
+                }
+            }
+            let Some(column) = joined(&cells.iter().collect::<Vec<_>>()) else { continue };
+            let attributes = described(store, &format!("0/vertex_attributes/{name}")).await?;
+            columns.push(DescribedColumn { field: attribute.field(column), attributes });
+        }
+        let of_store = std::slice::from_ref(&reader);
+        Ok(Self {
+            kind: reader.kinds().first().copied().unwrap_or(Kind::PointCloud),
+            columns,
+            elements: SourceElements::read(store, &reader, level).await?,
+            groups: groups::read_groups(of_store).await?,
+            group_fields: groups::fields(of_store).await?,
+        })
+    }
+
+    /// Writes that of `level`, which was made of the objects `kept` of `source`; `parents` says in which of its rows those of
+    /// `source` are.
+    pub(super) async fn write_level(
+        &mut self,
+        target: &Target<'_>,
+        (source, kept): (&ReferenceLevel, &[usize]),
+        (level, parents): (&ReferenceLevel, &[u32]),
+    ) -> Result<FullReport, PyramidError> {
+        let mut report = FullReport::default();
+        self.coarsen_columns((source, kept), (level, parents))?;
+        for column in &self.columns {
+            write_column(target, level, column).await?;
+        }
+        if !self.columns.is_empty() {
+            report.families.push("vertex_attributes");
+        }
+        if let Some(elements) = &mut self.elements {
+            elements.follow(kept, parents);
+            let made = elements.elements_at(level)?;
+            report.elements = to_u64(made.len());
+            element_cells::write(target, level, elements, &made).await?;
+            report.families.push("links");
+        }
+        self.write_groups(target, level).await?;
+        Ok(report)
+    }
+
+    /// Makes the attributes of `level` of those of `source`.
+    fn coarsen_columns(
+        &mut self,
+        (source, kept): (&ReferenceLevel, &[usize]),
+        (level, parents): (&ReferenceLevel, &[u32]),
+    ) -> Result<(), PyramidError> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let references = reference_counts(source, kept);
+        let of = referenced(parents, &references);
+        let clusters = Clusters::new(&of, level.rows());
+        for column in &mut self.columns {
+            let rule = Aggregation::default_for(&column.field, true);
+            if let Some(field) = clusters.field(&column.field, rule, Some(&references))? {
+                column.field = field;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the groups, with the members that have vertices at this level.
+    async fn write_groups(
+        &self,
+        target: &Target<'_>,
+        level: &ReferenceLevel,
+    ) -> Result<(), PyramidError> {
+        let mut table = GroupTable::default();
+        let ids = level.ids.as_deref().unwrap_or_default();
+        let gone = (0..).zip(ids).filter(|(row, _)| level.object(*row).is_empty());
+        let gone: HashSet<i64> = gone.map(|(_, id)| *id).collect();
+        for (name, members) in &self.groups {
+            table.add(name.as_deref(), members_left(members, ids, &gone));
+        }
+        self.group_fields.iter().cloned().for_each(|field| table.add_field(field));
+        Ok(table.write(target.build, self.kind, target.number).await?)
+    }
+}
+
+/// The members of a group without those that are gone, of the objects `ids`.
+fn members_left(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
+    let left = |id: &i64| !gone.contains(id);
+    match members {
+        Members::Ids(own) => Members::Ids(own.iter().copied().filter(|id| left(&id.0)).collect()),
+        // A range may name more ids than there are objects.
+        Members::Range { start, stop } if gone.iter().any(|id| (*start..*stop).contains(id)) => {
+            let own = ids.iter().copied().filter(|id| (*start..*stop).contains(id) && left(id));
+            Members::Ids(own.map(ObjectId).collect())
+        }
+        Members::Range { .. } => members.clone(),
+    }
+}
+
+/// How often the objects `kept` refer to each row of `source`.
+pub(super) fn reference_counts(source: &ReferenceLevel, kept: &[usize]) -> Vec<u64> {
+    let mut counts = vec![0_u64; source.rows()];
+    for row in kept.iter().flat_map(|object| source.object(*object)) {
+        if let Some(count) = counts.get_mut(usize_from_u32(*row)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// The row of the level that each row is in; none for a row that nothing refers to.
+pub(super) fn referenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
+    let parent = |(parent, count): (&u32, &u64)| if *count > 0 { *parent } else { NONE };
+    parents.iter().zip(references).map(parent).collect()
+}
+
+/// What the array at `path` says of its values.
+pub(super) async fn described(store: &Store, path: &str) -> Result<Object, PyramidError> {
+    let mut attributes = match store.node(path).await?.as_deref() {
+        Some(Node::Array(array)) => array.attributes.clone(),
+        _ => Object::new(),
+    };
+    for of_grid in ["nonempty_chunks", "chunk_grid_origin"] {
+        attributes.remove(of_grid);
+    }
+    Ok(attributes)
+}
+
+async fn write_column(
+    target: &Target<'_>,
+    level: &ReferenceLevel,
+    column: &DescribedColumn,
+) -> Result<(), PyramidError> {
+    let DescribedColumn { field, attributes } = column;
+    let mut attributes = attributes.clone();
+    attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
+    let path = format!("{}/vertex_attributes/{}", target.number, field.name);
+    let plan = plan(target.store.root(), level, attributes)?;
+    let sink: CellSink = target.build.cells(&path, plan)?;
+    let spans = level.starts.par_iter().zip(level.starts.par_iter().skip(1));
+    level.keys.par_iter().zip(spans).try_for_each(|(key, (start, end))| {
+        sink.put(key, field.column.slice(*start..*end).bytes().clone())
+    })?;
+    sink.finish(|_| {}).await?;
+    Ok(())
+}
+
+/// Chunks that are read at once.
+const READ_BATCH_CHUNKS: usize = 256;
