@@ -7,7 +7,22 @@ use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
 use crate::carry::Objects;
+use crate::clusters::NONE;
 use crate::columns::{gathered, joined};
+
+/// The number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
+pub(crate) const fn row_number(at: usize) -> u32 {
+    saturating_u32_from_usize(at)
+}
+
+/// Refuses so many rows that not all have numbers of 32 bits, the last of which stands for none.
+fn check_rows(rows: usize) -> Result<(), PyramidError> {
+    if rows < usize_from_u32(NONE) {
+        return Ok(());
+    }
+    let expected = "fewer than 2^32: give objects to vertices, or use the methods of points";
+    Err(PyramidError::unsupported("vertices that are coarsened at once", expected, rows))
+}
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
@@ -17,11 +32,12 @@ pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch,
     if objects.keeps_all() {
         return Ok(batch.clone());
     }
+    check_rows(batch.len())?;
     let stays = |row: &u32| {
         let owner = owners.get(usize_from_u32(*row)).copied().flatten();
         owner.is_none_or(|id| objects.keeps(id.0))
     };
-    let rows: Vec<u32> = (0..saturating_u32_from_usize(batch.len())).filter(stays).collect();
+    let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     select_rows(batch, &rows)
 }
 
@@ -68,6 +84,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     if others.is_empty() {
         return Ok(first.clone());
     }
+    check_rows(batches.iter().map(Batch::len).sum())?;
     let all = |column: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(column).collect();
         joined(&columns.iter().collect::<Vec<_>>())
@@ -116,6 +133,7 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
     if !others.iter().all(|other| has_same_columns(first, other)) {
         return Ok(None);
     }
+    check_rows(batches.iter().map(Batch::len).sum())?;
     let (mut parts, mut start) = (Vec::new(), 0);
     for batch in batches {
         let own = batch.parts().iter();
@@ -124,7 +142,7 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
     }
     parts.sort_by_key(|(object, _)| *object);
     let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
-    let rows: Vec<u32> = rows.map(saturating_u32_from_usize).collect();
+    let rows: Vec<u32> = rows.map(row_number).collect();
     let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(of).collect();
         joined(&columns.iter().collect::<Vec<_>>()).map(|all| gathered(&all, &rows))
@@ -147,6 +165,7 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
 /// and faces come in the order of their names.
 pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidError> {
     let Some(first) = batches.first() else { return Ok(None) };
+    check_rows(batches.iter().map(|batch| batch.len()).sum())?;
     if !batches.iter().all(|other| has_same_columns(first, other)) {
         return Ok(None);
     }
@@ -204,6 +223,7 @@ fn has_same_columns(a: &Batch, b: &Batch) -> bool {
 
 /// The batch without the field of places, and what that says; nothing where it was not asked for.
 pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
+    check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };
     let column = &field.column;
     let place = |row| match column.value(row, 0) {

@@ -89,7 +89,7 @@ impl Objects {
     /// The id after those, where they are numbered anew.
     pub(crate) fn next_id(&self) -> i64 {
         let first = self.first.unwrap_or(0);
-        first.saturating_add(zvf_format::num::saturating_i64(to_u64(self.kept.len())))
+        first + zvf_format::num::saturating_i64(to_u64(self.kept.len()))
     }
 
     /// Whether they are.
@@ -100,9 +100,7 @@ impl Objects {
     /// The id that an object has at the level that is made.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
         match (self.first, self.kept.binary_search(&id)) {
-            (Some(first), Ok(at)) => {
-                first.saturating_add(zvf_format::num::saturating_i64(to_u64(at)))
-            }
+            (Some(first), Ok(at)) => first + zvf_format::num::saturating_i64(to_u64(at)),
             _ => id,
         }
     }

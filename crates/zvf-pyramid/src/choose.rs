@@ -54,7 +54,7 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
     }
     let more = |own: &Vec<i64>| own.len().saturating_sub(1);
     let all: usize = bins.iter().map(more).sum::<usize>();
-    let budget = k.saturating_sub(bins.len());
+    let budget = k - bins.len();
     let share = |own: &Vec<i64>| {
         let share = f64_from_u64(to_u64(budget)) * f64_from_u64(to_u64(more(own)));
         saturating_usize(

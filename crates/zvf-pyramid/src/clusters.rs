@@ -7,11 +7,12 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_format::num::{f64_from_u64, saturating_u32_from_usize, saturating_usize, usize_from_u32};
+use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::columns::{counts, floats, gathered, put};
 use crate::rule::Aggregation;
 use crate::shape::farthest::{Farthest, Spot, compare_points};
@@ -81,13 +82,13 @@ impl Clusters {
 
     /// The mean position of each, `axes` numbers for one.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, of: Option<&[u64]>) -> Vec<f64> {
-        let mut centers = vec![0.0; self.heads.len().saturating_mul(axes)];
+        let mut centers = vec![0.0; self.heads.len() * axes];
         let each = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
         each.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
                 let own = of.map_or(1.0, |of| f64_from_u64(weight_of(of, *row)));
-                let start = usize_from_u32(*row).saturating_mul(axes);
+                let start = usize_from_u32(*row) * axes;
                 let from = at.get(start..start + axes).unwrap_or(&[]);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * own);
                 weight += own;
@@ -102,7 +103,7 @@ impl Clusters {
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> Farthest {
         let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
             rows.iter().fold((0.0, [].as_slice()), |most, row| {
-                let start = usize_from_u32(*row).saturating_mul(axes);
+                let start = usize_from_u32(*row) * axes;
                 let at = from.get(start..start + axes).unwrap_or(&[]);
                 let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
                 farther(most, (off.sqrt(), at))
@@ -160,11 +161,11 @@ impl Clusters {
         let values = floats(column);
         let target = if rule == Aggregation::Sum { Dtype { size: 8, ..dtype } } else { dtype };
         let one = |rows: &[u32]| {
-            let mut bytes = Vec::with_capacity(width.saturating_mul(8));
+            let mut bytes = Vec::with_capacity(width * 8);
             for c in 0..width {
                 let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
                 for row in rows {
-                    let at = usize_from_u32(*row).saturating_mul(width) + c;
+                    let at = usize_from_u32(*row) * width + c;
                     let x = values.get(at).copied().unwrap_or(f64::NAN);
                     if x.is_nan() {
                         continue;
@@ -241,8 +242,7 @@ impl Clusters {
 /// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
 /// mean of what it holds.
 fn among(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
-    let own =
-        rows.iter().filter_map(|row| at.get(usize_from_u32(*row).saturating_mul(axes) + axis));
+    let own = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
     let (low, high) =
         own.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
     if mean < low {
@@ -319,7 +319,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 
     /// The number of `key`.
     pub(crate) fn intern(&mut self, key: K) -> u32 {
-        let next = saturating_u32_from_usize(self.known.len());
+        let next = row_number(self.known.len());
         *self.known.entry(key).or_insert(next)
     }
 

@@ -32,7 +32,7 @@ impl Points {
     }
 
     pub(crate) fn point(&self, row: usize) -> &[f64] {
-        let start = row.saturating_mul(self.axes);
+        let start = row * self.axes;
         self.values.get(start..start + self.axes).unwrap_or(&[])
     }
 
@@ -44,7 +44,7 @@ impl Points {
 
 /// Values as a column of this type: rounded where it has whole numbers.
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
-    let mut bytes = Vec::with_capacity(values.len().saturating_mul(8));
+    let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
         put(&mut bytes, dtype, *x);
     }

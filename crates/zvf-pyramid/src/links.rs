@@ -254,7 +254,7 @@ async fn family(
     (own, other): (&LevelReader, &LevelReader),
     pairs: &Pairs,
 ) -> Result<(), PyramidError> {
-    let delta = i64::from(other.level().0).saturating_sub(own.level().0.into());
+    let delta = i64::from(other.level().0) - i64::from(own.level().0);
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
     let path = format!("{}/links/{word}", own.node().path());
     let mut cells = Cells::new(build, store, (own, other), delta, &path).await?;

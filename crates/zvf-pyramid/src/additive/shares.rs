@@ -11,6 +11,7 @@ use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::steps;
+use crate::batches::row_number;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
 use crate::shape::points;
@@ -94,7 +95,7 @@ impl Share<'_> {
         let owner = |row: u32| {
             batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
         };
-        let rows = 0..saturating_u32_from_usize(batch.len());
+        let rows = 0..row_number(batch.len());
         match self {
             Self::Objects(own) => {
                 rows.filter(|row| owner(*row).is_some_and(|id| own.keeps(id.0))).collect()

@@ -25,12 +25,13 @@ use futures_util::StreamExt as _;
 use zvf_format::Class;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::recipe::{farthest_of, is_by_objects};
 use super::{Making, RECIPE};
+use crate::batches::row_number;
 use crate::batches::{by_object, in_order, kept_of, select_rows};
 use crate::carry::{Objects, present_ids, unbroken_ids};
 use crate::columns::Points;
@@ -252,7 +253,7 @@ impl Making<'_> {
             let mut rows = Vec::new();
             for row in 0..batch.len() {
                 if !part.has_chunk(shape.chunk_of(points.point(row))?.components()) {
-                    rows.push(saturating_u32_from_usize(row));
+                    rows.push(row_number(row));
                 }
             }
             let batch = in_order(&select_rows(&batch, &rows)?, &names)?;

@@ -4,11 +4,12 @@
 //! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
 //! Where two are alike, either order gives the same bytes.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::NONE;
 use crate::columns::gathered;
 
@@ -44,7 +45,7 @@ pub(crate) fn in_canonical_order(made: Coarsened) -> Result<Coarsened, PyramidEr
     }
     if let Some(elements) = batch.elements() {
         let ends = edges.iter().filter_map(|edge| elements.iter().nth(usize_from_u32(*edge)));
-        let rows = ends.flatten().map(|row| usize_from_u32(new(&saturating_u32_from_usize(*row))));
+        let rows = ends.flatten().map(|row| usize_from_u32(new(&row_number(*row))));
         let mut own = Elements::new(elements.width(), rows.collect())?;
         for field in elements.fields() {
             own = own.with_field(field.with_column(gathered(&field.column, &edges)))?;
@@ -69,7 +70,7 @@ impl Tree {
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
             if let (Some(to), Some(own)) = (edges.get_mut(*child), children.get_mut(*parent)) {
                 *to = edge;
-                own.push(saturating_u32_from_usize(*child));
+                own.push(row_number(*child));
             }
         }
         let roots = (0..).zip(&edges).filter(|(_, edge)| **edge == NONE).map(|(row, _)| row);

@@ -4,12 +4,13 @@
 //! the store is cut. What stays are vertices that there were, with their values.
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
 use super::farthest::{Farthest, Spot};
 use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
 
@@ -32,7 +33,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
     let thinned: Vec<(Vec<u32>, f64)> = parts
         .par_iter()
         .map(|part| {
-            let rows: Vec<u32> = part.rows.clone().map(saturating_u32_from_usize).collect();
+            let rows: Vec<u32> = part.rows.clone().map(row_number).collect();
             match thin {
                 Thin::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
                 Thin::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
@@ -50,7 +51,7 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
                 heads.push(head);
             }
             if let Some(to) = of.get_mut(row) {
-                *to = saturating_u32_from_usize(heads.len()).saturating_sub(1);
+                *to = row_number(heads.len()).saturating_sub(1);
             }
         }
         offsets.push(heads.len());

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::farthest::Farthest;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats};
 
@@ -28,8 +29,7 @@ pub(crate) fn contracted(
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
-    let home =
-        |row: usize| (owner(row), cell_of(point(&at, axes, saturating_u32_from_usize(row)), cell));
+    let home = |row: usize| (owner(row), cell_of(point(&at, axes, row_number(row)), cell));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
@@ -81,7 +81,7 @@ pub(crate) fn mapped(
             same.push(NONE);
             continue;
         }
-        let next = saturating_u32_from_usize(known.len());
+        let next = row_number(known.len());
         let number = *known.entry(canonical(&ends, ordered)).or_insert(next);
         if number == next {
             rows.extend(ends.iter().map(|end| usize_from_u32(*end)));
@@ -115,20 +115,18 @@ pub(crate) struct UnionFind {
 
 impl UnionFind {
     pub(crate) fn new(rows: usize) -> Self {
-        Self { above: (0..saturating_u32_from_usize(rows)).collect() }
+        Self { above: (0..row_number(rows)).collect() }
     }
 
     /// One vertex of the piece that `row` is of, the same for all of it.
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {
-            let above = usize_from_u32(
-                self.above.get(at).copied().unwrap_or(saturating_u32_from_usize(at)),
-            );
+            let above = usize_from_u32(self.above.get(at).copied().unwrap_or(row_number(at)));
             if above == at {
                 return at;
             }
-            let next = self.above.get(above).copied().unwrap_or(saturating_u32_from_usize(above));
+            let next = self.above.get(above).copied().unwrap_or(row_number(above));
             if let Some(to) = self.above.get_mut(at) {
                 *to = next; // halves the way for the next one
             }
@@ -139,7 +137,7 @@ impl UnionFind {
     pub(crate) fn union(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
         if let Some(to) = self.above.get_mut(a.max(b)) {
-            *to = saturating_u32_from_usize(a.min(b));
+            *to = row_number(a.min(b));
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Coarsened {
 impl Coarsened {
     /// The batch as it is.
     pub(crate) fn from_batch(batch: Batch) -> Self {
-        let vertex_map = (0..zvf_format::num::saturating_u32_from_usize(batch.len())).collect();
+        let vertex_map = (0..crate::batches::row_number(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0, at: None }
     }
 
@@ -170,6 +170,6 @@ impl<'a> Segment<'a> {
 
 /// Row `row` of positions on so many axes.
 fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
-    let start = usize_from_u32(row).saturating_mul(axes);
+    let start = usize_from_u32(row) * axes;
     at.get(start..start + axes).unwrap_or(&[])
 }

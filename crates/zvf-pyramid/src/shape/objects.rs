@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::Coarsened;
 use super::canonical::in_canonical_order;
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::NONE;
 use crate::columns::gathered;
 
@@ -73,7 +74,7 @@ fn part_of(
     let Some(elements) = batch.elements() else { return Ok(part) };
     let width = elements.width();
     let ends = own.iter().flat_map(|element| {
-        let start = usize_from_u32(*element).saturating_mul(width);
+        let start = usize_from_u32(*element) * width;
         elements.rows().get(start..start + width).unwrap_or_default()
     });
     let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
@@ -94,7 +95,7 @@ pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
                 *to = before + of;
             }
         }
-        before += saturating_u32_from_usize(made.batch.len());
+        before += row_number(made.batch.len());
     }
     map
 }

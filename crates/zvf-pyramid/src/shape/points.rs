@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use zvf_format::num::{
-    f64_from_u64, saturating_floor_i64, saturating_u32_from_usize, saturating_usize, to_u64,
-    usize_from_u32,
+    f64_from_u64, saturating_floor_i64, saturating_usize, to_u64, usize_from_u32,
 };
 use zvf_model::{Batch, ObjectId};
 
@@ -17,6 +16,7 @@ use super::farthest::Farthest;
 use super::lattice::{Lattice, Unit};
 use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE, Numbers};
 use crate::columns::{column, floats, gathered};
 
@@ -51,7 +51,7 @@ fn numbered(
 ) -> (Vec<u32>, usize) {
     let axes = axes.max(1);
     // Points of a chunk follow each other: there are few runs, and units can be numbered apart.
-    let block = BLOCK.saturating_mul(axes);
+    let block = BLOCK * axes;
     let runs: Vec<(Unit, Range<usize>)> = at
         .par_chunks(block)
         .enumerate()
@@ -67,9 +67,7 @@ fn numbered(
     }
     let one = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
         let rows = runs.iter().cloned().flatten();
-        let cells = rows
-            .clone()
-            .map(|row| lattice.cell(unit, point(at, axes, saturating_u32_from_usize(row))));
+        let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, row_number(row))));
         match objects {
             Some(objects) => {
                 let owner = |row: usize| objects.get(row).copied().flatten();
@@ -113,7 +111,7 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
 fn in_order<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
     let of = keys.map(|key| numbers.intern(key)).collect();
-    (of, saturating_u32_from_usize(numbers.len()))
+    (of, row_number(numbers.len()))
 }
 
 /// The same for numbers below `count`, without a search.
@@ -150,7 +148,7 @@ pub(crate) fn subset(
     let stays = |row: &u32| {
         stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(usize_from_u32(*row))
     };
-    let rows: Vec<u32> = (0..saturating_u32_from_usize(batch.len())).filter(stays).collect();
+    let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
     for (cluster, row) in (0_u32..).zip(&rows) {
         if let Some(to) = of.get_mut(usize_from_u32(*row)) {

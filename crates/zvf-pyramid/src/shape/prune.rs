@@ -7,15 +7,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 
 use super::{distance_sq, point};
+use crate::batches::row_number;
 use crate::clusters::NONE;
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
     let mut tree = Tree::new(at, axes, parents);
-    let tips = (0..saturating_u32_from_usize(parents.len())).filter(|row| tree.children(*row) == 0);
+    let tips = (0..row_number(parents.len())).filter(|row| tree.children(*row) == 0);
     let price =
         |tree: &Tree<'_>, tip| tree.branch(tip).map(|(long, _)| Reverse((long.to_bits(), tip)));
     let mut open: BinaryHeap<Reverse<(u64, u32)>> =

@@ -1,13 +1,14 @@
 //! Skeletons: roots, forks and tips stay, and between them what the line needs to stay within a tolerance.
 
 use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
 use super::prune::pruned;
 use super::{Coarsened, Rules, distance_sq, merged, point};
 use crate::PyramidError;
+use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE};
 use crate::columns::{floats, gathered};
 
@@ -35,10 +36,8 @@ pub(crate) fn thinned(
         children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
     };
     let there = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
-    let anchors: Vec<u32> = (0..saturating_u32_from_usize(batch.len()))
-        .filter(there)
-        .filter(|row| anchored(*row))
-        .collect();
+    let anchors: Vec<u32> =
+        (0..row_number(batch.len())).filter(there).filter(|row| anchored(*row)).collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
         .par_iter()
         .map(|anchor| {
@@ -85,7 +84,7 @@ pub(crate) fn thinned(
 fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
-    let lost = (0..saturating_u32_from_usize(gone.len())).filter(|row| is_gone(*row));
+    let lost = (0..row_number(gone.len())).filter(|row| is_gone(*row));
     let off = lost.map(|row| {
         let mut stays = row;
         while is_gone(stays) {
@@ -102,7 +101,7 @@ fn parents(batch: &Batch) -> Vec<u32> {
     let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
     for [child, parent] in edges {
         if let Some(to) = parents.get_mut(*child) {
-            *to = saturating_u32_from_usize(*parent);
+            *to = row_number(*parent);
         }
     }
     parents
