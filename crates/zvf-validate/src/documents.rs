@@ -28,9 +28,14 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         let old = rule.id == M14.id
             && finding.error.path == "zarr_vectors.zv_version"
             && run.store.version().numbers() < FIRST_OF_C;
-        // Pyramids of other tools have bins that are larger than chunks; nothing is read by them.
-        let large = rule.id == M8.id && finding.error.class() == Class::NonCanonical;
-        if large {
+        // Pyramids of other tools have bins that are larger than chunks, and such as only the scale of a level says, which
+        // do not divide them; nothing is read by either.
+        let is_scale = |level: &LevelState| {
+            let meta = level.node.meta();
+            meta.bin_shape.is_none() && meta.chunk_shape.is_none()
+        };
+        let harmless = finding.error.class() == Class::NonCanonical || level.is_some_and(is_scale);
+        if rule.id == M8.id && harmless {
             run.add(Finding { severity: Severity::Note, ..told });
         } else if !old {
             run.add(if one_axis { told.warning() } else { told });

@@ -181,9 +181,11 @@ fn uses_of(level: &LevelState, family: &LinkPolicy) -> Uses {
     let skeleton = level.is_only(&[GeometryType::Skeleton]) && width == 2;
     let once = family.store() == Stored::Canonical && !family.is_directed();
     let ends = level.chunks.ends.is_some();
+    // Directed families, those of streamed skeletons, store the two ends in either order; a row that several objects share
+    // has a parent in each of them.
+    let tree = !family.is_directed() && !level.node.meta().shared_fragments;
     Uses {
-        // Directed families, those of streamed skeletons, store the two ends in either order.
-        child: (skeleton && ends && !family.is_directed()).then_some(0),
+        child: (skeleton && ends && tree).then_some(0),
         bridges: level.is_only(&along) && width == 2 && once && ends,
         faces: kinds.contains(&GeometryType::Mesh) && width >= 3,
         between: None,

@@ -104,15 +104,14 @@ impl Gathered {
         level: &mut LevelState,
         index: &Index,
     ) -> Result<(), Stop> {
-        // An object that comes back to a bin names its fragment again, and a line inside one bin has one row: what an object
-        // adds up to says nothing then.
+        // A line inside one bin has one row.
         let shared = level.node.meta().shared_fragments;
         let sought = Arc::new(Sought {
             fresh: run.found.new_empty(),
             path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
             chunks: Arc::clone(&level.chunks),
-            parents: match level.chunks.is_whole() && !shared {
+            parents: match level.chunks.is_whole() {
                 true => std::mem::take(&mut level.linked.parents),
                 false => Vec::new(),
             },

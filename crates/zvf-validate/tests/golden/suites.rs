@@ -7,7 +7,7 @@ use zvf_validate::{Options, Report};
 
 /// The verdicts on each store, by severity and rule, once each.
 #[rustfmt::skip]
-const VERDICTS: [(&str, &[&str]); 26] = [
+const VERDICTS: [(&str, &[&str]); 28] = [
     // The type and the cells of a column are missing, and its reader says what it takes instead.
     ("attr_no_cells",         &["error C22"]),
     ("nodtype",               &["warning C22", "warning M20"]),
@@ -30,6 +30,10 @@ const VERDICTS: [(&str, &[&str]); 26] = [
     ("c35",                   &["warning C8", "warning M21"]),
     ("c28_familyA",           &[]),
     ("m8",                    &[]),
+    // Bins that only the scale of a level says, which do not divide chunks; points that boxes lose beside.
+    ("scale_bins",            &["error C34", "warning C8", "warning G4"]),
+    // Trees that meet in bins.
+    ("coarse_trees",          &["warning P6"]),
     // The other levels are sound.
     ("level_removed",         &["warning C17", "warning M16"]),
     // Empty families between chunks, and counts that are those between chunks alone.
