@@ -47,13 +47,10 @@ impl Queue {
                 (None, Some(_)) => self.heap.pop(),
                 (None, None) => {
                     self.look_at_all(stamps);
-                    match self.sorted.pop() {
-                        Some(edge) => Some(Reverse(edge)),
-                        None => return None,
-                    }
+                    self.sorted.pop().map(Reverse)
                 }
             };
-            let Some(Reverse(edge)) = next else { return None };
+            let Reverse(edge) = next?;
             if is_current(&edge, stamps) {
                 return Some(edge);
             }

@@ -107,8 +107,8 @@ fn results_have_names() {
         panic!("a folder of this machine");
     };
     assert_eq!((staging.as_str(), output.as_str()), (".out.zvf-task", "out"));
-    let PartsFolder::Local { staging, .. } = open("file:///tmp/out/").unwrap() else {
+    let PartsFolder::Local { staging, .. } = open("file:///data/out/").unwrap() else {
         panic!("an object store");
     };
-    assert_eq!(staging, Path::new("/tmp/.out.zvf-task"));
+    assert_eq!(staging, Path::new("/data/.out.zvf-task"));
 }
