@@ -160,7 +160,7 @@ fn parts_of_a_store_are_what_the_whole_is() {
     ] {
         let store = Unpacked::new(id);
         let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
-        let (address, work, out) = (at(id), at("work"), at("parts"));
+        let (address, work, out) = (at(&format!("{id}.zarrvectors")), at("work"), at("parts"));
         assert_eq!(address, store.path().to_str().unwrap());
         fs::create_dir(at("whole")).unwrap();
         let whole = format!("{}/whole.csv", at("whole"));
@@ -189,7 +189,7 @@ fn parts_of_a_store_are_what_the_whole_is() {
 fn meshes_are_divided_by_objects_where_that_is_asked_for() {
     let store = Unpacked::new("sk3_trees");
     let at = |name: &str| store.path().with_file_name(name).to_str().unwrap().to_owned();
-    let (address, work, out) = (at("sk3_trees"), at("work"), at("parts"));
+    let (address, work, out) = (at("sk3_trees.zarrvectors"), at("work"), at("parts"));
     let words = [address.as_str(), &out, "--to=csv", "--by-objects"];
     let count = plan_parts(&work, &words);
     assert!(count > 1, "{count}");
@@ -316,7 +316,8 @@ fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
         assert_eq!(tree(store.path()), tree(whole.path()), "{id}");
         let again = done(&["task", "finish", &work, "--remove"]);
         assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
-        assert_eq!(names(store.path().parent().unwrap().to_str().unwrap()), [id]);
+        let left = names(store.path().parent().unwrap().to_str().unwrap());
+        assert_eq!(left, [format!("{id}.zarrvectors")]);
     }
 }
 

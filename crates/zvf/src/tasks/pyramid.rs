@@ -178,6 +178,9 @@ impl Tasks {
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
+        if self.folder.exists(FINISHED).await? {
+            return Ok(None);
+        }
         let kept = self.kept_levels(job.vertices.len(), "to finish").await?;
         if let Err(changed) = self.check_level_store(address, open).await {
             let is_finished = changed.class() == Class::Conflict && is_in(&kept, address).await?;
@@ -186,6 +189,8 @@ impl Tasks {
         let folder = self.work_folder()?.join(new_run());
         let to = (address, folder.as_path());
         let made = zvf_pyramid::build_with_levels(to, options, how, &kept, on_event).await?;
+        // Without it the levels of the store say so, where it got some.
+        self.folder.put(FINISHED, &self.digest.clone().into()).await?;
         Ok(Some(made))
     }
 
@@ -263,6 +268,9 @@ async fn is_in(kept: &[KeptLevel], address: &str) -> Result<bool, Error> {
     }
     Ok(true)
 }
+
+/// Is there when the store was replaced.
+const FINISHED: &str = "done/finished";
 
 fn level_of(number: usize) -> Result<u32, Error> {
     let level = u32::try_from(number).ok().and_then(|number| number.checked_add(1));
