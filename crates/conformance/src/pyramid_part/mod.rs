@@ -118,10 +118,10 @@ impl Case {
         let reference = Reference {
             factors: list("factors").iter().filter_map(factor).collect(),
             chunk_scales: list("chunk_scale_factors").iter().filter_map(scale).collect(),
-            kept: Vec::new(),
             seed: given["sparsity_seed"].as_u64().context("no seed")?.into(),
             depth: given["cross_level_depth"].as_i64().context("no depth")?,
             storage,
+            ..Reference::default()
         };
         let refused = about["refused"].as_str().map(str::to_owned);
         let wide = about["dtype"] == "float64";

@@ -108,12 +108,20 @@ fn what_cannot_go_on_says_so_by_its_exit_code() {
 }
 
 /// The lines of all files of a folder, in the order of their names, without the first of each.
+/// Every row of the files of a folder but the number of its line, which begins anew in each file.
 fn rows(folder: &str) -> Vec<String> {
     let texts =
         names(folder).into_iter().map(|name| fs::read_to_string(Path::new(folder).join(name)));
-    texts
-        .flat_map(|text| text.unwrap().lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
-        .collect()
+    texts.flat_map(|text| rows_without_part(&text.unwrap())).collect()
+}
+
+fn rows_without_part(text: &str) -> Vec<String> {
+    let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let row = |line: &str| {
+        let fields = line.split(',').zip(&header).filter(|(_, name)| **name != "part");
+        fields.map(|(field, _)| field).collect::<Vec<_>>().join(",")
+    };
+    text.lines().skip(1).map(row).collect()
 }
 
 fn names(folder: &str) -> Vec<String> {

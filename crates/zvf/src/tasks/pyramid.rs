@@ -178,18 +178,18 @@ impl Tasks {
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
-        if self.folder.exists(FINISHED).await? {
-            return Ok(None);
-        }
         let kept = self.kept_levels(job.vertices.len(), "to finish").await?;
         if let Err(changed) = self.check_level_store(address, open).await {
-            let is_finished = changed.class() == Class::Conflict && is_in(&kept, address).await?;
+            let is_finished = changed.class() == Class::Conflict
+                && match is_in(&kept, address).await? {
+                    Some(same) => same,
+                    None => self.folder.exists(FINISHED).await?,
+                };
             return if is_finished { Ok(None) } else { Err(changed) };
         }
         let folder = self.work_folder()?.join(new_run());
         let to = (address, folder.as_path());
         let made = zvf_pyramid::build_with_levels(to, options, how, &kept, on_event).await?;
-        // Without it the levels of the store say so, where it got some.
         self.folder.put(FINISHED, &self.digest.clone().into()).await?;
         Ok(Some(made))
     }
@@ -253,23 +253,23 @@ pub(super) fn check_is_folder(path: Option<&Path>, name: &str) -> Result<PathBuf
         .ok_or_else(|| Error::bad_request("the folder of the plan", expected, name))
 }
 
-/// Whether the store has the levels that were made: at least one, and each that it has as it was made.
-async fn is_in(kept: &[KeptLevel], address: &str) -> Result<bool, Error> {
+/// Whether the store has the levels that were made as they were made; none where it has no such level.
+async fn is_in(kept: &[KeptLevel], address: &str) -> Result<Option<bool>, Error> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let there = store.level_numbers();
     let mut found = kept.iter().filter(|kept| there.contains(&kept.level)).peekable();
     if found.peek().is_none() {
-        return Ok(false);
+        return Ok(None);
     }
     for kept in found {
         if !kept.is_in(address)? {
-            return Ok(false);
+            return Ok(Some(false));
         }
     }
-    Ok(true)
+    Ok(Some(true))
 }
 
-/// Is there when the store was replaced.
+/// Is there when the store was replaced, by one that may have no level that was made.
 const FINISHED: &str = "done/finished";
 
 fn level_of(number: usize) -> Result<u32, Error> {
