@@ -4,7 +4,8 @@
 
 Downloads the source distribution of PACKAGE into WORK, runs its tests with nothing removed, and writes
 WORK/stores.json: a list of {"path", "facts"} of each distinct store found afterwards, where the facts are
-what the installed package reads of it. With LIMIT only so many stores, evenly spread, are described.
+what the installed package reads of it. With LIMIT only so many stores, evenly spread, are described. Where the variable
+KEPT_SUITES names a folder, stores are kept there, and those of an earlier run are taken instead of running the tests again.
 """
 
 import hashlib
@@ -181,6 +182,20 @@ def facts(path):
 def main():
     package, version, work = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     limit = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    if "KEPT_SUITES" in os.environ:
+        earlier = Path(os.environ["KEPT_SUITES"]).resolve() / f"{package}-{version}"
+        work.mkdir(parents=True, exist_ok=True)
+        list_of_stores = work / "stores.json"
+        if not (earlier / "stores.json").exists():
+            describe(package, version, earlier, limit)
+        list_of_stores.write_text((earlier / "stores.json").read_text())
+        print(f"{package} {version}: {len(json.loads(list_of_stores.read_text()))} stores", flush=True)
+        return
+    describe(package, version, work, limit)
+
+
+def describe(package, version, work, limit):
+    """Runs the tests and writes the list of stores."""
     work.mkdir(parents=True, exist_ok=True)
     kept = run(download(package, version, work), work)
     found = list(stores(kept))
