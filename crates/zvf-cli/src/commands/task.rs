@@ -349,7 +349,7 @@ async fn run_convert(
     for number in numbers {
         let fresh = convert::run_part(session, job, number).await;
         session.interrupt().ask_nobody();
-        // A part is no result yet: whoever asks to stop is heard at the next one.
+        // A part is no result yet: a request to stop is noticed before the next part begins.
         session.interrupt().gate().leave();
         ran.push((number, fresh.with_context(|| format!("cannot run task {number}"))?));
     }
