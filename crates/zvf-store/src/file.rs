@@ -25,7 +25,7 @@ use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::{MappedFile, Reopened};
 use crate::options::OpenOptions;
-use crate::source::{Get, IoStats, Place, Remote, Source, Version, url};
+use crate::source::{Get, Got, IoStats, Place, Remote, Source, Version, url};
 
 /// A file that is read by ranges; cheap to clone.
 ///
@@ -56,7 +56,8 @@ enum Body {
         key: Key,
         size: u64,
         version: Version,
-        tail: Bytes, // the last bytes, which opening read
+        head: Bytes, // the first and the last bytes, which opening read
+        tail: Bytes,
     },
 }
 
@@ -166,12 +167,16 @@ impl RangedFile {
     }
 
     async fn begin(source: Source, key: Key) -> Result<Self, StoreError> {
-        let got = source.read_many(&[Get::last(key.clone(), FIRST_READ)]).await.pop();
-        let Some(got) = got.unwrap_or(Ok(None))? else {
+        let mut gets = vec![Get::last(key.clone(), TAIL)];
+        // Both at once: on a network each further round costs more than the bytes.
+        gets.extend(source.is_remote().then(|| Get::first(key.clone(), HEAD)));
+        let mut answers = source.read_many(&gets).await.into_iter();
+        let mut next = || answers.next().unwrap_or(Ok(None));
+        let Some(Got { bytes: tail, size, version }) = next()? else {
             return Err(StoreError::absent(&key, "this file was asked for"));
         };
-        let (size, version, tail) = (got.size, got.version, got.bytes);
-        Ok(Self(Body::Source { source, key, size, version, tail }))
+        let head = next()?.map(|got| got.bytes).unwrap_or_default();
+        Ok(Self(Body::Source { source, key, size, version, head, tail }))
     }
 
     /// How many bytes it has.
@@ -208,8 +213,10 @@ impl RangedFile {
     /// the file that was opened, otherwise what the backend says.
     #[boxed]
     pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes, StoreError>> {
-        let (source, key, version, tail) = match &self.0 {
-            Body::Source { source, key, version, tail, .. } => (source, key, version, tail),
+        let (source, key, version, [head, tail]) = match &self.0 {
+            Body::Source { source, key, version, head, tail, .. } => {
+                (source, key, version, [head, tail])
+            }
             Body::Held(whole) => return ranges.iter().map(|range| part(whole, range)).collect(),
             #[cfg(all(unix, feature = "map"))]
             Body::Mapped { whole, .. } => {
@@ -220,10 +227,11 @@ impl RangedFile {
         let first = size.saturating_sub(to_u64(tail.len()));
         // Not every backend answers a request for nothing, or for what is not there.
         let asked = |range: &Range<u64>| range.start < range.end && range.end <= size;
-        let held = |range: &Range<u64>| range.start >= first;
+        let in_head = |range: &Range<u64>| range.end <= to_u64(head.len());
+        let in_tail = |range: &Range<u64>| range.start >= first;
         let gets: Vec<Get> = ranges
             .iter()
-            .filter(|range| asked(range) && !held(range))
+            .filter(|range| asked(range) && !in_head(range) && !in_tail(range))
             .map(|range| {
                 let len = range.end.saturating_sub(range.start);
                 Get::at(key.clone(), range.start, len).with_version(version.clone())
@@ -234,7 +242,10 @@ impl RangedFile {
             if !asked(range) {
                 return empty(size, range).map_err(|error| error.with_key(key));
             }
-            if held(range) {
+            if in_head(range) {
+                return part(head, range).map_err(|error| error.with_key(key));
+            }
+            if in_tail(range) {
                 let near = range.start.saturating_sub(first)..range.end.saturating_sub(first);
                 return part(tail, &near).map_err(|error| error.with_key(key));
             }
@@ -303,7 +314,10 @@ fn past_the_end(size: u64, end: u64) -> StoreError {
 }
 
 /// What opening reads of the end: the footer of most containers, and all of a small one.
-const FIRST_READ: u64 = 16 << 10;
+const TAIL: u64 = 16 << 10;
+/// What opening reads of the start where that takes a round over a network: directory and index of most containers, and
+/// of a pack of a thousand cells documents, tables of cells and indexes of fragments. A further request costs as much.
+const HEAD: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests {

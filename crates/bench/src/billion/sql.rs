@@ -9,11 +9,12 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
-use super::{MEMORY, Trial, side};
+use super::{MEMORY, Trial, side, turn_of};
 use crate::contest::{Role, Side, Turn};
 use crate::parts::Bench;
 use crate::parts::made::text;
 use crate::peer::Environment;
+use crate::pyramid::zvf;
 
 /// Asks the store of a trial; `beside` also Parquet of the same rows.
 pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow::Result<()> {
@@ -26,6 +27,7 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
         }
     };
     let store = trial.store.clone();
+    beside_query(trial, &sql)?;
     let parquet = match beside {
         true => Some(export(trial)?),
         false => None,
@@ -62,6 +64,35 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
         trial.add(work, sides);
     }
     Ok(())
+}
+
+/// The same rows in SQL and by `zvf query`, each into a file of Arrow.
+fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
+    let out = trial.folder.join("rows.arrow");
+    let (store, file) = (text(&trial.store)?.to_owned(), text(&out)?.to_owned());
+    let table = format!("t={store}");
+    for (work, condition, words) in [
+        ("SQL, all rows to Arrow", "", &[][..]),
+        (
+            "SQL, rows of a box to Arrow",
+            " WHERE x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42",
+            &["--bbox", "40,40,40:42,42,42"][..],
+        ),
+    ] {
+        let statement = format!("SELECT x, y, z, intensity FROM t{condition}");
+        let select = ["--table", &table, "--overwrite", "-o", &file, &statement];
+        let query = [&["query", &store, "--overwrite", "-o", &file][..], words].concat();
+        let mut sides = Vec::new();
+        for (name, role, program, words) in [
+            ("zvf-sql", Role::Zvf, sql.to_owned(), &select[..]),
+            ("zvf query", Role::Variant, zvf()?, &query),
+        ] {
+            let (seconds, seen) = trial.measured(program, words)?;
+            sides.push(side(name, role, Ok(turn_of(seconds, &seen))));
+        }
+        trial.add(work, sides);
+    }
+    Ok(fs::remove_file(out)?)
 }
 
 type Answer = (Turn, Vec<f64>);

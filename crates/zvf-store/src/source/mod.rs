@@ -330,6 +330,11 @@ impl Get {
         Self { key, range: ByteRange::Last(len), version: None, passing: false }
     }
 
+    /// The first `len` bytes, or all when there are fewer.
+    pub(crate) fn first(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::First(len), version: None, passing: false }
+    }
+
     /// The same, of which nothing is kept where `caching` says so.
     pub(crate) fn with_caching(self, caching: Caching) -> Self {
         Self { passing: caching == Caching::Once, ..self }
@@ -348,6 +353,8 @@ pub(crate) enum ByteRange {
     All,
     /// Exactly `len` from `start`; an object that ends before is `Truncated`.
     At { start: u64, len: u64 },
+    /// The first so many; all when there are fewer.
+    First(u64),
     /// The last so many; all when there are fewer.
     Last(u64),
 }

@@ -122,6 +122,7 @@ impl Pack {
         let size = to_u64(bytes.len());
         let (start, end) = match get.range {
             ByteRange::All => (0, size),
+            ByteRange::First(len) => (0, len.min(size)),
             ByteRange::Last(len) => (size.saturating_sub(len), size),
             ByteRange::At { start, len } => (start, start.saturating_add(len)),
         };

@@ -80,6 +80,7 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     for i in members {
         match range(&i) {
             ByteRange::At { start, len } => spans.push((start, len, i)),
+            ByteRange::First(len) => spans.push((0, len, i)),
             ByteRange::Last(len) => {
                 let (longest, gets) = suffix.get_or_insert_default();
                 *longest = len.max(*longest);
@@ -139,6 +140,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     }
     let (start, end) = match get.range {
         ByteRange::All => (0, read.size),
+        ByteRange::First(len) => (0, len.min(read.size)),
         ByteRange::Last(len) => (read.size.saturating_sub(len), read.size),
         ByteRange::At { start, len } => (start, start.saturating_add(len)),
     };
@@ -177,7 +179,7 @@ fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
         ByteRange::At { start, len } => {
             error.with_key(key).with_span(start, start.saturating_add(len))
         }
-        ByteRange::All | ByteRange::Last(_) => error.with_key(key),
+        ByteRange::All | ByteRange::First(_) | ByteRange::Last(_) => error.with_key(key),
     }
 }
 

@@ -106,6 +106,11 @@ pub async fn pack<W: Write + Seek>(
         pause().await;
     }
     drop(documents);
+    // After the documents, small ones first: tables of cells and indexes of fragments, which a reader far away then has with
+    // the start of the file.
+    if let Some((_documents, arrays)) = parts.split_first_mut() {
+        arrays.sort_by_key(|part| part.tensor.geometry().byte_len());
+    }
     let tensors = parts.iter().map(|part| part.tensor.clone()).collect();
     let mut writer = TetWriter::new(out, tensors, MemoryBudget::DEFAULT)?;
     for part in parts {

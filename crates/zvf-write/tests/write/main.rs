@@ -5,5 +5,6 @@ mod draco;
 mod given;
 mod golden;
 mod kinds;
+mod packed;
 mod refused;
 mod round_trip;

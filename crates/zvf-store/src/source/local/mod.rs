@@ -456,6 +456,7 @@ impl Shared {
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
     let (start, end) = match range {
         ByteRange::All => (0, size),
+        ByteRange::First(len) => (0, len.min(size)),
         ByteRange::Last(len) => (size.saturating_sub(len), size),
         ByteRange::At { start, len } => (start.min(size), start.saturating_add(len).min(size)),
     };

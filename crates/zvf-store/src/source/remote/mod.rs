@@ -241,7 +241,7 @@ impl Shared {
     ) -> Result<Option<Begun>, Miss> {
         loop {
             let wanted = match range {
-                ByteRange::At { len: 0, .. } | ByteRange::Last(0) => {
+                ByteRange::At { len: 0, .. } | ByteRange::First(0) | ByteRange::Last(0) => {
                     return self.size(path, tries).await.map(|size| size.map(Begun::Known));
                 }
                 ByteRange::All => None,
@@ -249,6 +249,7 @@ impl Shared {
                 ByteRange::At { start, len } => {
                     Some(GetRange::Bounded(start..start.saturating_add(len)))
                 }
+                ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
                 ByteRange::Last(len) if self.no_suffix.load(Ordering::Relaxed) => {
                     let Some(known) = self.size(path, tries).await? else { return Ok(None) };
                     if known.size == 0 {
@@ -464,6 +465,7 @@ fn one_version(seen: &mut Option<Version>, read: Option<Read>) -> Result<Option<
 fn existing(range: ByteRange, size: u64) -> Range<u64> {
     match range {
         ByteRange::All => 0..size,
+        ByteRange::First(len) => 0..len.min(size),
         ByteRange::Last(len) => size.saturating_sub(len)..size,
         ByteRange::At { start, len } => start.min(size)..start.saturating_add(len).min(size),
     }

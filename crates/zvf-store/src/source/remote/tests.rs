@@ -248,6 +248,7 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
     ];
     let right = |get: &Get, body: &[u8]| match get.range {
         ByteRange::All => body.to_vec(),
+        ByteRange::First(n) => body[..n as usize].to_vec(),
         ByteRange::At { start, len } => body[start as usize..(start + len) as usize].to_vec(),
         ByteRange::Last(n) => body[body.len() - n as usize..].to_vec(),
     };
