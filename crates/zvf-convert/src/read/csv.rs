@@ -9,6 +9,8 @@
 //! in a column of floats. Whole numbers with missing values beside them are floats as long as these hold
 //! them exactly; one that they do not hold is refused, not rounded, unless the type is stated.
 
+mod block;
+
 use std::collections::VecDeque;
 
 use zvf_format::Class;
@@ -90,28 +92,31 @@ pub(crate) fn open(
     let axes = roles.positions.iter().filter_map(|at| names.get(*at).cloned()).collect();
     let mut header = vertices.header(axes)?;
     header.left_out.extend(left_out);
-    let exact_positions = options.positions.is_none();
-    let exact = types.iter().map(|told| told.exact).collect();
+    let rules = Rules {
+        columns: names.len(),
+        roles,
+        is_chain: kind.is_chain(),
+        exact_positions: options.positions.is_none(),
+        exact: types.iter().map(|told| told.exact).collect(),
+        missing: text.missing,
+    };
     let batch_rows = options.batch_rows.max(1);
     let notes = Notes::default();
     let skipped =
         text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
-    let missing = text.missing;
     Ok(Reader::new(
         header,
         Table {
-            missing,
+            rules,
             skipped,
             records,
             sample,
             whole,
             names,
-            roles,
             vertices,
-            exact_positions,
-            exact,
             batch_rows,
             parts: (None, 0),
+            alone: 0,
         },
     )
     .with_notes(notes))
@@ -210,6 +215,65 @@ impl Roles {
             place(name)?;
         }
         Ok(Self { positions, object, part, fields })
+    }
+}
+
+/// How a line becomes a row.
+struct Rules {
+    columns: usize, // values of a line
+    roles: Roles,
+    is_chain: bool,        // each row belongs to an object
+    exact_positions: bool, // whole numbers among them must not be rounded
+    exact: Vec<bool>,      // the same of each field
+    missing: Vec<String>,
+}
+
+/// Why a line is no row: what is wrong with which of its values.
+enum Fault {
+    /// It would be rounded.
+    Rounded(usize),
+    /// It is none of this type.
+    NoValue { at: usize, dtype: Dtype, is_field: bool },
+}
+
+impl Rules {
+    /// Adds the values of a line, `value` by their places, and gives the object of the row.
+    fn read<'t, 'v>(
+        &self,
+        value: impl Fn(usize) -> &'t str,
+        positions: &mut Values,
+        fields: impl Iterator<Item = &'v mut Values>,
+    ) -> Result<Option<ObjectId>, Fault> {
+        for at in &self.roles.positions {
+            let text = value(*at).trim();
+            if self.exact_positions && !is_held(text) {
+                return Err(Fault::Rounded(*at));
+            }
+            if !positions.push_text(text) {
+                let dtype = positions.dtype();
+                return Err(Fault::NoValue { at: *at, dtype, is_field: false });
+            }
+        }
+        for ((at, values), exact) in self.roles.fields.iter().zip(fields).zip(&self.exact) {
+            let (dtype, text) = (values.dtype(), value(*at));
+            let text = if dtype.kind == DtypeKind::Text { text } else { text.trim() };
+            let is_float = dtype.kind == DtypeKind::Float;
+            if *exact && is_float && !is_held(text) {
+                return Err(Fault::Rounded(*at));
+            }
+            let blank = is_float && (text.is_empty() || is_missing(text, &self.missing));
+            if !values.push_text(if blank { "nan" } else { text }) {
+                return Err(Fault::NoValue { at: *at, dtype, is_field: true });
+            }
+        }
+        let Some(at) = self.roles.object else { return Ok(None) };
+        match value(at).trim() {
+            "" if !self.is_chain => Ok(None),
+            text => match text.parse() {
+                Ok(object) => Ok(Some(ObjectId(object))),
+                Err(_) => Err(Fault::NoValue { at, dtype: Dtype::INT64, is_field: false }),
+            },
+        }
     }
 }
 
@@ -433,14 +497,16 @@ fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String])
 
 /// Whether this is how programs write that a number is missing.
 fn is_missing(text: &str, marks: &[String]) -> bool {
-    MISSING.iter().any(|known| text.eq_ignore_ascii_case(known))
+    // Most are numbers.
+    let is_word = !text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    is_word && MISSING.iter().any(|known| text.eq_ignore_ascii_case(known))
         || marks.iter().any(|known| text == known)
 }
 
 /// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
 fn is_held(text: &str) -> bool {
     // Most are short, or have a fraction.
-    if text.len() <= HELD_DIGITS || text.contains('.') {
+    if text.len() <= HELD_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
         return true;
     }
     match text.parse::<i128>() {
@@ -468,17 +534,15 @@ fn named_or_text<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank:
 
 /// A file in the course of being read.
 struct Table {
+    rules: Rules,
     records: Records,
     sample: VecDeque<Record>, // read before, and still to be given
     whole: bool,              // nothing comes after the sample
     names: Vec<String>,
-    roles: Roles,
     vertices: Vertices,
-    exact_positions: bool, // whole numbers among them must not be rounded
-    exact: Vec<bool>,      // the same of each field
     batch_rows: usize,
     parts: (Option<String>, i64), // what stood in the column of parts, and which one it was
-    missing: Vec<String>,
+    alone: u64,                   // the last line of those that have to be read one by one
     skipped: Option<Skipped>,
 }
 
@@ -487,24 +551,10 @@ impl Iterator for Table {
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.vertices.rows() < self.batch_rows {
-            let record = match self.sample.pop_front() {
-                Some(record) => Ok(Some(record)),
-                None => self.records.next(),
-            };
-            let record = match record {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
+            match self.push_next() {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(error) => return Some(Err(error)),
-            };
-            let pushed = self.push(&record);
-            self.records.spare = record;
-            match (pushed, &mut self.skipped) {
-                (Ok(()), _) => {}
-                (Err(error), Some(skipped)) => {
-                    skipped.add(&error);
-                    self.vertices.drop_open_row();
-                }
-                (Err(error), None) => return Some(Err(error)),
             }
         }
         if self.vertices.rows() == 0
@@ -517,6 +567,52 @@ impl Iterator for Table {
 }
 
 impl Table {
+    /// Adds the next line, or a block of them; whether there are any.
+    fn push_next(&mut self) -> Result<bool, ConvertError> {
+        let record = match self.sample.pop_front() {
+            Some(record) => record,
+            None if self.push_block()? => return Ok(true),
+            None => match self.records.next()? {
+                Some(record) => record,
+                None => return Ok(false),
+            },
+        };
+        let pushed = self.push(&record);
+        self.records.spare = record;
+        match (pushed, &mut self.skipped) {
+            (Err(error), Some(skipped)) => {
+                skipped.add(&error);
+                self.vertices.drop_open_row();
+                Ok(true)
+            }
+            (pushed, _) => pushed.map(|()| true),
+        }
+    }
+
+    /// Adds a block of lines, where the next ones can be read as one; whether it did.
+    fn push_block(&mut self) -> Result<bool, ConvertError> {
+        let Self { rules, records, vertices, .. } = self;
+        let by_line = self.skipped.is_some() || rules.roles.part.is_some();
+        let delimiter = records.delimiter;
+        if by_line || !(delimiter.is_ascii_punctuation() || delimiter == b'\t') {
+            return Ok(false);
+        }
+        if records.lines.number() < self.alone {
+            return Ok(false);
+        }
+        let most = self.batch_rows.saturating_sub(vertices.rows()); // the caller asks while it is less
+        let comment = records.comment.unwrap_or(b'"');
+        let Some((text, count)) = records.lines.block(most)? else { return Ok(false) };
+        let plain = memchr::memchr2(b'"', comment, text.as_bytes()).is_none();
+        let len = text.len();
+        if plain && block::push(text, delimiter, rules, self.parts.1, vertices) {
+            records.lines.take_block(len, count);
+            return Ok(true);
+        }
+        self.alone = records.lines.number() + count;
+        Ok(false)
+    }
+
     fn push(&mut self, record: &Record) -> Result<(), ConvertError> {
         if record.len() != self.names.len() {
             let expected = format!("{} values", self.names.len());
@@ -526,53 +622,24 @@ impl Table {
                 .bad(record.line, Class::CountMismatch, expected, found)
                 .into());
         }
-        for at in &self.roles.positions {
-            if self.exact_positions && !is_held(record.value(*at).trim()) {
-                return Err(self.rounded(record, *at).into());
+        let Vertices { positions, fields, .. } = &mut self.vertices;
+        let fields = fields.iter_mut().map(|field| &mut field.values);
+        match self.rules.read(|at| record.value(at), positions, fields) {
+            Ok(object) => {
+                let part = self.part(record);
+                self.vertices.end_row(object, part);
+                Ok(())
             }
-            if !self.vertices.positions.push_text(record.value(*at).trim()) {
-                let dtype = self.vertices.positions.dtype();
-                return Err(self.no_value(record, *at, dtype, false).into());
-            }
-        }
-        let exact = self.exact.iter();
-        for ((at, field), exact) in
-            self.roles.fields.iter().zip(&mut self.vertices.fields).zip(exact)
-        {
-            let dtype = field.values.dtype();
-            let text = record.value(*at);
-            let text = if dtype.kind == DtypeKind::Text { text } else { text.trim() };
-            let is_float = dtype.kind == DtypeKind::Float;
-            if *exact && is_float && !is_held(text) {
-                return Err(self.rounded(record, *at).into());
-            }
-            let blank = is_float && (text.is_empty() || is_missing(text, &self.missing));
-            if !field.values.push_text(if blank { "nan" } else { text }) {
-                return Err(self.no_value(record, *at, dtype, !self.whole).into());
+            Err(Fault::Rounded(at)) => Err(self.rounded(record, at).into()),
+            Err(Fault::NoValue { at, dtype, is_field }) => {
+                Err(self.no_value(record, at, dtype, is_field && !self.whole).into())
             }
         }
-        let object = match self.roles.object {
-            None => None,
-            Some(at) => match record.value(at).trim() {
-                "" if !self.vertices_are_chains() => None,
-                text => match text.parse() {
-                    Ok(object) => Some(ObjectId(object)),
-                    Err(_) => return Err(self.no_value(record, at, Dtype::INT64, false).into()),
-                },
-            },
-        };
-        let part = self.part(record);
-        self.vertices.end_row(object, part);
-        Ok(())
-    }
-
-    fn vertices_are_chains(&self) -> bool {
-        self.vertices.kind().is_chain()
     }
 
     /// Which part of the file the record is in.
     fn part(&mut self, record: &Record) -> i64 {
-        if let Some(at) = self.roles.part {
+        if let Some(at) = self.rules.roles.part {
             let text = record.value(at);
             if self.parts.0.as_deref() != Some(text) {
                 self.parts = (Some(text.to_owned()), self.parts.1.wrapping_add(1));

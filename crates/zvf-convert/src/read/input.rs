@@ -273,4 +273,4 @@ impl Bytes {
 }
 
 /// Bytes read from a file at once.
-const BUFFER: usize = 1 << 17;
+const BUFFER: usize = 1 << 19;

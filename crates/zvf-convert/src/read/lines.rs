@@ -54,6 +54,28 @@ impl Lines {
         Ok(is_one)
     }
 
+    /// Lines that lie whole in what is at hand, with their ends, and how many there are: at most `most`. Nothing where there
+    /// are too few to be worth it, lines do not end with a line feed, or not all is UTF-8.
+    pub(super) fn block(&mut self, most: usize) -> Result<Option<(&str, u64)>, ConvertError> {
+        self.bytes.take(std::mem::take(&mut self.in_place));
+        if self.end != Some(b'\n') {
+            return Ok(None);
+        }
+        let shown = self.bytes.peek()?;
+        let (mut end, mut count) = (0, 0);
+        for at in memchr::memchr_iter(b'\n', shown).take(most) {
+            (end, count) = (at + 1, count + 1);
+        }
+        let text = shown.get(..end).and_then(|lines| std::str::from_utf8(lines).ok());
+        Ok(text.filter(|_| count >= FEWEST).map(|text| (text, count)))
+    }
+
+    /// Goes past the lines of a block, `count` of them in `len` bytes.
+    pub(super) fn take_block(&mut self, len: usize, count: u64) {
+        self.bytes.take(len);
+        self.number += count;
+    }
+
     /// Takes a line piece by piece; whether there is one.
     fn copy_line(&mut self) -> Result<bool, ConvertError> {
         let mut ended = false;
@@ -216,3 +238,5 @@ fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> 
 
 /// The longest line that is read.
 pub(super) const LONGEST: usize = 1 << 20;
+/// Lines of a block.
+const FEWEST: u64 = 16;

@@ -12,7 +12,7 @@ use crate::{CsvWriter, elements_as_rows};
 /// Everything in a file as text: first what the header says, then the pieces.
 pub(super) fn dump(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
     let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
-    all(open(input, Some(format), options))
+    dump_reader(open(input, Some(format), options))
 }
 
 /// The same of a file with a name.
@@ -23,10 +23,11 @@ pub(super) fn told_file(
 ) -> Result<String, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    all(open(Input::path(file.path()), Some(format), options))
+    dump_reader(open(Input::path(file.path()), Some(format), options))
 }
 
-fn all(reader: Result<Reader, ConvertError>) -> Result<String, String> {
+/// All that a reader gives, as text.
+pub(super) fn dump_reader(reader: Result<Reader, ConvertError>) -> Result<String, String> {
     let reader = reader.map_err(|error| error.to_string())?;
     let mut text = header(reader.header());
     let said = reader.header().clone();
@@ -130,10 +131,10 @@ fn the_first_bytes_go_before_the_name() {
         "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n5\n",
     )
     .unwrap();
-    let told = all(open(Input::path(&path), None, &ReadOptions::default()));
+    let told = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
     assert_eq!(told.unwrap(), "point_cloud of float32\nx\n5\n");
     std::fs::write(&path, "x\n7\n").unwrap();
-    let told = all(open(Input::path(&path), None, &ReadOptions::default()));
+    let told = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
     assert_eq!(told.unwrap(), "point_cloud of float64\nx\n7\n");
 }
 

@@ -37,6 +37,16 @@ impl Values {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// The same without rows.
+    pub(super) const fn emptied(&self) -> Self {
+        Self::new(self.dtype, self.width)
+    }
+
+    /// Adds the rows of `other`, which are of the same type and width.
+    pub(super) fn append(&mut self, other: &Self) {
+        self.bytes.extend_from_slice(&other.bytes);
+    }
+
     /// Takes back what was pushed after so many rows.
     pub(super) fn truncate(&mut self, rows: usize) {
         let size = saturating_usize(self.dtype.size);

@@ -24,6 +24,7 @@ pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
     /// Whether all of it is let go of soon.
+    #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files use buffers again"))]
     pub(super) passing: bool,
 }
 

@@ -3,8 +3,8 @@
 use zvf_model::Kind;
 
 use super::*;
-use crate::read::tests::dump;
-use crate::read::{ColumnRoles, Format};
+use crate::read::tests::{dump, dump_reader};
+use crate::read::{ColumnRoles, Format, Input};
 
 fn options(columns: ColumnRoles) -> ReadOptions {
     ReadOptions { columns, ..ReadOptions::default() }
@@ -153,8 +153,7 @@ fn whole_numbers_are_never_rounded() {
 fn words_for_missing_numbers_are_missing_and_are_said() {
     let text = "x,mass,label,none\n1,0.5,NA,NA\n2,NA,a,NA\n3,null,b,NA\n4,,c,NA\n";
     let options = ReadOptions::default();
-    let reader =
-        crate::read::open(crate::read::Input::reader(text.as_bytes()), Some(Format::Csv), &options);
+    let reader = crate::read::open(Input::reader(text.as_bytes()), Some(Format::Csv), &options);
     assert_eq!(
         reader.unwrap().header().left_out,
         [
@@ -303,4 +302,63 @@ fn types_told_from_a_sample_are_said_to_be() {
          the first lines: state it"
     );
     assert!(dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
+}
+
+/// A stream that gives few bytes at a time, so that no block of lines lies in a buffer.
+struct Trickle(std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for Trickle {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let few = into.len().min(40);
+        self.0.read(&mut into[..few])
+    }
+}
+
+/// Lines of every kind: plain ones, blank ones, quotes, breaks within quotes, blanks around values, comments.
+fn mixed_table(lines: u64) -> String {
+    let line = |n: u64| {
+        let note = match n % 1013 {
+            0 => "\"a, b\"".to_owned(),
+            1 => "\"two\nlines\"".to_owned(),
+            2 => "\u{e9}\u{20ac}".to_owned(),
+            rest => format!("n{rest}"),
+        };
+        let end = if n % 7 == 0 { "\r\n" } else { "\n" };
+        let mass = if n % 11 == 0 { "NA".to_owned() } else { format!("{}", n as f64 / 7.0) };
+        let blank = if n % 501 == 0 { "\n\r\n" } else { "" };
+        let comment = if n % 4001 == 9 { "# 1,2,3\n" } else { "" };
+        format!("{blank}{comment}{}, {}.5 ,{mass},{},{note}{end}", n / 3, n % 90, n / 1000)
+    };
+    "x,y,mass,object,note\n".to_owned() + &(0..lines).map(line).collect::<String>()
+}
+
+#[test]
+fn lines_by_the_block_are_those_read_one_by_one() {
+    let text = mixed_table(20_000);
+    for (kind, batch_rows) in
+        [(Kind::PointCloud, 65_536), (Kind::PointCloud, 999), (Kind::Polyline, 4096)]
+    {
+        let types = vec![("note".into(), Dtype::parse("<U12").unwrap())];
+        let mut options = options(ColumnRoles { types, ..ColumnRoles::default() });
+        options.text.comment = Some(b'#');
+        let options = ReadOptions { kind: Some(kind), batch_rows, memory: 1000, ..options };
+        let trickle = Trickle(std::io::Cursor::new(text.clone().into_bytes()));
+        let reader = crate::read::open(Input::reader(trickle), Some(Format::Csv), &options);
+        let one_by_one = dump_reader(reader).unwrap();
+        assert!(one_by_one.lines().count() >= 20_000);
+        assert!(dump(Format::Csv, text.as_bytes(), &options).unwrap() == one_by_one, "{kind}");
+    }
+}
+
+#[test]
+fn a_bad_line_of_a_block_is_said_by_its_number() {
+    let rows: String = (0..30_000).map(|n| format!("{n},{n}.25\n")).collect();
+    let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
+    for (bad, message) in [
+        ("1,2,3\n", "CountMismatch in CSV, line 30002: expected 2 values, found 3"),
+        ("1,b\n", "Encoding in CSV, line 30002, column \"y\": expected float64, found \"b\""),
+    ] {
+        let text = format!("x,y\n{rows}{bad}{rows}");
+        assert_eq!(dump(Format::Csv, text.as_bytes(), &small).unwrap_err(), message);
+    }
 }

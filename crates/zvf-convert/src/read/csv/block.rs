@@ -1,0 +1,92 @@
+//! Lines of a table by the block, on several threads.
+//!
+//! A block is some lines that lie whole in the buffer of the file, without quotes. It is divided at line ends, each piece
+//! becomes columns of its own, and these are joined in their order. A block with a line that is no row is not taken: whoever
+//! reads it line by line knows what to say of it.
+
+use rayon::prelude::*;
+use zvf_model::ObjectId;
+
+use super::super::values::Values;
+use super::{Rules, Vertices};
+
+/// Values of the lines of a piece.
+struct Columns {
+    positions: Values,
+    fields: Vec<Values>,
+    objects: Vec<Option<ObjectId>>, // of each line
+}
+
+/// Adds the lines of `text`, which ends with a line feed, to `vertices`; whether all of them are rows.
+pub(super) fn push(
+    text: &str,
+    delimiter: u8,
+    rules: &Rules,
+    part: i64,
+    vertices: &mut Vertices,
+) -> bool {
+    let empty = || Columns {
+        positions: vertices.positions.emptied(),
+        fields: vertices.fields.iter().map(|field| field.values.emptied()).collect(),
+        objects: Vec::new(),
+    };
+    let read = |piece: &&str| columns(piece, delimiter, rules, empty());
+    let Some(pieces) = divided(text).par_iter().map(read).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    for piece in pieces {
+        vertices.positions.append(&piece.positions);
+        for (field, values) in vertices.fields.iter_mut().zip(&piece.fields) {
+            field.values.append(values);
+        }
+        piece.objects.into_iter().for_each(|object| vertices.end_row(object, part));
+    }
+    true
+}
+
+/// Pieces of about the same size, one a thread, each of whole lines.
+fn divided(mut text: &str) -> Vec<&str> {
+    let size = text.len().div_ceil(rayon::current_num_threads()).max(LEAST);
+    let mut pieces = Vec::new();
+    while !text.is_empty() {
+        let rest = text.as_bytes().get(size..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| size + at + 1);
+        let (piece, after) = text.split_at(end);
+        pieces.push(piece);
+        text = after;
+    }
+    pieces
+}
+
+/// What the lines of `text` hold; nothing where one is no row.
+fn columns(text: &str, delimiter: u8, rules: &Rules, mut into: Columns) -> Option<Columns> {
+    let (mut start, mut ends) = (0, Vec::with_capacity(rules.columns));
+    for end in memchr::memchr2_iter(delimiter, b'\n', text.as_bytes()) {
+        ends.push(end);
+        if text.as_bytes().get(end) == Some(&delimiter) {
+            continue;
+        }
+        let line = text.get(start..end)?;
+        let shorter = line.strip_suffix('\r').unwrap_or(line);
+        if let Some(last) = ends.last_mut() {
+            *last = start + shorter.len();
+        }
+        if !shorter.is_empty() {
+            if ends.len() != rules.columns {
+                return None;
+            }
+            let value = |at: usize| {
+                let start = at.checked_sub(1).map_or(Some(start), |at| Some(ends.get(at)? + 1));
+                start.zip(ends.get(at)).and_then(|(start, end)| text.get(start..*end)).unwrap_or("")
+            };
+            let row = rules.read(value, &mut into.positions, into.fields.iter_mut());
+            into.objects.push(row.ok()?);
+        }
+        start = end + 1;
+        ends.clear();
+    }
+    Some(into)
+}
+
+/// Bytes of a piece for which another thread is worth waking.
+const LEAST: usize = 16 << 10;
