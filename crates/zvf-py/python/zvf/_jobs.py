@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import _zvf
-from .errors import ArgumentTypeError, shown, wrong_type, wrong_value
+from ._words import in_python
+from .errors import ArgumentTypeError, Error, shown, wrong_type, wrong_value
 
 atexit.register(_zvf.settle, 10.0)  # what was interrupted still removes what it had begun
 
@@ -197,6 +198,9 @@ def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: 
     advance, end = reporter(progress, str(args[0]))
     try:
         output, findings = start_command(*args, storage=storage).wait(advance)
+    except Error as error:
+        error.reword(in_python(error.message), error.hint and in_python(error.hint))
+        raise
     finally:
         end()
     text = bytes(output).decode()

@@ -15,7 +15,7 @@ from ._html import picture, table_html
 from ._jobs import awaited, reporter
 from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
 from .answers import Answer
-from .errors import ArgumentError, ArgumentTypeError, wrong_value
+from .errors import ArgumentError, unknown_word, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -117,7 +117,7 @@ class Query:
         merged = dict(self.words)
         for name, value in words.items():
             if name not in WORDS:
-                raise ArgumentTypeError(f"a query has no {name!r}; it has {', '.join(WORDS)}")
+                raise unknown_word("a query", name, WORDS)
             if value is None:
                 continue
             if name == "where" and "where" in merged:

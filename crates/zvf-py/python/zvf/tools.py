@@ -28,7 +28,10 @@ class Finding:
     details: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True)
+_SHOWN = 10  # findings that a report shows
+
+
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a validation found."""
 
@@ -41,6 +44,12 @@ class Report:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def __repr__(self) -> str:
+        head = "ok" if self.ok else "not ok"
+        shown_ones = [f"\n  {f.severity} {f.rule} {f.key or ''}: {f.message}" for f in self.findings[:_SHOWN]]
+        more = len(self.findings) - len(shown_ones)
+        return f"<zvf.Report: {head}, {len(self.findings)} findings{''.join(shown_ones)}{f'{chr(10)}  and {more} more' if more else ''}>"
 
     def _repr_html_(self) -> str:
         head = "nothing is wrong" if not self.findings else f"{len(self.findings)} findings"

@@ -15,7 +15,7 @@ from ._jobs import address_of, reporter, storage_pairs
 from ._pieces import CHAINS, Piece, is_thing, piece_of
 from ._words import as_json, byte_count, corners, text_of, whole_of
 from .datasets import Dataset
-from .errors import ArgumentError, ArgumentTypeError, shown, wrong_type, wrong_value
+from .errors import ArgumentError, ArgumentTypeError, ExistsError, shown, wrong_type, wrong_value
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
 _RUNS = ("polyline", "streamline")
@@ -54,7 +54,12 @@ class Writer:
             if chunk is not None:
                 first = np.zeros((0, self._ndim)) if points is None else points
                 self._words["chunk_shape"] = chunk_shape_for(first, f"{chunk}b")
-            self._begun = _zvf.create(self.address, self._words).wait()
+            try:
+                self._begun = _zvf.create(self.address, self._words).wait()
+            except ExistsError as error:
+                hint = "give another name, or overwrite=True to replace it"
+                error.reword(f"cannot write {self.address}: there is something already; {hint}", hint)
+                raise
         return self._begun
 
     def _ids_of(self, piece: Piece) -> Any:
