@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -52,7 +53,11 @@ async def awaited(job: Any) -> Any:
         if not done.done():
             done.set_result(None)
 
-    job.on_done(lambda: loop.call_soon_threadsafe(finish))
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(finish)
+
+    job.on_done(tell)
     try:
         await done
     except asyncio.CancelledError:

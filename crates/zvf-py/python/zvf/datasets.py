@@ -16,7 +16,7 @@ from ._html import picture, table_html
 from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
 from ._words import byte_count, count_of, options, plain, whole_of
 from .answers import Answer
-from .errors import ArgumentError, ArgumentTypeError, RangeError, naming
+from .errors import ArgumentError, ArgumentTypeError, Error, RangeError, naming
 from .queries import Level, Query
 
 if TYPE_CHECKING:
@@ -309,7 +309,12 @@ class Dataset:
             else:
                 source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
                 self._write_like(source, thing, words)
-            command("merge", self.address, source, *args, storage=storage, progress=progress)
+            try:
+                command("merge", self.address, source, *args, storage=storage, progress=progress)
+            except Error as error:
+                if not isinstance(thing, Dataset):  # the caller knows nothing of this file
+                    error.reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
+                raise
         self.refresh()
         return self
 

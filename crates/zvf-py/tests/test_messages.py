@@ -1,0 +1,129 @@
+"""What people are told: names of keywords, of stores, and of what they meant; indices as NumPy has them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+import zvf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    return zvf.points(tmp_path / "cloud.zarrvectors", np.eye(3), attributes={"mass": np.arange(3.0)})
+
+
+def test_a_store_that_is_not_there_is_named(tmp_path):
+    at = tmp_path / "nothing.zarrvectors"
+    with pytest.raises(zvf.errors.NotFoundError, match=f"cannot open {at}: NotFound") as caught:
+        zvf.open(at)
+    assert caught.value.hint and caught.value.args == (str(caught.value),)
+    with pytest.raises(zvf.errors.NotFoundError, match=f"cannot open {at}"):
+        asyncio.run(zvf.aopen(at))
+
+
+def test_a_name_that_is_taken_says_how_to_replace_it(cloud, tmp_path):
+    with pytest.raises(FileExistsError, match=f"cannot write {cloud.address}: .*overwrite=True") as caught:
+        zvf.points(cloud.address, np.eye(3))
+    assert "overwrite=True" in caught.value.hint
+    zvf.pack(cloud, tmp_path / "a.tet")
+    with pytest.raises(FileExistsError, match="overwrite=True to replace it"):
+        zvf.pack(cloud, tmp_path / "a.tet")
+    assert zvf.points(cloud.address, np.ones((2, 3)), overwrite=True).count() == 2
+
+
+def test_options_of_commands_are_keywords(cloud):
+    with pytest.raises(ValueError, match="unexpected argument 'levls' found.*'levels'"):
+        cloud.build_pyramid(levls=2)
+    with pytest.raises(ValueError, match="for 'cell_size': "):
+        cloud.build_pyramid(cell_size="large")
+
+
+def test_words_of_other_libraries_are_known(cloud):
+    for word, meant in (("bbox", "box"), ("atributes", "attributes"), ("filter", "where")):
+        with pytest.raises(TypeError, match=f"no '{word}'; did you mean '{meant}'") as caught:
+            cloud.select(**{word: None})
+        assert caught.value.hint == f"did you mean {meant!r}?"
+    with pytest.raises(TypeError, match="no 'xyzzy'; it has box"):
+        cloud.select(xyzzy=1)
+
+
+def test_tables_name_the_axis_that_they_lack(tmp_path):
+    at = tmp_path / "table.zarrvectors"
+    for names, lacking in ((["y", "mass"], "x"), (["x", "z"], "y")):
+        with pytest.raises(ValueError, match=f"needs one called {lacking}"):
+            zvf.write(at, {name: np.arange(2.0) for name in names})
+    dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")
+    with pytest.raises(TypeError, match=r"column 'day': .*datetime64.*astype\('int64'\)"):
+        zvf.write(at, {"x": np.arange(2.0), "day": dates})
+    assert not at.exists()
+
+
+def test_what_is_added_is_not_called_by_a_file_nobody_knows(cloud):
+    with pytest.raises(ValueError, match='what is added: vertices of point_cloud have no column "size"') as caught:
+        cloud.append(np.ones((1, 3)), attributes={"size": [1.0]})
+    assert "zvf-append" not in str(caught.value)
+
+
+def test_a_report_shows_what_is_wrong(cloud, tmp_path):
+    assert repr(cloud.validate()) == "<zvf.Report: ok, 0 findings>"
+    cell = next(p for p in (tmp_path / "cloud.zarrvectors/0/vertex_attributes/mass/c").rglob("*") if p.is_file())
+    cell.write_bytes(cell.read_bytes()[:-4])
+    report = zvf.validate(cloud)
+    lines = repr(report).splitlines()
+    assert lines[0] == f"<zvf.Report: not ok, {len(report.findings)} findings" and "expected" in lines[1]
+
+
+def test_the_datasets_of_a_file_are_named(cloud, tmp_path):
+    packed = zvf.pack(cloud, tmp_path / "a.tet")
+    with pytest.raises(ValueError, match="no name, where there is "):
+        zvf.open_tensor(packed.address)
+
+
+def test_a_loop_that_is_closed_hears_nothing(cloud, capfd):
+    async def leave():
+        task = asyncio.create_task(cloud.aread())
+        await asyncio.sleep(0)
+        task.cancel()
+
+    for _ in range(20):
+        asyncio.run(leave())
+    assert cloud.count() == 3
+    assert "closed" not in capfd.readouterr().err
+
+
+SHAPE = (3, 4, 2)
+ROWS = st.sampled_from([0, -1, slice(None), slice(None, None, -1), slice(2, 0, -1), slice(1, 1), [0, 1], [-1, 0, 0], [], None, ..., np.array([[0, 1], [1, 0]])])
+
+
+@pytest.fixture(scope="module")
+def tensor(tmp_path_factory):
+    array = np.arange(24).reshape(SHAPE)
+    return array, zvf.save_tensor(tmp_path_factory.mktemp("tensor") / "a.tet", array)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(ROWS, min_size=1, max_size=4).filter(lambda key: sum(k is ... for k in key) < 2))
+def test_an_index_is_that_of_numpy(tensor, key):
+    array, stored = tensor
+    try:
+        expected = array[tuple(key)]
+    except IndexError:
+        with pytest.raises(IndexError):
+            stored[tuple(key)]
+    else:
+        found = stored[tuple(key)]
+        assert np.shape(found) == np.shape(expected) and np.array_equal(found, expected)
+
+
+def test_truth_values_over_several_axes(tensor):
+    array, stored = tensor
+    for key in (array > 5, array[:, :, 0] > 9, (slice(None), array[0] > 3), (array[:, :, 0] > 9, 1), (..., array[0] > 3), (1, array[0] > 2), np.zeros(SHAPE[:2], bool)):
+        assert np.array_equal(stored[key], array[key]), key
+    with pytest.raises(IndexError, match=r"axis 1: expected truth values of the shape \(4, 2\), found \(3, 2\)"):
+        stored[:, np.ones((3, 2), bool)]
+    with pytest.raises(IndexError, match="expected a number, a slice"):
+        stored["first"]
