@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import zvf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+
+TESTDATA = Path(__file__).parents[3] / "testdata" / "zvf"
 
 
 @pytest.fixture
@@ -127,3 +135,24 @@ def test_truth_values_over_several_axes(tensor):
         stored[:, np.ones((3, 2), bool)]
     with pytest.raises(IndexError, match="expected a number, a slice"):
         stored["first"]
+
+
+def golden(name, folder):
+    """A store of the archives of the workspace."""
+    with pyarrow.input_stream(TESTDATA / f"{name}.tar.zst", compression="zstd") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"{name}.zarrvectors"
+
+
+def test_rows_without_an_order_are_neither_linked_nor_lost_unseen(tmp_path):
+    mesh = zvf.open(golden("ms3_draco", tmp_path))
+    assert not mesh.read().complete
+    for words in ({"reference": "1.5,1"}, {"reference": "1.5,1", "full": True}, {"levels": 1}):
+        with pytest.raises(NotImplementedError, match="the order that links between chunks mean.*zvf convert"):
+            mesh.build_pyramid(**words)
+    assert len(mesh.levels) == 1 and mesh.validate(level=5).ok
+    new = tmp_path / "new.zarrvectors"
+    said = subprocess.run([sys.executable, "-m", "zvf", "convert", mesh.address, new], capture_output=True, text=True, check=True)
+    assert "faces between chunks, cannot be read and are left out" in said.stderr
+    again = zvf.open(new).build_pyramid(reference="1.5,1")
+    assert len(again.levels) == 2 and again.validate(level=5).ok

@@ -37,7 +37,8 @@ from .tools import (
     validate,
 )
 from .viewing import View
-from .writing import Writer, create, graph, lines, mesh, points, polylines, write
+from .writer import Writer
+from .writing import create, graph, lines, mesh, points, polylines, write
 
 __all__ = [
     "Answer",
