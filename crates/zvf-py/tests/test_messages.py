@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 import subprocess
 import sys
 import tarfile
@@ -156,3 +158,27 @@ def test_rows_without_an_order_are_neither_linked_nor_lost_unseen(tmp_path):
     assert "faces between chunks, cannot be read and are left out" in said.stderr
     again = zvf.open(new).build_pyramid(reference="1.5,1")
     assert len(again.levels) == 2 and again.validate(level=5).ok
+
+
+def call_of(name, thing):
+    """How the page writes a call: its words, with ``=`` where they may be left out."""
+    if not callable(thing):
+        return name
+    words = [p for p in inspect.signature(thing).parameters.values() if p.name != "self"]
+    shown = ["..." if p.kind is p.VAR_KEYWORD else p.name + ("" if p.default is p.empty else "=") for p in words]
+    return f"{name}({', '.join(shown)})"
+
+
+def test_the_page_has_every_call():
+    page = (Path(__file__).parents[3] / "docs/src/guide/python-calls.md").read_text()
+    calls = {title.strip("`s"): re.findall(r"^\| `(.+?)` \|", rows, re.M) for title, rows in re.findall(r"^## (?:An? |The )?(\S+).*?\n(.*?)(?=^## |\Z)", page, re.M | re.S)}
+    functions = [name for name in zvf.__all__ if inspect.isfunction(getattr(zvf, name))]
+    listed = [call for calls_of in calls.values() for call in calls_of]
+    for name in functions:
+        assert call_of(f"zvf.{name}", getattr(zvf, name)) in listed, name
+    for one in (zvf.Dataset, zvf.Level, zvf.Query, zvf.Answer, zvf.Writer, zvf.Edit, zvf.Tensor, zvf.tools.Tasks):
+        for name, member in vars(one).items():
+            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                assert call_of(name, member) in calls[one.__name__.removesuffix("s")], f"{one.__name__}.{name}"
+    for name in zvf.errors.__all__:
+        assert (f"zvf.errors.{name}" if name != "Error" else "zvf.Error") in calls["Error"], name

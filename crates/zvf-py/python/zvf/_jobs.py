@@ -204,7 +204,7 @@ def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: 
     try:
         output, findings = start_command(*args, storage=storage).wait(advance)
     except Error as error:
-        error.reword(in_python(error.message), error.hint and in_python(error.hint))
+        error._reword(in_python(error.message), error.hint and in_python(error.hint))
         raise
     finally:
         end()

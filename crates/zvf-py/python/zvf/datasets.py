@@ -313,7 +313,7 @@ class Dataset:
                 command("merge", self.address, source, *args, storage=storage, progress=progress)
             except Error as error:
                 if not isinstance(thing, Dataset):  # the caller knows nothing of this file
-                    error.reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
+                    error._reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
                 raise
         self.refresh()
         return self

@@ -64,7 +64,7 @@ class Error(Exception):
         for name, value in fields.items():
             setattr(self, name, value)
 
-    def reword(self, message: str, hint: str | None) -> None:
+    def _reword(self, message: str, hint: str | None) -> None:
         """Say the same in other words."""
         self.message, self.hint = message, hint
         self.args = (message,)
@@ -157,7 +157,7 @@ def naming(what: str) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        error.reword(f"{what}: {error.message}", error.hint)
+        error._reword(f"{what}: {error.message}", error.hint)
         raise
 
 

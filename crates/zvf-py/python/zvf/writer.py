@@ -57,7 +57,7 @@ class Writer:
                 self._begun = _zvf.create(self.address, self._words).wait()
             except ExistsError as error:
                 hint = "give another name, or overwrite=True to replace it"
-                error.reword(f"cannot write {self.address}: there is something already; {hint}", hint)
+                error._reword(f"cannot write {self.address}: there is something already; {hint}", hint)
                 raise
         return self._begun
 
