@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,25 @@ def test_what_is_added_is_not_called_by_a_file_nobody_knows(cloud):
     with pytest.raises(ValueError, match='what is added: vertices of point_cloud have no column "size"') as caught:
         cloud.append(np.ones((1, 3)), attributes={"size": [1.0]})
     assert "zvf-append" not in str(caught.value)
+
+
+def test_what_a_conversion_loses_is_a_warning(tmp_path):
+    both = zvf.points(tmp_path / "a.zarrvectors", np.eye(3), attributes={"mass": [1.0, 2.0, 3.0], "word": ["a", "b", "a"]})
+    with pytest.warns(zvf.LossWarning, match=r'a\.xyz: vertex attribute "mass" is dropped') as caught:
+        zvf.convert(both, tmp_path / "a.xyz")
+    assert all(entry.filename == __file__ for entry in caught)
+    with pytest.warns(zvf.LossWarning, match="word"):
+        zvf.convert(both, tmp_path / "b.xyz", dry_run=True)
+    with pytest.raises(ValueError, match="XYZ does not hold everything"):
+        zvf.convert(both, tmp_path / "b.xyz", strict=True)
+    assert not (tmp_path / "b.xyz").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zvf.convert(both, tmp_path / "a.csv")
+        assert zvf.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors").count() == 3
+    (tmp_path / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nusemtl red\nf 1 2 3\n")
+    with pytest.warns(zvf.LossWarning, match="not read: 1 uses of materials"):
+        zvf.ingest(tmp_path / "a.obj", tmp_path / "c.zarrvectors")
 
 
 def test_a_report_shows_what_is_wrong(cloud, tmp_path):

@@ -77,6 +77,10 @@ class Error(Exception):
         return _restore, (type(self), self.message, fields)
 
 
+class LossWarning(UserWarning):
+    """What a format cannot hold, and a conversion leaves out or writes otherwise; ``strict=True`` refuses it."""
+
+
 def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
     return cls(message, **fields)
 
