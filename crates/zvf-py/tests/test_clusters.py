@@ -6,7 +6,9 @@ import os
 import signal
 import tempfile
 
+import dask
 import numpy as np
+import pytest
 import ray
 import zvf
 import zvf.dask
@@ -50,6 +52,8 @@ def test_ray_goes_on_without_a_worker(tmp_path):
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", _temp_dir=tempfile.mkdtemp(prefix="ray"))
     try:
         found = zvf.ray.map_chunks(ds.select(), measure_or_die)
+        lines = zvf.polylines(tmp_path / "lines.zarrvectors", [xyz[at : at + 100] for at in range(0, 2000, 100)])
+        assert zvf.ray.map_objects(lines.select(), len, objects=6) == [600, 600, 600, 200]
         made = zvf.ray.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
     finally:
         ray.shutdown()
@@ -57,6 +61,21 @@ def test_ray_goes_on_without_a_worker(tmp_path):
     assert sum(count for count, _ in found) == 2000
     assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
     assert made.count() == 2000
+
+
+def test_objects_are_found_once(tmp_path):
+    rng = np.random.default_rng(7)
+    lines = [rng.random((10, 3)) * 10 for _ in range(25)]
+    ds = zvf.polylines(tmp_path / "a.zarrvectors", lines, groups={"left": [1, 2, 20]}, chunk=2.5)
+    for query in (ds.select(), ds.select(box=([0, 0, 0], [5, 5, 5])), ds.select(objects=[3, 9, 4]), ds.select(groups="left")):
+        found = dask.compute(*zvf.dask.map_objects(query, lambda answer: sorted(answer.part_ids.tolist()), objects=4), scheduler="synchronous")
+        assert sorted(sum(found, [])) == sorted(query.read().part_ids.tolist())
+    cloud = zvf.points(tmp_path / "b.zarrvectors", lines[0])
+    for query, said in ((cloud.select(), "is for lines"), (ds.select(limit=3), "without a limit"), (ds.select(level=zvf.max_vertices(9)), "a number")):
+        with pytest.raises(ValueError, match=said):
+            query.by_objects()
+    with pytest.raises(ValueError, match="at least 1"):
+        ds.select().by_objects(0)
 
 
 def test_chunks_of_a_box_hold_each_point_once(tmp_path):

@@ -620,7 +620,10 @@ def test_handles_of_neighbours(tmp_path, xyz):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path))
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 128  # of connections at once; the usual five let most of them wait for seconds
+
+    server = Server(("127.0.0.1", 0), functools.partial(Quiet, directory=tmp_path))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/a%20b.zarrvectors"
     handles = [

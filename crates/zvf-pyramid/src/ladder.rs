@@ -133,6 +133,12 @@ impl PyramidPlan {
             chain.push(reader.level(level.level()).await?);
         }
         let levels = kinds(&reader.level(LevelId(0)).await?).await?;
+        if options.levels != Some(0) {
+            let wanted = crate::links::Wanted { storage: options.links, depth: options.depth };
+            for (_, level) in &levels {
+                crate::levels::check_order(level, wanted.any()).await?;
+            }
+        }
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {

@@ -3,8 +3,9 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
+use zvf_format::key::Delta;
 use zvf_metadata::{LayoutFamily, Root};
-use zvf_model::Kind;
+use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
 
 use crate::PyramidError;
@@ -24,6 +25,35 @@ pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
         let (what, expected) =
             ("chunks", "without the values of an attribute or groups in their keys");
         return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
+    }
+    Ok(())
+}
+
+/// Refuses vertices in an order of their own where links name rows: nobody knows which vertices they mean.
+///
+/// Those are Draco streams that do not keep the order. Faces between their chunks cannot be read, so that levels would have
+/// holes; and links `between_levels` cannot name their rows.
+pub(crate) async fn check_order(
+    level: &LevelReader,
+    between_levels: bool,
+) -> Result<(), PyramidError> {
+    if level.keeps_order().await? {
+        return Ok(());
+    }
+    let refused = |expected| {
+        let found = "Draco streams with an order of their own";
+        Err(PyramidError::unsupported("vertices of level 0", expected, found))
+    };
+    if level.links(Delta::SAME).await?.is_some_and(|family| !family.is_complete()) {
+        return refused(
+            "the order that links between chunks mean, or levels would lose these: write what can be read \
+             as a new store first, with zvf convert",
+        );
+    }
+    if between_levels {
+        return refused(
+            "the order that links between levels mean: link no levels, with --cross-level-storage none",
+        );
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ impl AnyArray {
                 let only = tensors.next().filter(|_| tensors.len() == 0);
                 only.ok_or_else(|| {
                     let rule = "the name of one, where a file has none or several";
-                    TensorError::request("dataset", rule, "no name")
+                    TensorError::request("dataset", rule, names_in(&file).as_str())
                 })?
             }
         };
@@ -307,6 +307,21 @@ pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
         _ => return None,
     })
 }
+
+/// The datasets of a file, as a message shows them.
+fn names_in(file: &TensorFile) -> String {
+    let mut tensors = file.tensors();
+    let shown: Vec<String> =
+        tensors.by_ref().take(NAMES_SHOWN).map(|one| one.name().to_owned()).collect();
+    match (shown.is_empty(), tensors.len()) {
+        (true, _) => "a file without any".to_owned(),
+        (false, 0) => format!("no name, where there is {}", shown.join(", ")),
+        (false, more) => format!("no name, where there is {} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Names of datasets that a message has.
+const NAMES_SHOWN: usize = 8;
 
 /// The code that NumPy has for a type.
 fn code_of(dtype: Dtype) -> String {

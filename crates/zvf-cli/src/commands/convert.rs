@@ -209,7 +209,8 @@ impl Convert {
             (Some(part), Some(kind)) => part.narrow(&reader, query, *kind).await?,
             _ => query,
         };
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> =
+            self.narrow.unreadable(session, &reader).await?.into_iter().collect();
         if kinds.len() > 1 && !several_kinds {
             let others: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
             let others = others.join(", ");

@@ -135,7 +135,10 @@ impl Plan {
         };
         let (files, store) = (&self.files, &self.place.store);
         let planned = Planned::make(files, store, &folder, &recipe, self.shares, progress).await;
-        let planned = planned.with_context(|| format!("cannot plan {store}"))?;
+        let planned = planned.with_context(|| {
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            format!("cannot plan {store} from {}", files.join(", "))
+        })?;
         drop(bar);
         let building = Building::open(store, &folder, recipe.write)?;
         let tasks = building.tasks().all();

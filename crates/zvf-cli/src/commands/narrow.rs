@@ -130,13 +130,34 @@ impl Narrow {
         if let Some(kind) = kind {
             return Ok(vec![kind]);
         }
+        let level = self.level(session, reader).await?;
+        let mut kinds: Vec<Kind> = level.kinds().first().copied().into_iter().collect();
+        kinds.extend(level.extra_kinds());
+        Ok(kinds)
+    }
+
+    /// What of the level cannot be read: where vertices are in an order of their own, nothing says which of them attributes
+    /// and links mean.
+    pub(crate) async fn unreadable(
+        &self,
+        session: &Session,
+        reader: &Reader,
+    ) -> anyhow::Result<Option<String>> {
+        let level = self.level(session, reader).await?;
+        let keeps_order = level.keeps_order().await.map_err(zvf::Error::from)?;
+        Ok((!keeps_order).then(|| {
+            "vertices are Draco streams with an order of their own: their attributes, and edges and faces between \
+             chunks, cannot be read and are left out"
+                .to_owned()
+        }))
+    }
+
+    /// The level that is asked; the first one for a rule.
+    async fn level(&self, session: &Session, reader: &Reader) -> anyhow::Result<LevelReader> {
         let number = match self.level {
             Some(LevelRule::Number(level)) => level.0,
             _ => 0,
         };
-        let level = session.level(reader.store(), number).await?;
-        let mut kinds: Vec<Kind> = level.kinds().first().copied().into_iter().collect();
-        kinds.extend(level.extra_kinds());
-        Ok(kinds)
+        session.level(reader.store(), number).await
     }
 }

@@ -18,7 +18,7 @@ from ._zvf import FEATURES, __version__
 from .answers import Answer
 from .datasets import Dataset, aopen, open
 from .edits import Edit
-from .errors import Error
+from .errors import Error, LossWarning
 from .queries import Level, Query, max_bytes, max_error, max_vertices
 from .tensors import Tensor, open_tensor, save_tensor
 from .tools import (
@@ -37,7 +37,8 @@ from .tools import (
     validate,
 )
 from .viewing import View
-from .writing import Writer, create, graph, lines, mesh, points, polylines, write
+from .writer import Writer
+from .writing import create, graph, lines, mesh, points, polylines, write
 
 __all__ = [
     "Answer",
@@ -47,6 +48,7 @@ __all__ = [
     "FEATURES",
     "Finding",
     "Level",
+    "LossWarning",
     "Query",
     "Report",
     "Tensor",

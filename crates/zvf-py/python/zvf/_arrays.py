@@ -46,7 +46,8 @@ def numbers(value: Any, what: str) -> np.ndarray:
     if array.dtype.kind == "O":
         raise _objects_found(array, what)
     if array.dtype.kind not in _KINDS:
-        raise wrong_type(what, "numbers", str(array.dtype))
+        hint = ": write them as numbers, with .astype('int64')" if array.dtype.kind in "mM" else ""
+        raise wrong_type(what, "numbers", f"{array.dtype}{hint}")
     if array.dtype.kind == "f" and array.dtype.itemsize not in (2, 4, 8):
         raise wrong_type(what, "floats of 16, 32 or 64 bits", str(array.dtype))
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))

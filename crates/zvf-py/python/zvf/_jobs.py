@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -13,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import _zvf
-from .errors import ArgumentTypeError, shown, wrong_type, wrong_value
+from ._words import in_python
+from .errors import ArgumentTypeError, Error, shown, wrong_type, wrong_value
 
 atexit.register(_zvf.settle, 10.0)  # what was interrupted still removes what it had begun
 
@@ -51,7 +53,11 @@ async def awaited(job: Any) -> Any:
         if not done.done():
             done.set_result(None)
 
-    job.on_done(lambda: loop.call_soon_threadsafe(finish))
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(finish)
+
+    job.on_done(tell)
     try:
         await done
     except asyncio.CancelledError:
@@ -197,6 +203,9 @@ def command(*args: Any, storage: list[tuple[str, str]] | None = None, progress: 
     advance, end = reporter(progress, str(args[0]))
     try:
         output, findings = start_command(*args, storage=storage).wait(advance)
+    except Error as error:
+        error._reword(in_python(error.message), error.hint and in_python(error.hint))
+        raise
     finally:
         end()
     text = bytes(output).decode()

@@ -166,6 +166,9 @@ def _of_table(table: dict[str, Any], kind: str | None) -> Piece:
         xyz = np.asarray(table.pop(at_columns[0]))
     else:
         names = [c for c in ("x", "y", "z") if c in table]
+        if names and names != ["x", "y", "z"][: len(names)]:
+            lacking = next(c for c in ("x", "y", "z") if c not in table)
+            raise ArgumentError(f"a table with a column {names[-1]} needs one called {lacking}; it has {', '.join(table)}")
         if not names:
             raise ArgumentError(f"a table needs columns x, y, z or position; it has {', '.join(table) or 'none'}")
         xyz = np.column_stack([np.asarray(table.pop(c)) for c in names])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -228,6 +229,27 @@ def as_json(name: str, value: Any) -> str:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise wrong_type(name, "what JSON has", f"{shown(value)}: {error}") from None
+
+
+_OPTION = re.compile(r"(')?--([a-z][a-z0-9-]*)(?: <[^>]*>)?(?(1)')")
+
+
+def in_python(message: str) -> str:
+    """What a command says, with its options as the keywords that they are here.
+
+    >>> in_python("give another name, or --overwrite to replace it")
+    'give another name, or overwrite=True to replace it'
+    >>> in_python("invalid value 'x' for '--cell-size <SIZE>'; see \\"zvf --help\\"")
+    'invalid value \\'x\\' for \\'cell_size\\'; see "zvf --help"'
+    """
+
+    def keyword(found: re.Match[str]) -> str:
+        name = found[2].replace("-", "_")
+        if name == "help":
+            return found[0]
+        return "overwrite=True" if name == "overwrite" else f"'{name}'"
+
+    return _OPTION.sub(keyword, message)
 
 
 def options(words: Mapping[str, Any]) -> list[str]:

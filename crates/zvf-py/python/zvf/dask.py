@@ -25,10 +25,19 @@ def ingest(client: Any, files: Any, at: Any, *, shares: int | None = None, **wor
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """One ``dask.delayed`` value for each chunk of a level that the query meets: ``function`` of what is in it."""
+    return _delayed(query, query.by_chunk(), function)
+
+
+def map_objects(query: Query, function: Callable[[Answer], Any], objects: int = 1000) -> list[Any]:
+    """One ``dask.delayed`` value for so many objects each that the query may find: ``function`` of their lines."""
+    return _delayed(query, query.by_objects(objects), function)
+
+
+def _delayed(query: Query, parts: list[dict[str, Any]], function: Callable[[Answer], Any]) -> list[Any]:
     from dask.delayed import delayed
 
     call = delayed(_call)
-    return [call(query.dataset, words, function) for words in query.by_chunk()]
+    return [call(query.dataset, words, function) for words in parts]
 
 
 def bag(query: Query) -> Any:
@@ -46,4 +55,4 @@ def _alone(answer: Answer) -> list[dict[str, Any]]:
     return [{"positions": answer.positions.copy(), **{name: answer[name].copy() for name in answer}}]
 
 
-__all__ = ["Tasks", "bag", "ingest", "map_chunks"]
+__all__ = ["Tasks", "bag", "ingest", "map_chunks", "map_objects"]

@@ -16,7 +16,7 @@ from ._html import picture, table_html
 from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
 from ._words import byte_count, count_of, options, plain, whole_of
 from .answers import Answer
-from .errors import ArgumentError, ArgumentTypeError, RangeError
+from .errors import ArgumentError, ArgumentTypeError, Error, RangeError, naming
 from .queries import Level, Query
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ async def aopen(source: Any, *, storage_options: Any = None, memory: int | str |
     """
     address, own = address_of(source)
     storage, limit = [*own, *storage_pairs(storage_options)], byte_count("memory", memory)
-    return Dataset(address, storage, limit, await awaited(_zvf.open(address, storage, limit)))
+    with naming(f"cannot open {address}"):
+        reader = await awaited(_zvf.open(address, storage, limit))
+    return Dataset(address, storage, limit, reader)
 
 
 class Info(dict[str, Any]):
@@ -75,7 +77,10 @@ class Dataset:
         self._open(reader)
 
     def _open(self, reader: Any = None) -> None:
-        self._reader = _zvf.open(self.address, self._storage, self._memory).wait() if reader is None else reader
+        if reader is None:
+            with naming(f"cannot open {self.address}"):
+                reader = _zvf.open(self.address, self._storage, self._memory).wait()
+        self._reader = reader
         self._pid = os.getpid()
         self._summary = None
 
@@ -304,7 +309,12 @@ class Dataset:
             else:
                 source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
                 self._write_like(source, thing, words)
-            command("merge", self.address, source, *args, storage=storage, progress=progress)
+            try:
+                command("merge", self.address, source, *args, storage=storage, progress=progress)
+            except Error as error:
+                if not isinstance(thing, Dataset):  # the caller knows nothing of this file
+                    error._reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
+                raise
         self.refresh()
         return self
 

@@ -12,6 +12,9 @@ NotFoundError NotFound give the folder of the store, the one with its zarr.json
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -61,12 +64,21 @@ class Error(Exception):
         for name, value in fields.items():
             setattr(self, name, value)
 
+    def _reword(self, message: str, hint: str | None) -> None:
+        """Say the same in other words."""
+        self.message, self.hint = message, hint
+        self.args = (message,)
+
     def __str__(self) -> str:
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {k: v for k, v in self.__dict__.items() if k != "message"}
         return _restore, (type(self), self.message, fields)
+
+
+class LossWarning(UserWarning):
+    """What a format cannot hold, and a conversion leaves out or writes otherwise; ``strict=True`` refuses it."""
 
 
 def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
@@ -143,6 +155,16 @@ class SpaceError(Error, OSError):
     """No room is left, on a disk or in the memory that was allowed."""
 
 
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Puts before the message of a fault what was being done, and to which store."""
+    try:
+        yield
+    except Error as error:
+        error._reword(f"{what}: {error.message}", error.hint)
+        raise
+
+
 def wrong_value(argument: str, expected: str, found: str, op: str = "argument") -> ArgumentError:
     """The exception for a value that an argument does not take."""
     return ArgumentError(f"{argument}: expected {expected}, found {found}", op=op, expected=expected, found=found)
@@ -152,6 +174,17 @@ def wrong_type(argument: str, expected: str, found: str, op: str = "argument") -
     """The exception for a value of a type that an argument does not take."""
     return ArgumentTypeError(f"{argument}: expected {expected}, found {found}", op=op, expected=expected, found=found)
 
+
+def unknown_word(subject: str, word: str, known: Iterable[str]) -> ArgumentTypeError:
+    """The exception for a keyword that there is not, with the one that was meant."""
+    names = list(known)
+    near = _MEANT.get(word) or next(iter(difflib.get_close_matches(word, names, 1)), None)
+    hint = f"did you mean {near!r}?" if near in names else None
+    return ArgumentTypeError(f"{subject} has no {word!r}{f'; {hint}' if hint else ''}; it has {', '.join(names)}", op="argument", hint=hint)
+
+
+#: How the reference and other libraries call words of a query.
+_MEANT = {"bbox": "box", "bounds": "box", "near": "ball", "sphere": "ball", "filter": "where", "columns": "attributes", "ids": "objects", "object": "objects"}
 
 _LONGEST = 100  # characters of a value in a message
 

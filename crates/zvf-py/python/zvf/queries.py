@@ -15,7 +15,7 @@ from ._html import picture, table_html
 from ._jobs import awaited, reporter
 from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
 from .answers import Answer
-from .errors import ArgumentError, ArgumentTypeError, wrong_value
+from .errors import ArgumentError, unknown_word, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -117,7 +117,7 @@ class Query:
         merged = dict(self.words)
         for name, value in words.items():
             if name not in WORDS:
-                raise ArgumentTypeError(f"a query has no {name!r}; it has {', '.join(WORDS)}")
+                raise unknown_word("a query", name, WORDS)
             if value is None:
                 continue
             if name == "where" and "where" in merged:
@@ -223,6 +223,34 @@ class Query:
                 words = {k: v for k, v in self.words.items() if k != "box"}
                 found.append({**words, "half_open_box": (own[0].tolist(), own[1].tolist())})
         return found
+
+    def by_objects(self, count: int = 1000) -> list[dict[str, Any]]:
+        """The words of one query for each so many objects: together they find every part once.
+
+        For lines, polylines and streamlines, whose vertices all belong to objects; of other kinds chunks are the parts.
+
+        >>> import numpy as np, tempfile, zvf
+        >>> ds = zvf.polylines(tempfile.mkdtemp() + "/a.zarrvectors", [np.full((2, 3), float(i)) for i in range(5)])
+        >>> [len(ds.read(**words)) for words in ds.select().by_objects(2)]
+        [4, 4, 2]
+        """
+        count = count_of("count", count)
+        if count < 1:
+            raise wrong_value("count", "at least 1", str(count))
+        level = self.words.get("level", 0)
+        if isinstance(level, tuple):
+            raise wrong_value("level", "a number for work over objects", f"the rule {level}")
+        kinds = self.dataset.kinds
+        kind = self.words.get("kind", kinds[0] if kinds else None)
+        if kind not in ("line", "polyline", "streamline") or "limit" in self.words:
+            raise ArgumentError("work over objects is for lines, polylines and streamlines, without a limit")
+        ids = self.words.get("objects")
+        if ids is None:
+            ids = self.dataset.object_ids(level).tolist()
+            if not ids and self.dataset.level(level).count():
+                raise ArgumentError("work over objects needs an index of objects, which this store does not have")
+        ids = list(dict.fromkeys(ids))
+        return [{**self.words, "objects": ids[at : at + count]} for at in range(0, len(ids), count)]
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.read().__arrow_c_stream__(requested_schema)

@@ -25,13 +25,22 @@ def ingest(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> D
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """What ``function`` makes of each chunk that the query meets, in the order of the chunks."""
+    return _mapped(query, query.by_chunk(), function)
+
+
+def map_objects(query: Query, function: Callable[[Answer], Any], objects: int = 1000) -> list[Any]:
+    """What ``function`` makes of so many objects each, in the order of the objects."""
+    return _mapped(query, query.by_objects(objects), function)
+
+
+def _mapped(query: Query, parts: list[dict[str, Any]], function: Callable[[Answer], Any]) -> list[Any]:
     ray: Any = import_module("ray")
 
     @ray.remote(max_retries=3)
     def call(dataset: Dataset, words: dict[str, Any]) -> Any:
         return function(Query(dataset, words).read())
 
-    return list(ray.get([call.remote(query.dataset, words) for words in query.by_chunk()]))
+    return list(ray.get([call.remote(query.dataset, words) for words in parts]))
 
 
-__all__ = ["ingest", "map_chunks"]
+__all__ = ["ingest", "map_chunks", "map_objects"]

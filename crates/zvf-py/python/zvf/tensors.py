@@ -15,11 +15,11 @@ from ._arrays import as_array
 from ._html import table_html
 from ._jobs import address_of, command, storage_pairs
 from ._words import options, text_of
-from .errors import ArgumentTypeError, RangeError, wrong_type
+from .errors import ArgumentTypeError, RangeError, shown, wrong_type
 
 
 class Tensor:
-    """A dense array that is read by boxes.
+    """A dense array that is read by boxes: an index is what NumPy takes, and reads the box around what it names.
 
     >>> import numpy as np, tempfile, zvf
     >>> at = tempfile.mkdtemp() + "/a.b2nd"
@@ -61,7 +61,7 @@ class Tensor:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        key = key if isinstance(key, tuple) else (key,)
+        key = tuple(part for k in (key if isinstance(key, tuple) else (key,)) for part in _without_masks(k))
         if sum(k is Ellipsis for k in key) > 1:
             raise RangeError("an index has at most one ellipsis")
         named = sum(k is not None and k is not Ellipsis for k in key)
@@ -74,11 +74,13 @@ class Tensor:
         local: list[Any] = []
         axis = 0
         for k in key:
+            if isinstance(k, _Mask):
+                k = k.rows(self.shape, axis)
             if k is Ellipsis:
                 for extent in self.shape[axis : axis + self.ndim - named]:
                     start.append(0)
                     stop.append(extent)
-                    local.append(slice(None))
+                local.append(Ellipsis)  # of no axis it still stands between lists of numbers
                 axis += self.ndim - named
                 continue
             if k is None:
@@ -114,6 +116,30 @@ class Tensor:
         return f"<zvf.Tensor {self.address!r}: {self.shape}, {self.dtype}, chunks {self.chunk_shape}>"
 
 
+class _Mask:
+    """One axis of truth values over several."""
+
+    def __init__(self, mask: np.ndarray, number: int) -> None:
+        self.mask, self.number = mask, number
+
+    def rows(self, shape: tuple[int, ...], axis: int) -> np.ndarray:
+        """Where they are true, on the axis ``axis`` of the array."""
+        wanted = shape[axis - self.number : axis - self.number + self.mask.ndim]
+        if self.mask.shape != wanted:
+            raise RangeError(f"axis {axis}: expected truth values of the shape {wanted}, found {self.mask.shape}")
+        return self.mask.nonzero()[self.number]
+
+
+def _without_masks(key: Any) -> list[Any]:
+    """An index as one for each axis: truth values over several axes are lists of numbers of each, as NumPy has it."""
+    if key is None or key is Ellipsis or isinstance(key, (slice, int, np.generic)):
+        return [key]
+    array = np.asarray(key)
+    if array.dtype.kind != "b" or array.ndim < 2:
+        return [key]
+    return [_Mask(array, number) for number in range(array.ndim)]
+
+
 def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
     """The box that an index of one axis needs, and the index inside of it."""
     if isinstance(key, (bool, np.bool_)):
@@ -135,10 +161,10 @@ def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
         if array.shape != (extent,):
             raise RangeError(f"axis {axis}: expected {extent} truth values, found the shape {array.shape}")
         array = np.flatnonzero(array)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise RangeError(f"axis {axis}: expected a number, a slice, or a list of numbers, found {key!r}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise RangeError(f"axis {axis}: expected a number, a slice, or numbers of rows, found {shown(key)}")
     if not array.size:
-        return 0, 0, slice(None)
+        return 0, 0, array.astype(np.int64)
     array = np.where(array < 0, array + extent, array)
     if (array < 0).any() or (array >= extent).any():
         raise RangeError(f"axis {axis}: an index is out of bounds of {extent} items")

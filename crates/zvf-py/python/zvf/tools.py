@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
 from ._words import count_of, number_of, options, whole_of
 from .datasets import Dataset
-from .errors import BackendError, CorruptError, shown, wrong_type, wrong_value
+from .errors import BackendError, CorruptError, LossWarning, shown, wrong_type, wrong_value
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,10 @@ class Finding:
     details: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True)
+_SHOWN = 10  # findings that a report shows
+
+
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a validation found."""
 
@@ -41,6 +45,12 @@ class Report:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def __repr__(self) -> str:
+        head = "ok" if self.ok else "not ok"
+        shown_ones = [f"\n  {f.severity} {f.rule} {f.key or ''}: {f.message}" for f in self.findings[:_SHOWN]]
+        more = len(self.findings) - len(shown_ones)
+        return f"<zvf.Report: {head}, {len(self.findings)} findings{''.join(shown_ones)}{f'{chr(10)}  and {more} more' if more else ''}>"
 
     def _repr_html_(self) -> str:
         head = "nothing is wrong" if not self.findings else f"{len(self.findings)} findings"
@@ -161,7 +171,8 @@ def ingest(
         plan = tasks(files, at, shares=_worker_count(workers), storage_options=storage_options, **words)
         return plan.run_all(workers, progress=progress)
     address, storage = _address(at, storage_options)
-    command("create", *_paths(files), address, *options(words), storage=storage, progress=progress)
+    said, _ = command("create", *_paths(files), address, *options(words), storage=storage, progress=progress)
+    _warn_of_losses(said, address)
     return Dataset(address, storage)
 
 
@@ -177,7 +188,8 @@ def convert(
     """Write a store, a file or several files in another format: any to any other; words are options of ``zvf convert``.
 
     The ending of ``out`` says which, or ``to="trx"``. A name that ends with ``.zarrvectors``, ``.zarr`` or ``.zv``, and every
-    URL, is a store, whose dataset is returned.
+    URL, is a store, whose dataset is returned. What the output cannot hold is a :class:`zvf.LossWarning`, and refused with
+    ``strict=True``; ``dry_run=True`` writes nothing, and warns of what is known before.
 
     >>> import numpy as np, tempfile, zvf
     >>> folder = tempfile.mkdtemp()
@@ -193,9 +205,22 @@ def convert(
         inputs = [address]
     target, own = address_of(out)
     storage = [*storage, *own]
-    command("convert", *inputs, target, *options({"overwrite": overwrite, **words}), storage=storage, progress=progress)
+    said, _ = command("convert", *inputs, target, *options({"overwrite": overwrite, **words}), storage=storage, progress=progress)
+    _warn_of_losses(said, target)
     is_store = words.get("to", "store") == "store" and (target.endswith(_STORES) or "://" in target or "to" in words)
     return Dataset(target, storage) if is_store and not words.get("dry_run") else None
+
+
+def _warn_of_losses(said: Any, target: str) -> None:
+    """Warns the caller of the caller of what a conversion says that it left out or changed."""
+    found: list[str] = []
+    for part in said if isinstance(said, list) else [said]:
+        found += part.get("losses") or []
+        layout = part.get("layout") or []  # of each kind, where there are several
+        for layout in layout if isinstance(layout, list) else [layout]:
+            found += [f"not read: {entry}" for entry in layout.get("left_out") or []]
+    for loss in dict.fromkeys(found):
+        warnings.warn(f"{target}: {loss}", LossWarning, stacklevel=3)
 
 
 _STORES = (".zarrvectors", ".zarr", ".zv")  # what names of stores end with

@@ -2,222 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _zvf
-from ._arrays import as_array, column_of_lines, columns, given, indices, join_lines, named, positions, sizes
+from ._arrays import as_array, column_of_lines, columns, indices, join_lines, named, positions, sizes
 from ._creating import axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
-from ._jobs import address_of, reporter, storage_pairs
-from ._pieces import CHAINS, Piece, is_thing, piece_of
+from ._jobs import address_of, storage_pairs
+from ._pieces import piece_of
 from ._words import as_json, byte_count, corners, text_of, whole_of
 from .datasets import Dataset
-from .errors import ArgumentError, ArgumentTypeError, shown, wrong_type, wrong_value
+from .errors import ArgumentError, shown, wrong_value
+from .writer import Writer
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
-_RUNS = ("polyline", "streamline")
-
-
-class Writer:
-    """A store that is written in pieces; nothing is seen of it before the end, and an exception leaves none.
-
-    >>> import numpy as np, tempfile, zvf
-    >>> at = tempfile.mkdtemp() + "/tracts.zarrvectors"
-    >>> with zvf.create(at, kind="streamline", ndim=3, chunk=50.0) as w:
-    ...     for i in range(3):
-    ...         w.push(lines=[np.full((4, 3), 10.0 * i)])
-    >>> zvf.open(at).count()
-    12
-    """
-
-    def __init__(self, address: str, words: dict[str, Any]) -> None:
-        self.address = address
-        self.kind = words["kind"]
-        self._ndim = len(words["axes"])
-        self._storage = words["storage"]
-        self._words = words
-        self._default = self.kind if words["also"] else None  # the native half may put another one first
-        self._begun: Any = None
-        if words["chunk_shape"] is not None:
-            self._begin()  # what cannot be written is refused here, not by the first push
-        self._next = 0  # the id of the next object that has none
-        self._vertices = 0
-        self.report: dict[str, Any] | None = None
-
-    def _begin(self, points: np.ndarray | None = None) -> Any:
-        """The native writer; a chunk given in bytes gets its shape from the first points."""
-        if self._begun is None:
-            chunk = self._words.pop("chunk_bytes", None)
-            if chunk is not None:
-                first = np.zeros((0, self._ndim)) if points is None else points
-                self._words["chunk_shape"] = chunk_shape_for(first, f"{chunk}b")
-            self._begun = _zvf.create(self.address, self._words).wait()
-        return self._begun
-
-    def _ids_of(self, piece: Piece) -> Any:
-        """The objects of the piece that was pushed last, in the order that columns of them have."""
-        if piece.objects is not None:
-            return piece.objects
-        if piece.offsets is not None:
-            count = len(piece.offsets) - 1
-            return np.arange(self._next - count, self._next) if piece.part_ids is None else piece.part_ids
-        if piece.object_ids is not None:
-            return np.unique(indices(piece.object_ids, "object_ids"))
-        if piece.kind == "point_cloud":
-            raise ArgumentError("columns of objects need the objects: give object_ids")
-        return [0]  # vertices of a graph or a mesh without ids are those of one object
-
-    def _push_piece(self, piece: Piece, kind: str | None) -> None:
-        """Adds a piece, as the kind that it is."""
-        own = kind or (piece.kind if piece.kind in (self.kind, *self._words["also"]) else self.kind)
-        if own in CHAINS and piece.offsets is None and len(piece.positions):
-            raise ArgumentError(f"a {piece.kind} has no lines and cannot be added to a store of the kind {own}")
-        self.push(piece.positions, kind=own if self._default else None, **piece.push_words())
-        if piece.object_attributes:
-            self.objects(self._ids_of(piece), piece.object_attributes, kind=own if self._default else None)
-
-    def push(
-        self,
-        positions: Any = None,
-        *,
-        lines: Sequence[Any] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        object_ids: Any = None,
-        offsets: Any = None,
-        part_ids: Any = None,
-        edges: Any = None,
-        faces: Any = None,
-        element_attributes: Mapping[str, Any] | None = None,
-        part_attributes: Mapping[str, Any] | None = None,
-        kind: str | None = None,
-    ) -> None:
-        """Add geometry.
-
-        Args:
-            positions: one row a vertex; of lines and streamlines without ``offsets``, one object. Or whatever
-                :func:`zvf.write` takes: an answer, a batch of a query, a table, a frame, a mesh, a graph; then alone.
-            lines: many arrays of positions, each an object; instead of ``positions``. A list of such arrays that is given
-                as ``positions`` is taken for this.
-            attributes: columns of vertices; of ``lines`` also a list with one array for each.
-            object_ids: the object of each vertex; of lines, of each line.
-            offsets: where parts begin in ``positions``, and where the last one ends.
-            part_ids: the object of each part.
-            edges: pairs of rows of this call.
-            faces: rows of this call, three a face or more.
-            kind: of a store of several kinds, which; the first one unless said.
-        """
-        from ._arrays import positions as as_positions
-
-        if lines is None and is_thing(positions):
-            others = {"attributes": attributes, "object_ids": object_ids, "offsets": offsets, "part_ids": part_ids, "edges": edges}
-            others.update(faces=faces, element_attributes=element_attributes, part_attributes=part_attributes)
-            if given_too := [name for name, value in others.items() if value is not None]:
-                raise ArgumentTypeError(f"push: a {type(positions).__name__} has its own {', '.join(given_too)}: leave these out, or give arrays")
-            chains = kind or self.kind
-            self._push_piece(piece_of(positions, chains if chains in CHAINS else None), kind)
-            return
-        if lines is None and isinstance(positions, (list, tuple)) and any(np.ndim(part) == 2 for part in positions):
-            positions, lines = None, positions
-        if (positions is None) == (lines is None):
-            raise ArgumentTypeError("give either positions or lines")
-        if lines is not None:
-            points, cuts = join_lines(lines)
-            columns_given = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
-            ids = part_ids if part_ids is not None else object_ids
-            object_ids, offsets, part_ids = None, cuts, ids
-        else:
-            points = as_positions(positions)
-            columns_given = named("attributes", attributes)
-            if (kind or self.kind) in _RUNS and offsets is None and object_ids is None and len(points):
-                offsets = [0, len(points)]
-        if points.shape[1] != self._ndim:
-            raise wrong_value("positions", f"{self._ndim} coordinates a row", str(points.shape[1]))
-        parts = None
-        if offsets is not None:
-            cuts = indices(offsets, "offsets", len(points) + 1)
-            if cuts.ndim != 1 or len(cuts) < 1 or cuts[0] != 0 or cuts[-1] != len(points) or (np.diff(cuts) < 0).any():
-                raise wrong_value("offsets", f"ascending numbers from 0 to {len(points)}", shown(cuts))
-            count = len(cuts) - 1
-            if part_ids is None:
-                ids = np.arange(self._next, self._next + count)
-            else:
-                ids = indices(part_ids, "part_ids").ravel()
-                if len(ids) != count:
-                    raise wrong_value("part_ids", f"{count}, one a part", str(len(ids)))
-            self._next = max(self._next, int(ids.max(initial=-1)) + 1)
-            parts = (cuts.tolist(), ids.tolist())
-        owners = None
-        if object_ids is not None:
-            owners = indices(object_ids, "object_ids").ravel()
-            if len(owners) != len(points):
-                raise wrong_value("object_ids", f"{len(points)}, one a vertex", str(len(owners)))
-            owners = owners.tolist()
-        elements = None
-        joined = edges if edges is not None else faces
-        if edges is not None and faces is not None:
-            raise ArgumentTypeError("give either edges or faces")
-        if joined is not None:
-            name, width, each = ("edges", 2, "two vertices each") if edges is not None else ("faces", 3, "three vertices each, or more")
-            rows = indices(joined, name, len(points))
-            if rows.size and (rows.ndim != 2 or rows.shape[1] < width or (rows.shape[1] > width and edges is not None)):
-                raise wrong_value(name, each, f"the shape {rows.shape}")
-            elements = (int(rows.shape[1]) if rows.size else width, rows.ravel().tolist())
-        count = 0 if elements is None else len(elements[1]) // elements[0]
-        self._begin(points).push(
-            given(points),
-            columns(columns_given, len(points)),
-            parts,
-            owners,
-            columns(part_attributes, None if parts is None else len(parts[1]), "part_attributes"),
-            elements,
-            columns(element_attributes, count, "element_attributes") if element_attributes else [],
-            kind or self._default,
-        ).wait()
-        self._vertices += len(points)
-
-    def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
-        """Say that objects exist, and what their attributes are."""
-        wanted = indices(ids, "ids").ravel()
-        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted), "object_attributes"), kind or self._default).wait()
-
-    def group(self, name: str | None, members: Any) -> None:
-        """Add a group of objects."""
-        label = None if name is None else text_of("the name of a group", name)
-        what = "members" if name is None else f"members of the group {name!r}"
-        self._begin().group(label, indices(members, what).ravel().tolist()).wait()
-
-    def finish(self, *, progress: Any = None) -> dict[str, Any]:
-        """Write everything and make the store visible; returns what was written."""
-        advance, end = reporter(progress, "write")
-        try:
-            report: dict[str, Any] = self._begin().finish().wait(advance)
-        finally:
-            end()
-        self.report = report
-        return report
-
-    def abandon(self) -> None:
-        """Give up: there is no store, and nothing of it; after Ctrl-C what was put aside is removed meanwhile."""
-        if self._begun is not None:
-            self._begun.abandon()
-            if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
-                _zvf.settle(60.0)
-
-    def __repr__(self) -> str:
-        end = "" if self.report is None else ", finished"
-        return f"<zvf.Writer {self.address!r}: {self.kind}, {self._vertices} vertices{end}>"
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is not None:
-            self.abandon()
-        elif self.report is None:
-            self.finish()
 
 
 def create(
@@ -251,13 +50,29 @@ def create(
     Args:
         kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``; several for a
             store of several kinds, each call of :meth:`Writer.push` then says which.
+        ndim: how many coordinates a vertex has, 1 to 8.
         chunk: the size of a chunk, one number or one for each axis; or how many bytes one is to have, such as
             ``"256KiB"``: then the first points that are pushed say how large that is.
         bins: the size of a bin, of which a chunk has a whole number.
-        bounds: lowest and highest corner that are declared; ``outside`` says what becomes of other vertices.
+        bounds: lowest and highest corner that are declared; without, they are those of the data.
+        outside: what becomes of vertices outside the declared bounds: ``raise`` an error, ``ignore`` points, or ``expand``.
+        axes: a name for each axis, or a mapping with ``name``, ``unit`` and ``type``; ``x``, ``y``, ``z`` unless said.
+        unit: the unit of the axes that have none of their own, such as ``"micrometer"``.
+        shard: how many chunks a shard has on each axis, such as ``[4, 4, 4]``; without, each chunk is a file.
         codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them.
+        overwrite: replace the store that is there, in one step once the new one is complete.
         memory: bytes that may be held, such as ``"2GiB"``; more is put aside in ``scratch``.
+        scratch: a folder for that; the one for temporary files unless said.
         compat: write cells exactly as the reference does.
+        explicit: store every edge of a skeleton; edges with attributes need it.
+        directed: edges have a direction, and are never turned round.
+        name: what the store is called.
+        crs: the coordinate system, as JSON.
+        metadata: anything of yours, by name: values that JSON has.
+        declared: what is said of attributes before any comes: by scope (``vertex``, ``object``, ...) and name, a mapping with
+            ``dtype``, ``channels``, ``categorical``, ``unit`` and ``description``.
+        binned_by: the name of an attribute and its values: each value gets chunks of its own.
+        storage_options: what the backend wants to know, as for :func:`zvf.open`.
     """
     kinds = [kind] if isinstance(kind, str) or not hasattr(kind, "__iter__") else list(kind)
     if not kinds or any(one not in _KINDS for one in kinds):

@@ -138,10 +138,13 @@ pub async fn build_reference(
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check(&store)?;
     check_alone(&store).await?;
-    if let Some(beside) = LevelReader::open(&store, LevelId(0)).await?.extra_kinds().next() {
+    let level = LevelReader::open(&store, LevelId(0)).await?;
+    if let Some(beside) = level.extra_kinds().next() {
         let expected = "one: the reference makes levels of the first and loses the others";
         return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
     }
+    let linked = !reference.gaps().is_empty();
+    levels::check_order(&level, linked).await?;
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
     levels::end_exactly(build, made).await

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zvf_metadata::CrossLevelStorage;
-use zvf_pyramid::{Options, Reference, build_reference};
+use zvf_pyramid::{LevelContent, Options, Reference, build_reference};
 
 use crate::additive::adding;
 use crate::made::{build, open, quick, store, walks, with_objects};
@@ -65,4 +65,25 @@ async fn what_the_reference_would_lose_is_refused() {
         "level 0: expected one that is read alone: put it together first, by building 0 levels that \
          are not the reference's, found one that adds to the next"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_lost_their_order_are_not_linked() {
+    let dir = archives::scratch();
+    let address = archives::kept(dir.path(), "ms3_draco").display().to_string();
+    let before = files(Path::new(&address));
+    let refused = "vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
+                   write what can be read as a new store first, with zvf convert, found Draco streams with an order \
+                   of their own";
+    for content in [LevelContent::AsReference, LevelContent::Full] {
+        let factors = vec![(1.5, 1.0), (2.0, 1.0)];
+        let reference = Reference { factors, content, ..Reference::default() };
+        let error = build_reference(&address, &reference, &quick()).await.unwrap_err();
+        assert_eq!(error.to_string(), refused);
+        assert_eq!(files(Path::new(&address)), before);
+    }
+    let options = Options { levels: Some(1), ..Options::default() };
+    let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
+    assert_eq!(error.to_string(), refused);
+    assert_eq!(files(Path::new(&address)), before);
 }

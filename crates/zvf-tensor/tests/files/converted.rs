@@ -127,7 +127,8 @@ async fn several_arrays_in_one_file() {
     let error = AnyArray::open(path.to_str().unwrap(), None, &OpenOptions::default()).await;
     assert_eq!(
         error.unwrap_err().to_string(),
-        "InvalidArgument, dataset: expected the name of one, where a file has none or several, found \"no name\""
+        "InvalidArgument, dataset: expected the name of one, where a file has none or several, found \
+         \"no name, where there is one, two/b, three\""
     );
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zvf._arrays import as_array, columns, indices, named
-from zvf.writing import Writer
+from zvf.writer import Writer
 from zvf.writing import create as begin
 
 from ..api.dataset import Dataset

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from zvf.writing import Writer
+from zvf.writer import Writer
 
 from ..api.dataset import Dataset
 from ..exceptions import ArrayError
