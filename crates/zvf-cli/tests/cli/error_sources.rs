@@ -158,9 +158,9 @@ fn errors() -> Vec<Boxed> {
     errors
         .extend(boxed(write_errors().into_iter().map(zvf::pyramid::PyramidError::from).collect()));
     #[cfg(feature = "render")]
-    errors.extend(boxed(answers().map(zvf::render::RenderError::from).into()));
+    errors.extend(answers().map(zvf::render::RenderError::from).map(Boxed::from));
     #[cfg(feature = "edit")]
-    errors.extend(boxed(answers().map(zvf::edit::EditError::from).into()));
+    errors.extend(answers().map(zvf::edit::EditError::from).map(Boxed::from));
     #[cfg(feature = "serve")]
     errors.extend(served());
     errors.extend(boxed(shown()));
