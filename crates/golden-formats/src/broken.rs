@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use zvf_convert::ConvertError;
 use zvf_convert::read::Polygons;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, in_words};
 use crate::{Outcome, read_format};
 
 pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
@@ -30,14 +30,20 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
             let fault = entry.get("fault").and_then(Json::as_str).unwrap_or_default();
             outcome.failures.push(format!("{name}: read with {rows} vertices although {fault}"));
         }
-        (Err(error), "accept") => outcome.failures.push(format!("{name}: refused: {error}")),
+        (Err(error), "accept") => {
+            outcome.failures.push(format!("{name}: refused: {}", in_words(error)))
+        }
         (Err(error), _) => {
             let class = error.class().to_string();
             let classes = entry.get("classes").and_then(Json::as_array);
             let named = classes.is_none_or(|all| all.iter().any(|known| known == class.as_str()));
             outcome.check(named, || {
                 let wanted = classes.map(|all| Json::from(all.clone()).to_string());
-                format!("{name}: class {class}, not of {}: {error}", wanted.unwrap_or_default())
+                format!(
+                    "{name}: class {class}, not of {}: {}",
+                    wanted.unwrap_or_default(),
+                    in_words(error)
+                )
             });
         }
     }

@@ -26,6 +26,11 @@ pub struct Facts {
     pub group_fields: Vec<Field>,
 }
 
+/// An error with what caused it, in one line.
+pub(crate) fn in_words(error: ConvertError) -> String {
+    format!("{:#}", anyhow::Error::from(error))
+}
+
 impl Facts {
     /// Reads a file or a folder to its end.
     ///

@@ -11,7 +11,7 @@ use zvf_model::{Field, Kind};
 
 use crate::facts::{
     Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled,
-    options, word,
+    in_words, options, word,
 };
 use crate::{Outcome, read_format};
 
@@ -46,7 +46,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
             return outcome;
         }
         Ok(Err(error)) => {
-            outcome.failures.push(format!("{name}: refused: {error}"));
+            outcome.failures.push(format!("{name}: refused: {}", in_words(error)));
             return outcome;
         }
         Ok(Ok(facts)) => facts,
@@ -115,7 +115,9 @@ fn check_all_kinds(
                 vertices += other.batch.len();
                 objects += other.lengths().len();
             }
-            Err(error) => outcome.failures.push(format!("{name}: as {kind}: refused: {error}")),
+            Err(error) => {
+                outcome.failures.push(format!("{name}: as {kind}: refused: {}", in_words(error)))
+            }
         }
     }
     let counts: &[(&str, usize)] = match (entry.get("primitives"), entry.get("features")) {
@@ -412,7 +414,9 @@ fn check_again(
             return;
         }
         Ok(Err(error)) => {
-            outcome.failures.push(format!("{name}: cannot be written as {format}: {error}"));
+            outcome
+                .failures
+                .push(format!("{name}: cannot be written as {format}: {}", in_words(error)));
             return;
         }
         Ok(Ok(losses)) => losses,
@@ -420,9 +424,10 @@ fn check_again(
     let again = match Facts::read(&place, Some(format), (kind, polygons)) {
         Ok(again) => again,
         Err(error) => {
-            outcome
-                .failures
-                .push(format!("{name}: what was written as {format} is refused: {error}"));
+            outcome.failures.push(format!(
+                "{name}: what was written as {format} is refused: {}",
+                in_words(error)
+            ));
             return;
         }
     };

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use zvf::convert::ConvertError;
 use zvf::exit_code;
-use zvf::format::Class;
+use zvf::format::{Class, join_causes};
 
 use crate::call::Failure;
 use crate::interrupt::{Interrupted, StoppedAtCommit};
@@ -76,16 +76,22 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     ExitCode::from(exit_code(class))
 }
 
-/// Contexts and the first error that speaks for itself; what it was caused by is in its words.
+/// Contexts and the first error that has a class, with what caused it.
 pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut words = Vec::new();
     for cause in error.chain() {
-        words.push(cause.to_string().replace('\n', " "));
-        if known_class(cause).is_some() {
+        // What its message leaves out are the words of a backend, which may hold secrets.
+        if cause.is::<zvf::Error>() {
+            words.push(cause.to_string());
             break;
         }
+        if known_class(cause).is_some() {
+            words.push(join_causes(cause, cause.source()));
+            break;
+        }
+        words.push(cause.to_string());
     }
-    let line = words.join(": ");
+    let line = words.join(": ").replace('\n', " ");
     match advise(class(error), &line) {
         Some(advice) => format!("{line}; {advice}"),
         None => line,
@@ -109,7 +115,7 @@ fn advise(class: Class, line: &str) -> Option<&'static str> {
 
 /// The kind of fault: that of the first error that has one.
 pub(crate) fn class(error: &anyhow::Error) -> Class {
-    if error.chain().any(is_interrupt) {
+    if has_cause(error, is_interrupt) {
         return Class::Cancelled;
     }
     error.chain().find_map(known_class).unwrap_or(Class::Io)
@@ -161,15 +167,28 @@ fn io_class(error: &io::Error) -> Class {
 
 /// Whether whoever read our output has enough of it.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let closed = |cause: &(dyn std::error::Error + 'static)| {
+    has_cause(error, |cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-    };
-    error.chain().any(closed)
+    })
 }
 
 fn is_interrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
     let inside = |error: &io::Error| error.get_ref().is_some_and(|inner| inner.is::<Interrupted>());
     cause.is::<Interrupted>() || cause.downcast_ref::<io::Error>().is_some_and(inside)
+}
+
+/// Whether an error or anything that caused it is so. A [`zvf::Error`] shows what caused it and so does not link it: its layer
+/// does.
+fn has_cause(
+    error: &anyhow::Error,
+    matches: impl Fn(&(dyn std::error::Error + 'static)) -> bool,
+) -> bool {
+    error.chain().any(|cause| {
+        let layer = cause.downcast_ref::<zvf::Error>().and_then(zvf::Error::layer);
+        let inside: Option<&(dyn std::error::Error + 'static)> = layer.map(|layer| layer as _);
+        matches(cause)
+            || std::iter::successors(inside, |error| error.source()).any(|cause| matches(cause))
+    })
 }
 
 #[cfg(test)]
@@ -220,6 +239,8 @@ mod tests {
         let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_closed_pipe(&pipe().into()));
         assert!(is_closed_pipe(&anyhow::Error::from(ConvertError::from(pipe())).context("x")));
+        let inside = zvf::Error::from(ConvertError::from(pipe()));
+        assert!(is_closed_pipe(&anyhow::Error::from(inside).context("x")));
         assert!(!is_closed_pipe(&anyhow::anyhow!("x")));
         let _: anyhow::Result<()> = Err(pipe()).context("x");
     }

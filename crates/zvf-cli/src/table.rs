@@ -80,7 +80,7 @@ pub(crate) fn bytes(n: u64) -> String {
         unit += 1;
     }
     let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
-    let tenths = rest.saturating_mul(10) / 1024;
+    let tenths = rest * 10 / 1024; // the rest is below 1024
     if unit > 0 && whole < 100 {
         format!("{whole}.{tenths} {name}")
     } else {

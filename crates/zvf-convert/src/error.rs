@@ -16,7 +16,7 @@ use zvf_model::BadCode;
 #[non_exhaustive]
 pub enum ConvertError {
     /// The bytes could not be written.
-    #[error("cannot write: {0}")]
+    #[error("cannot write")]
     Io(#[from] io::Error),
     /// A stored code stands for nothing.
     #[error("cannot decode the categories of {column:?}: {code}")]
@@ -45,7 +45,7 @@ pub enum ConvertError {
         found: String,
     },
     /// The bytes could not be read.
-    #[error("cannot read: {0}")]
+    #[error("cannot read")]
     Read(#[source] io::Error),
     /// Neither the name nor the first bytes of a file tell what it is.
     #[error(
@@ -91,20 +91,13 @@ impl Diagnose for ConvertError {
     fn diagnosis(&self) -> Diagnosis<'_> {
         let own = |class| Diagnosis::new(class, "convert", self);
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::StorageFull => own(Class::NoSpace),
-            Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                own(Class::PermissionDenied)
-            }
-            Self::Io(_) => own(Class::Io),
+            Self::Io(error) => own(find_class(&WRITE_FAULTS, error)).with_cause(error),
             Self::Category { .. } => own(Class::OutOfBounds),
             Self::NoType { .. } | Self::NotRead { .. } | Self::NotWritten { .. } => {
                 own(Class::Unsupported)
             }
             Self::Columns { .. } | Self::NoFormat { .. } => own(Class::InvalidArgument),
-            Self::Read(error) => {
-                let known = READ_FAULTS.iter().find(|(kind, _)| *kind == error.kind());
-                own(known.map_or(Class::Io, |(_, class)| *class))
-            }
+            Self::Read(error) => own(find_class(&READ_FAULTS, error)).with_cause(error),
             Self::Input(bad) => Diagnosis {
                 hint: bad.hint,
                 ..Diagnosis::naming_class(bad.class, "convert", bad)
@@ -113,6 +106,17 @@ impl Diagnose for ConvertError {
         }
     }
 }
+
+fn find_class(faults: &[(io::ErrorKind, Class)], error: &io::Error) -> Class {
+    let known = faults.iter().find(|(kind, _)| *kind == error.kind());
+    known.map_or(Class::Io, |(_, class)| *class)
+}
+
+/// What cannot be written, and why.
+const WRITE_FAULTS: [(io::ErrorKind, Class); 2] = [
+    (io::ErrorKind::StorageFull, Class::NoSpace),
+    (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
+];
 
 /// What cannot be read, and why; members of archives are checked and unpacked below [`io::Read`].
 const READ_FAULTS: [(io::ErrorKind, Class); 4] = [

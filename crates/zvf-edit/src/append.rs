@@ -1,9 +1,11 @@
 //! Files that are appended: read as `zvf create` reads them, and added object by object.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
+use zvf_format::join_causes;
 use zvf_model::{Kind, Value};
 
 use crate::error::{EditError, Result};
@@ -96,7 +98,8 @@ impl Transaction {
         };
         let options = ReadOptions { kind: Some(what), columns, ..ReadOptions::default() };
         let fault = |error: zvf_convert::ConvertError| {
-            EditError::new(error.class(), format!("{file}: {error}"))
+            let message = join_causes(format!("{file}: {error}"), error.source());
+            EditError::new(error.class(), message)
         };
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;

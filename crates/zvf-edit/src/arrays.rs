@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
 use zvf_metadata::{ArrayDoc, CodecKind};
@@ -116,7 +117,7 @@ impl Coding {
 /// A document of an array, as it is typed.
 pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
     ArrayDoc::parse(text)
-        .map_err(|error| EditError::new(zvf_format::Class::Encoding, format!("{path}: {error}")))
+        .map_err(|error| EditError::new(Class::Encoding, format!("{path}: {error}")))
 }
 
 /// An array with one payload for each chunk of space.
@@ -158,7 +159,7 @@ impl CellArray {
         let present: Option<BTreeSet<Chunk>> = list.iter().map(parse_chunk).collect();
         let present = present.ok_or_else(|| {
             EditError::new(
-                zvf_format::Class::Encoding,
+                Class::Encoding,
                 format!("{path}: nonempty_chunks holds a key that is none"),
             )
         })?;
@@ -231,7 +232,7 @@ impl CellArray {
         let plain = match &self.shard {
             None => {
                 let key = cell_key(&self.path, &at);
-                let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
+                let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
                 self.coding
                     .codecs
                     .unpack(bytes, CELL_CAP)
@@ -261,7 +262,7 @@ impl CellArray {
 
     fn read_shard(&self, snap: &Snapshot, outer: &[i64]) -> Result<Vec<Option<Bytes>>> {
         let shard = self.shard.as_deref().unwrap_or_default();
-        let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
+        let count = count_cells(shard)?;
         let key = cell_key(&self.path, outer);
         let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
         let span =
@@ -409,7 +410,7 @@ impl CellArray {
             shards.entry(outer).or_default().push((inner, bytes.as_ref()));
         }
         for (outer, cells) in shards {
-            let count = usize::try_from(shard.iter().product::<i64>()).unwrap_or(0); // shapes are positive
+            let count = count_cells(shard)?;
             let old =
                 if moved.is_some() { vec![None; count] } else { self.read_shard(snap, &outer)? };
             let mut new = old.clone();
@@ -485,6 +486,18 @@ fn cell_key(path: &str, at: &[i64]) -> String {
     format!("{path}/c/{}", parts.join("/"))
 }
 
+/// Cells of a shard.
+fn count_cells(shard: &[i64]) -> Result<usize> {
+    let count = shard.iter().try_fold(1_i64, |all, side| all.checked_mul(*side));
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    count.ok_or_else(|| {
+        EditError::new(
+            Class::BadShape,
+            format!("shards of {shard:?} cells have no number of cells"),
+        )
+    })
+}
+
 fn split(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
     let outer: Vec<i64> = at.iter().zip(shard).map(|(a, s)| a.div_euclid(*s)).collect();
     let inner = at.iter().zip(shard).fold(0, |sum, (a, s)| sum * s + a.rem_euclid(*s));
@@ -515,7 +528,7 @@ pub(crate) fn row_shape(path: &str, doc: &Json) -> Result<(usize, usize)> {
     both.ok_or_else(|| {
         let shape = &doc["shape"];
         let message = format!("{path}: expected rows in chunks, found shape {shape} in {chunk}");
-        EditError::new(zvf_format::Class::BadShape, message)
+        EditError::new(Class::BadShape, message)
     })
 }
 

@@ -324,28 +324,17 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         match scope.as_str() {
             "vertex" => {
-                let at =
-                    geometry.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
-                let column = geometry.columns.remove(at);
-                geometry.erased.push(column.array);
+                let column = take_named(&mut geometry.columns, |column| column.name == name);
+                geometry.erased.extend(column.map(|(_, column)| column.array));
             }
             "fragment" => {
-                let at = geometry
-                    .fragment_columns
-                    .iter()
-                    .position(|column| column.name == name)
-                    .unwrap_or(0); // it is there
-                let column = geometry.fragment_columns.remove(at);
-                geometry.erased.push(column.array);
+                let columns = &mut geometry.fragment_columns;
+                let column = take_named(columns, |column| column.name == name);
+                geometry.erased.extend(column.map(|(_, column)| column.array));
             }
             "object" => {
-                let at = geometry
-                    .object_columns
-                    .iter()
-                    .position(|column| column.name == name)
-                    .unwrap_or(0); // it is there
-                let column = geometry.object_columns.remove(at);
-                geometry.erased_rows.push(column.array);
+                let column = take_named(&mut geometry.object_columns, |column| column.name == name);
+                geometry.erased_rows.extend(column.map(|(_, column)| column.array));
                 for object in
                     geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut())
                 {
@@ -354,23 +343,19 @@ impl Transaction {
             }
             "link" => {
                 let path = geometry.path.clone();
-                if let Some(family) = &mut geometry.links {
-                    let at =
-                        family.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
-                    let column = family.columns.remove(at);
-                    for record in &mut family.records {
-                        record.values.remove(at);
-                    }
-                    geometry.erased.extend(column.arrays.into_values());
-                    geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
-                    geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
+                let Some(family) = &mut geometry.links else { return Ok(Done::default()) };
+                let column = take_named(&mut family.columns, |column| column.name == name);
+                let Some((at, column)) = column else { return Ok(Done::default()) };
+                for record in &mut family.records {
+                    record.values.remove(at);
                 }
+                geometry.erased.extend(column.arrays.into_values());
+                geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
+                geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
             }
             _ => {
-                let at =
-                    self.groups.columns.iter().position(|column| column.name == name).unwrap_or(0); // it is there
-                let column = self.groups.columns.remove(at);
-                self.groups.erased.push(column.array);
+                let column = take_named(&mut self.groups.columns, |column| column.name == name);
+                self.groups.erased.extend(column.map(|(_, column)| column.array));
             }
         }
         let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
@@ -551,6 +536,12 @@ impl Transaction {
 }
 
 /// The sentinel as an array document has it.
+/// Takes the column that is meant out of a list, with the place it had.
+fn take_named<C>(columns: &mut Vec<C>, is_meant: impl Fn(&C) -> bool) -> Option<(usize, C)> {
+    let at = columns.iter().position(is_meant)?;
+    Some((at, columns.remove(at)))
+}
+
 fn zarr_fill(scalar: Scalar) -> Json {
     match scalar {
         Scalar::Float(_) => json!("NaN"),

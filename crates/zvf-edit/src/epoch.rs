@@ -37,6 +37,7 @@ impl Epoch {
             && let Some(text) = side.get(&key(last))?
         {
             let held: Json = serde_json::from_slice(&text)?;
+            // One without a time is old, one of the future was just taken.
             let age = now().saturating_sub(held["time"].as_u64().unwrap_or(0));
             if age < YOUNG.as_secs() {
                 let text = format!(

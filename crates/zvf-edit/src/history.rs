@@ -249,7 +249,7 @@ pub(crate) fn back_to(
         removed.extend(ids("added"));
         changed.extend(ids("changed"));
         for (at, (part, name)) in COUNTS.into_iter().enumerate() {
-            counts[at] += report[part][name].as_i64().unwrap_or(0);
+            counts[at] += report[part][name].as_i64().unwrap_or(0); // none where it is not said
         }
         let items = said["written"].as_array().into_iter().flatten();
         written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value as Json;
+use zvf_format::Class;
 
 use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
@@ -59,10 +60,16 @@ impl Objects {
         let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else {
             return Ok(None);
         };
-        let count = attrs["num_objects"]
-            .as_u64()
-            .map_or(manifests.rows.len(), |n| n as usize)
-            .min(manifests.rows.len());
+        let rows = manifests.rows.len();
+        let count = attrs["num_objects"].as_u64().map_or(rows, |n| n as usize);
+        if count > rows {
+            return Err(EditError::new(
+                Class::CountMismatch,
+                format!(
+                    "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
+                ),
+            ));
+        }
         let mut manifests = manifests;
         manifests.truncate(count);
         let ids = match layout.as_str() {

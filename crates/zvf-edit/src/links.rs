@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
@@ -445,7 +446,7 @@ impl Family {
         let (mut before, mut after) = (0_i64, 0_i64);
         for ((offsets, source), mut list) in cells {
             list.sort_by_key(|(key, number, _)| (*key, *number));
-            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0);
+            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0); // none
             before += old as i64;
             after += list.len() as i64;
             if old == 0 && list.is_empty() {
@@ -534,8 +535,16 @@ impl Family {
         let delta = after - before;
         if delta != 0 || self.is_new {
             for name in ["num_links", "num_physical_records"] {
-                let old = self.doc["attributes"][name].as_i64().unwrap_or(0);
-                self.doc["attributes"][name] = json!(old + delta);
+                // A count that the document does not state stays unstated.
+                let Some(old) = self.doc["attributes"][name].as_i64() else { continue };
+                let count = old.checked_add(delta).filter(|count| *count >= 0).ok_or_else(|| {
+                    let text = format!(
+                        "{}/links/{}, {name}: expected all links, of which {before} changed, found {old}; run \"zvf validate\"",
+                        self.path, self.delta_text
+                    );
+                    EditError::new(Class::CountMismatch, text)
+                })?;
+                self.doc["attributes"][name] = json!(count);
             }
             let group = format!("{}/links", self.path);
             if self.is_new && read_doc(snap, &group)?.is_none() {
@@ -558,8 +567,11 @@ impl Family {
                 }
             }
             if column.is_new || delta != 0 {
-                let doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": column.name,
-                    "level_delta": self.family.delta().0, "num_links": self.doc["attributes"]["num_links"]}});
+                let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": column.name,
+                    "level_delta": self.family.delta().0}});
+                if let Some(count) = self.doc["attributes"].get("num_links") {
+                    doc["attributes"]["num_links"] = count.clone();
+                }
                 out.insert(doc_key(&inner), Some(doc_bytes(&doc)?));
             }
             for array in column.arrays.values_mut() {
@@ -647,7 +659,7 @@ impl Geometry {
         let rows = &self.chunks[&number].rows;
         rows.get(row as usize).copied().ok_or_else(|| {
             EditError::new(
-                zvf_format::Class::OutOfBounds,
+                Class::OutOfBounds,
                 format!(
                     "{}/links: a record names row {row} of chunk {chunk:?}, which has {}",
                     self.path,

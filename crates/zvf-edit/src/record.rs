@@ -93,6 +93,7 @@ impl Record {
         self.body["txid"].as_str().unwrap_or_default()
     }
 
+    /// The epoch it was made in; 0 of records that have none.
     pub(crate) fn epoch(&self) -> u64 {
         self.body["epoch"].as_u64().unwrap_or(0)
     }
@@ -226,7 +227,7 @@ fn parse_hash(text: &str) -> Option<u64> {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    twox_hash::XxHash64::oneshot(0, bytes)
+    zvf_publish::hash_bytes(bytes)
 }
 
 fn matches(span: Option<Span>, now: Option<&[u8]>) -> bool {

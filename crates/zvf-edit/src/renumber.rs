@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
 
 use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
 use crate::dense::DenseArray;
@@ -161,8 +162,12 @@ impl Transaction {
             return Ok(());
         };
         let count = numbering.rows.len();
-        let row = |row: &usize| manifests.rows.get(*row).cloned().unwrap_or_default();
-        manifests.rows = numbering.rows.iter().map(row).collect();
+        let row = |row: &usize| manifests.rows.get(*row).cloned();
+        let rows = numbering.rows.iter().map(row).collect::<Option<_>>();
+        manifests.rows = rows.ok_or_else(|| {
+            let text = format!("{index}/manifests: expected a row for each object, found fewer");
+            EditError::new(Class::CountMismatch, text)
+        })?;
         let present =
             manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
         manifests.flush(changes, LARGEST_INDEX_CHUNK)?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
 use zvf_model::Kind;
@@ -36,10 +37,18 @@ fn copy_store(from: &Journal, to: &Path) -> Result<()> {
         fs::create_dir_all(target.parent().unwrap_or(to))?;
         match from.store.folder() {
             Some(folder) => fs::copy(folder.path(&key), &target).map(drop)?,
-            None => fs::write(&target, from.store.get(&key)?.unwrap_or_default())?,
+            None => fs::write(&target, listed(&key, from.store.get(&key)?)?)?,
         }
     }
     Ok(())
+}
+
+/// The bytes of an object that a list named.
+fn listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
+    bytes.ok_or_else(|| {
+        let text = format!("{key}: expected the object that was listed, found none; try again");
+        EditError::new(Class::FileChanged, text)
+    })
 }
 
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
@@ -523,5 +532,19 @@ pub(crate) fn row_json(ty: &Type, row: &[u8]) -> Json {
     match ty.width {
         1 => to_json(&ty.value(row, 0)),
         width => Json::Array((0..width as usize).map(|i| to_json(&ty.value(row, i))).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_went_is_not_copied_as_an_empty_one() {
+        let bytes = Bytes::from_static(b"cell");
+        assert_eq!(listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
+        let error = listed("0/vertices/c/0", None).unwrap_err();
+        assert_eq!(error.class, Class::FileChanged);
+        assert!(error.message.starts_with("0/vertices/c/0: "), "{error}");
     }
 }

@@ -169,6 +169,57 @@ fn new_fragments_without_links_withdraw_the_claim_of_grouped_links() {
 }
 
 #[test]
+fn a_count_of_links_that_is_not_stated_stays_so() {
+    let link = json!({"op": "link.remove", "touching": {"object": 0, "index": [0]}});
+    for stated in [true, false] {
+        let store = Unpacked::new("gr3_links");
+        let path = store.path().join("0/links/0/zarr.json");
+        let read = || -> Json { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+        let mut family = read();
+        let before = family["attributes"]["num_links"].as_i64().unwrap();
+        assert!(before > 1);
+        if !stated {
+            let attributes = family["attributes"].as_object_mut().unwrap();
+            attributes.shift_remove("num_links");
+            attributes.shift_remove("num_physical_records");
+            std::fs::write(&path, serde_json::to_vec(&family).unwrap()).unwrap();
+        }
+        let report = run(store.path(), std::slice::from_ref(&link)).unwrap();
+        let gone = report["commits"][0]["links"]["removed"].as_i64().unwrap();
+        assert!(gone > 0, "{report}");
+        let found = read()["attributes"].get("num_links").cloned();
+        assert_eq!(found, stated.then(|| json!(before - gone)));
+    }
+}
+
+#[test]
+fn a_count_of_links_that_cannot_be_right_is_refused() {
+    let store = Unpacked::new("gr3_links");
+    let path = store.path().join("0/links/0/zarr.json");
+    let mut family: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    family["attributes"]["num_links"] = json!(0);
+    std::fs::write(&path, serde_json::to_vec(&family).unwrap()).unwrap();
+    let before = tree(store.path());
+    let link = json!({"op": "link.remove", "touching": {"object": 0, "index": [0]}});
+    let error = run(store.path(), &[link]).unwrap_err();
+    assert_eq!(error.class, Class::CountMismatch, "{error}");
+    assert_eq!(tree(store.path()), before);
+}
+
+#[test]
+fn an_index_of_fewer_rows_than_objects_is_not_cut() {
+    let store = Unpacked::new("pl2_negative");
+    let path = store.path().join("0/object_index/zarr.json");
+    let mut index: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let count = index["attributes"]["num_objects"].as_u64().unwrap();
+    index["attributes"]["num_objects"] = json!(count + 1);
+    std::fs::write(&path, serde_json::to_vec(&index).unwrap()).unwrap();
+    let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": [1.0, 1.0]});
+    let error = run(store.path(), &[line]).unwrap_err();
+    assert_eq!(error.class, Class::CountMismatch, "{error}");
+}
+
+#[test]
 fn a_transaction_without_change_commits_nothing() {
     for id in STORES {
         let store = Unpacked::new(id);

@@ -461,8 +461,14 @@ impl Transaction {
             own["vertex_count"] =
                 geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
             for name in ["edge_count", "face_count", "link_count"] {
-                if let (Some(family), true) = (&geometry.links, own.get(name).is_some()) {
-                    own[name] = family.doc["attributes"]["num_links"].clone();
+                let Some(family) = geometry.links.as_ref().filter(|_| own.get(name).is_some())
+                else {
+                    continue;
+                };
+                match family.doc["attributes"].get("num_links") {
+                    Some(count) => own[name] = count.clone(),
+                    // Nobody keeps count: what was counted once is no longer right.
+                    None => drop(own.as_object_mut().and_then(|own| own.shift_remove(name))),
                 }
             }
         }

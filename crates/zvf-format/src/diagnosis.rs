@@ -3,15 +3,21 @@
 //! An error type has one function for it, [`Diagnose::diagnosis`]: for an error of its own layer it fills a [`Diagnosis`],
 //! for one from the layer below it returns that one's. So each layer describes only its own errors, and callers ask one type.
 //!
+//! An error that has a source does not repeat it: its message and those of its causes become one line by [`join_causes`].
+//! Causes whose words may hold addresses and secrets are left out of a diagnosis and linked as sources only.
+//!
 //! Not here: the line of text (`zvf::Error`), and exit codes.
 
+#[cfg(feature = "alloc")]
+use alloc::string::{String, ToString as _};
+use core::error::Error;
 use core::fmt::Display;
 
 use crate::error::{Class, Hint};
 use crate::key::ChunkKey;
 
 /// An error that knows what it is.
-pub trait Diagnose: core::error::Error {
+pub trait Diagnose: Error {
     /// What it is, where, what was expected and found, and what to do.
     fn diagnosis(&self) -> Diagnosis<'_>;
 }
@@ -49,6 +55,8 @@ pub struct Diagnosis<'a> {
     pub unknown: Option<(&'a str, &'a str)>,
     /// The message of the error where it arose.
     pub text: &'a dyn Display,
+    /// What caused it and is not in the message, where its words may be shown.
+    pub cause: Option<&'a (dyn Error + 'static)>,
     /// Whether the message begins with the class.
     pub says_class: bool,
 }
@@ -68,6 +76,7 @@ impl<'a> Diagnosis<'a> {
             hint: None,
             unknown: None,
             text,
+            cause: None,
             says_class: false,
         }
     }
@@ -82,6 +91,12 @@ impl<'a> Diagnosis<'a> {
     #[must_use]
     pub const fn with_values(self, expected: &'a dyn Display, found: &'a dyn Display) -> Self {
         Self { expected: Some(expected), found: Some(found), ..self }
+    }
+
+    /// The same, with what caused it, whose words may be shown.
+    #[must_use]
+    pub fn with_cause(self, cause: &'a (dyn Error + 'static)) -> Self {
+        Self { cause: Some(cause), ..self }
     }
 
     /// The same, with this advice.
@@ -99,4 +114,35 @@ impl core::fmt::Debug for Diagnosis<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: {}", self.class, self.text)
     }
+}
+
+/// Joins a message and those of `cause` and all its sources by ": " into one line, without a message that the one before it
+/// holds already.
+///
+/// ```
+/// use std::error::Error;
+/// use zvf_format::join_causes;
+///
+/// let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+/// assert_eq!(join_causes("cannot write", Some(&broken)), "cannot write: broken pipe");
+/// // What this error says is what its source says.
+/// let wrapped = std::io::Error::other(broken);
+/// assert_eq!(join_causes(&wrapped, wrapped.source()), "broken pipe");
+/// ```
+#[cfg(feature = "alloc")]
+#[must_use]
+pub fn join_causes(message: impl Display, cause: Option<&(dyn Error + 'static)>) -> String {
+    let mut line = message.to_string();
+    let mut before = line.clone();
+    let mut next = cause;
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !before.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+            before = text;
+        }
+        next = error.source();
+    }
+    line
 }

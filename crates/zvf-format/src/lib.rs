@@ -48,6 +48,8 @@ pub mod ragged;
 pub mod shard;
 pub mod vlen;
 
+#[cfg(feature = "alloc")]
+pub use diagnosis::join_causes;
 pub use diagnosis::{Diagnose, Diagnosis};
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;

@@ -9,7 +9,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
-use zvf_model::{LevelReader, ModelError};
+use zvf_model::{BadColumn, LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
 use crate::run::{Migration, Progress};
@@ -105,7 +105,7 @@ impl Target<'_> {
 /// Ends an array.
 pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<(), ModelError> {
     let report = sink.finish(|_| ()).await?;
-    progress.done.stored_bytes = progress.done.stored_bytes.saturating_add(report.stored_bytes);
+    progress.done.stored_bytes += report.stored_bytes;
     Ok(())
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn vertices(
     says.zv_array = known.zv_array;
     says.dtype = says.dtype.or(known.dtype);
     says.encoding = says.encoding.or(known.encoding);
-    let stride = saturating_usize(target.reader.dtype().size).saturating_mul(target.reader.axes());
+    let stride = saturating_usize(target.reader.dtype().size) * target.reader.axes();
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
     let sink =
@@ -136,9 +136,9 @@ pub(crate) async fn vertices(
             let pairs: Vec<_> = keys.iter().zip(payloads).collect();
             let put = pairs.into_par_iter().map(|(key, payload)| {
                 let Some(payload) = payload? else { return Ok((*key, 0)) };
-                let rows = payload.len().checked_div(stride).unwrap_or(0);
+                let rows = if raw { count_rows(&payload, stride, (&from, key))? } else { 0 };
                 sink.put(key, payload)?;
-                Ok::<_, ModelError>((*key, to_u64(rows)))
+                Ok::<_, ModelError>((*key, rows))
             });
             lens.extend(put.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|_| raw));
             progress.cells(keys.len());
@@ -146,13 +146,29 @@ pub(crate) async fn vertices(
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
     }
     finish(sink, progress).await?;
-    let total = lens.iter().fold(0_u64, |all, (_, rows)| all.saturating_add(*rows));
+    let total = lens.iter().map(|(_, rows)| rows).sum();
     found.rows = raw.then_some(total);
     lens.sort_by(|(one, _), (other, _)| one.cmp_numeric(other));
     let says = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
     found.tile &= tiles(target, &fragments, &lens).await?;
     target.copy(&fragments, "vertex_fragments", says, progress).await?;
     Ok(found)
+}
+
+/// Rows of a cell of positions.
+fn count_rows(
+    payload: &[u8],
+    stride: usize,
+    (cells, key): (&Cells, &ChunkKey),
+) -> Result<u64, ModelError> {
+    let bytes = payload.len();
+    match bytes.checked_div(stride) {
+        Some(rows) if rows * stride == bytes => Ok(to_u64(rows)),
+        _ => {
+            let error = ModelError::from(BadColumn::Length { bytes, stride });
+            Err(error.in_array(cells.path()).in_chunk(key))
+        }
+    }
 }
 
 /// Whether the fragments of each chunk are its rows in order; `lens` are the rows of chunks.
@@ -235,6 +251,24 @@ pub(crate) const COPY_BATCH_CELLS: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_cell_that_ends_within_a_row_is_not_counted() {
+        let store = archives::Unpacked::new("pc2_bins");
+        let store = zvf_store::Store::open(
+            store.path().to_str().unwrap(),
+            zvf_store::OpenOptions::default(),
+        );
+        let store = store.await.unwrap();
+        let reader = LevelReader::open(&store, zvf_model::LevelId(0)).await.unwrap();
+        let cells = reader.node().required_cells("vertices").await.unwrap();
+        let key = ChunkKey::parse("1.2").unwrap();
+        assert_eq!(count_rows(&[0; 24], 8, (&cells, &key)).unwrap(), 3);
+        let error = count_rows(&[0; 25], 8, (&cells, &key)).unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::CountMismatch);
+        assert!(error.to_string().ends_with("chunk 1.2)"), "{error}");
+        assert!(count_rows(&[0; 25], 0, (&cells, &key)).is_err());
+    }
 
     #[test]
     fn shards_fit_the_axes() {

@@ -325,7 +325,7 @@ async fn fragments(
             None => run.iter().map(|_| Ok(None)).collect(),
         };
         for (key, blob) in run.iter().zip(blobs) {
-            let rows = counts.get(key).copied().unwrap_or(0);
+            let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
             let blob = blob?.unwrap_or_default();
             let blob =
                 completed(&blob, rows).map_err(|e| e.in_array("link_fragments").in_chunk(key));
@@ -382,7 +382,7 @@ fn number<T: Copy + Eq + std::hash::Hash>(
 ) -> usize {
     *numbers.entry(item).or_insert_with(|| {
         all.push(item);
-        all.len().saturating_sub(1)
+        all.len() - 1
     })
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn write(
         let end = start.saturating_add(BATCH).min(index.slots());
         let rows: Vec<u64> = (start..end).collect();
         for manifest in index.manifests(&rows).await? {
-            present = present.saturating_add(u64::from(!manifest.is_absent()));
+            present += u64::from(!manifest.is_absent());
             manifests.push(manifest.blob())?;
         }
         for id in index.ids(start..end).await? {
@@ -47,7 +47,7 @@ pub(crate) async fn write(
         ..ObjectIndex::new(index.slots(), present, rank, sorted)
     };
     build.group(&target.path("object_index"), &GroupDoc::new(says.to_attributes())).await?;
-    progress.done.objects = progress.done.objects.saturating_add(index.slots());
+    progress.done.objects += index.slots();
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Doing it: level by level, part by part, the root document last.
 
-use zvf_format::Class;
 use zvf_format::key::ChunkKey;
+use zvf_format::{Class, Expected};
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::{LevelReader, ModelError};
 use zvf_store::{Build, CellPlan, CodecPipeline, Store};
@@ -211,7 +211,11 @@ async fn level(
     }
     let mut meta = node.meta().clone();
     if let Some(rows) = vertices.rows {
-        meta.vertex_count = i64::try_from(rows).unwrap_or(i64::MAX);
+        meta.vertex_count = i64::try_from(rows).map_err(|_too_many| {
+            let expected = Expected::AtMost(i64::MAX.into());
+            ModelError::refused(Class::Overflow, "vertex_count", expected, rows)
+                .in_array(node.path().as_str())
+        })?;
     }
     meta.fragments_tile = vertices.tile;
     build.group(node.path().as_str(), &without_copied_documents(meta.to_group())).await?;
@@ -234,6 +238,7 @@ async fn target<'a>(
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
+    // A grid has at least one cell on each axis, and all have numbers.
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
     // Bounds that cover no grid say nothing; the chunks do.
     let (low, high) = grid.map_or((Vec::new(), Vec::new()), |grid| {

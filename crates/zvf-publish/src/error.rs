@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-/// A fault of publishing. Displayed, it is one line without the class, which the layers above have names for.
+/// A fault of publishing. Displayed, it is one line without the class, which the layers above have names for, and without
+/// what the operating system says: that is its source.
 ///
 /// ```
 /// use zvf_publish::PublishError;
@@ -64,10 +65,10 @@ pub enum PublishError {
     #[error("stopped before anything was published")]
     Cancelled,
     /// It is visible, and whether it stays so after a loss of power is not known.
-    #[error("{} after it was published", describe_io(.0))]
+    #[error("it was published, and whether it stays after a loss of power is not known")]
     Unknown(#[source] io::Error),
     /// What the operating system says of one file or folder of what is published.
-    #[error("{path}: {}", describe_io(.source))]
+    #[error("{path}: it cannot be read or written")]
     IoAt {
         /// Its path below the folder, with `/` between names.
         path: String,
@@ -75,7 +76,7 @@ pub enum PublishError {
         source: io::Error,
     },
     /// What the operating system says.
-    #[error("{}", describe_io(.0))]
+    #[error("a file or folder cannot be read or written")]
     Io(#[from] io::Error),
 }
 
@@ -83,13 +84,5 @@ impl PublishError {
     /// For `map_err`: the fault of what has this path.
     pub(crate) fn at(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }
-    }
-}
-
-/// The kind of a fault and its number, without paths.
-fn describe_io(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(code) => format!("{} (os error {code})", error.kind()),
-        None => error.kind().to_string(),
     }
 }

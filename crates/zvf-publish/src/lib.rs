@@ -13,6 +13,7 @@
 //! FolderUpdate       several files of a folder replaced one after the other, each in one step
 //! KeyedFolder        single files of a folder by key: replaced, or created only if absent
 //! CommitGate         from the moment something may be visible, a command is no longer cancelled
+//! hash_file          XXH64, by which records tell whether a file is the one that was written
 //! leftovers          what killed processes left beside a target: listed, and removed when the owner is dead
 //! ```
 //!
@@ -39,6 +40,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod digest;
 mod disk;
 mod error;
 mod exchange;
@@ -57,6 +59,7 @@ mod target;
 mod tree;
 mod update;
 
+pub use digest::{hash_bytes, hash_file};
 pub use disk::{Call, Disk};
 pub use error::PublishError;
 pub use exchange::exchange_names;

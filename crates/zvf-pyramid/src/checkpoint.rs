@@ -23,15 +23,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
-use twox_hash::XxHash64;
-use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_publish::hash_file;
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
@@ -91,7 +90,7 @@ impl Aside {
         let mut cells = kept.iter().filter(|(name, _)| {
             name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
         });
-        cells.try_fold(!kept.is_empty(), |all, (name, sum)| match checksum(&store.join(name)) {
+        cells.try_fold(!kept.is_empty(), |all, (name, sum)| match hash_file(&store.join(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             found => Ok(all && found? == *sum),
         })
@@ -199,14 +198,14 @@ impl Aside {
                 if entry.file_type()?.is_dir() {
                     folders.push(name);
                 } else {
-                    files.insert(name, checksum(&entry.path())?);
+                    files.insert(name, hash_file(&entry.path())?);
                 }
             }
         }
         for kind in Kind::ALL {
             let path = self.pairs(level, kind);
             if path.exists() {
-                files.insert(format!("{level}.{kind}.pairs"), checksum(&path)?);
+                files.insert(format!("{level}.{kind}.pairs"), hash_file(&path)?);
             }
         }
         Ok(files)
@@ -343,19 +342,7 @@ fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::i
     let mut sum = DefaultHasher::new();
     (files, root.finish().print()).hash(&mut sum);
     let (version, files) = (env!("CARGO_PKG_VERSION"), sum.finish());
-    Ok(format!("{version}\n{options:?}\n{files:016x}\n"))
-}
-
-/// The length of a file and the XXH64 of its bytes.
-fn checksum(path: &Path) -> std::io::Result<(u64, u64)> {
-    let mut file = File::open(path)?;
-    let (mut bytes, mut sum, mut buffer) = (0_u64, XxHash64::default(), vec![0; BUFFER_BYTES]);
-    loop {
-        let read = file.read(&mut buffer)?;
-        let Some(part @ [_, ..]) = buffer.get(..read) else { return Ok((bytes, sum.finish())) };
-        bytes += to_u64(read);
-        sum.write(part);
-    }
+    Ok(format!("{version}\n{}\n{files:016x}\n", serde_json::to_string(options)?))
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
@@ -369,6 +356,4 @@ fn remove(path: &Path) -> std::io::Result<()> {
 const WORD: &str = "pyramid";
 const LOCK: &str = "lock";
 const RECIPE: &str = "recipe";
-/// Bytes that are read at a time to be summed up.
-const BUFFER_BYTES: usize = 1 << 17;
 pub(crate) const DOCUMENT: &str = "zarr.json";

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zvf_metadata::CrossLevelStorage;
+use serde::{Serialize, Serializer};
+use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
@@ -24,7 +25,9 @@ use crate::{Aggregation, PyramidError};
 /// assert_eq!("simplify".parse::<Method>()?, Method::Simplify);
 /// # Ok::<(), zvf_pyramid::PyramidError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Serialized, they are all that the levels depend on: two builds of one store with the same text make the same levels.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Options {
     /// How geometry becomes coarser; by its kind without.
     pub method: Option<Method>,
@@ -41,6 +44,7 @@ pub struct Options {
     pub sparsity: f64,
     /// What is asked for one of several kinds of geometry. Of the rest, each kind takes what means something
     /// for it.
+    #[serde(serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, OfKind)>,
     /// Which objects are kept.
     pub strategy: Strategy,
@@ -66,6 +70,7 @@ pub struct Options {
     /// is then written again; what a level shows is its own and what the coarser ones have.
     pub additive: bool,
     /// Which links there are between vertices and those that stand for them.
+    #[serde(serialize_with = "serialize_links")]
     pub links: CrossLevelStorage,
     /// By how many levels these go up and down; -1 for all, 0 for none.
     pub depth: i64,
@@ -75,7 +80,17 @@ pub struct Options {
     /// reading the level below, a quarter for what is not written yet.
     pub memory: u64,
     /// What is called while a level is made; it changes nothing of the result.
+    #[serde(skip)]
     pub on_rows: Option<RowsHook>,
+}
+
+fn serialize_kinds<S: Serializer>(kinds: &[(Kind, OfKind)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(kinds.iter().map(|(kind, own)| (kind.token(), own)))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn serialize_links<S: Serializer>(links: &CrossLevelStorage, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(Token::from(*links).as_str())
 }
 
 /// What is called with the number of vertices that were read so far of the level below.
@@ -310,7 +325,7 @@ impl Options {
 /// let options = Options { kinds: vec![(Kind::Mesh, mesh)], ..Options::default() };
 /// assert_eq!(options.kinds[0].1.keep, None);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OfKind {
     /// As [`Options::method`].
     pub method: Option<Method>,
@@ -414,6 +429,12 @@ impl fmt::Display for Method {
     }
 }
 
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 impl FromStr for Method {
     type Err = PyramidError;
 
@@ -465,6 +486,12 @@ impl fmt::Display for Strategy {
             Self::Thinning => f.write_str("thinning"),
             Self::Groups => f.write_str("groups"),
         }
+    }
+}
+
+impl Serialize for Strategy {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 
@@ -532,6 +559,31 @@ mod tests {
         ] {
             assert_eq!(found, message);
         }
+    }
+
+    #[test]
+    fn settings_as_text_are_all_that_levels_depend_on() {
+        let text = |options: &Options| serde_json::to_string(options).unwrap();
+        let own = OfKind { keep: Some(0.1), ..OfKind::default() };
+        let options = Options {
+            method: Some(Method::Simplify),
+            growth: Some(1.5),
+            kinds: vec![(Kind::Mesh, own)],
+            strategy: Strategy::Largest("area".into()),
+            rules: vec![("label".into(), "mode".parse().unwrap())],
+            ..Options::default()
+        };
+        let told = Options { on_rows: Some(RowsHook::new(|_| {})), ..options.clone() };
+        assert_eq!(text(&told), text(&options));
+        assert_eq!(
+            text(&options),
+            "{\"method\":\"simplify\",\"size\":null,\"growth\":1.5,\"keep\":null,\"sparsity\":1.0,\
+             \"kinds\":[[\"mesh\",{\"method\":null,\"size\":null,\"keep\":0.1,\"sparsity\":null}]],\
+             \"strategy\":\"largest:area\",\"seed\":0,\"chunk_scale\":2,\"levels\":null,\
+             \"until\":10000,\"until_bytes\":null,\"equal_levels\":false,\"prune\":null,\
+             \"renumber\":false,\"additive\":false,\"links\":\"none\",\"depth\":1,\
+             \"rules\":[[\"label\",\"mode\"]],\"memory\":536870912}"
+        );
     }
 
     #[test]

@@ -84,6 +84,12 @@ impl fmt::Display for Aggregation {
     }
 }
 
+impl serde::Serialize for Aggregation {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 impl FromStr for Aggregation {
     type Err = PyramidError;
 

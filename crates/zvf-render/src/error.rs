@@ -40,7 +40,7 @@ pub enum RenderError {
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The bytes of the picture found no place.
-    #[error("the picture cannot be written: {0}")]
+    #[error("the picture cannot be written")]
     Write(#[from] io::Error),
 }
 
@@ -69,7 +69,7 @@ impl Diagnose for RenderError {
             }
             Self::Model(error) => error.diagnosis(),
             Self::Query(error) => error.diagnosis(),
-            Self::Write(_) => own(Class::Io),
+            Self::Write(error) => own(Class::Io).with_cause(error),
         }
     }
 }

@@ -243,7 +243,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
     let mut changes = Vec::new();
     for keys in keys.chunks(BATCH) {
         for (key, cell) in keys.iter().zip(cells.raw_many(keys).await) {
-            let bytes = cell?.unwrap_or_default();
+            let Some(bytes) = cell? else { return Ok(Mended::Left) }; // listed, and not there
             let len = to_u64(bytes.len());
             let rows = len.checked_div(row).filter(|_| len.checked_rem(row) == Some(0));
             let made = rows.and_then(|rows| index_cell(rows, key, &origin));

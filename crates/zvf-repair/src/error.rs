@@ -46,7 +46,7 @@ pub enum RepairError {
     )]
     NothingBeside,
     /// A file could not be read or written.
-    #[error("{} in {path}, {source}", Class::Io)]
+    #[error("{} in {path}, the file cannot be read or written", Class::Io)]
     Io {
         /// The object.
         path: String,
@@ -77,7 +77,7 @@ impl Diagnose for RepairError {
             Self::Changed { .. } => own(Class::Conflict),
             Self::NoConditionalPut { .. } => own(Class::Unsupported),
             Self::NothingBeside | Self::HasJournal => own(Class::InvalidArgument),
-            Self::Io { .. } => own(Class::Io),
+            Self::Io { source, .. } => own(Class::Io).with_cause(source),
             Self::Backend { .. } => own(Class::Unavailable),
         }
     }

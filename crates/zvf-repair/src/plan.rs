@@ -89,7 +89,7 @@ pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
 async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
-    let more = all.saturating_sub(to_u64(report.findings.len()));
+    let more = all - to_u64(report.findings.len());
     // Lists first: whatever is counted follows from them.
     let mut findings = report.findings;
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));

@@ -1,12 +1,14 @@
 //! `/precomputed/<name>/...`: a store as Neuroglancer's precomputed formats, made as it is asked for; and `/v/zvf/`, the client
 //! out of a folder, on the same origin.
 
+use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value as Json, json};
+use zvf::format::join_causes;
 use zvf_precomputed::PrecomputedError;
 
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
@@ -74,7 +76,10 @@ fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
         PrecomputedError::TooLarge { .. } => {
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", error.to_string())
         }
-        other => Refusal::new(StatusCode::NOT_FOUND, "Unsupported", other.to_string()),
+        other => {
+            let message = join_causes(&other, other.source());
+            Refusal::new(StatusCode::NOT_FOUND, "Unsupported", message)
+        }
     }
 }
 

@@ -5,9 +5,9 @@
 //! shares the cause, because single flight hands one fault to everyone who waited for it.
 //!
 //! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
-//! found 40; the object is cut short: …`. What a backend or the operating system said is linked as the
-//! [`source`](std::error::Error::source) and is not repeated, because it may hold addresses and local
-//! paths.
+//! found 40; the object is cut short: …`. What a backend said is linked as the [`source`](std::error::Error::source) and is
+//! not shown, because it may hold addresses and secrets. Of what the operating system said the kind and the number are shown;
+//! it is the source where it says more, and [`StoreError::io_error`] in any case.
 //!
 //! Not here: the classes themselves, their exit codes and advice (`zvf_format::Class`).
 
@@ -87,12 +87,12 @@ impl StoreError {
     /// The operating system's answer.
     #[must_use]
     pub fn io(op: Op, source: io::Error) -> Self {
-        Self::new(op, Fault::Io { class: io_class(&source), source })
+        Self::new(op, Fault::Io { class: io_class(&source), error: source })
     }
 
     /// What was written is visible, and whether it stays so is not known.
     fn unsure(source: io::Error) -> Self {
-        Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, source })
+        Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, error: source })
     }
 
     /// What publishing in a directory of this machine refuses.
@@ -219,6 +219,20 @@ impl StoreError {
         self.class().retryable()
     }
 
+    /// What the operating system answered, where that is the fault.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use zvf_store::{Op, StoreError};
+    ///
+    /// let error = StoreError::io(Op::Read, ErrorKind::TimedOut.into());
+    /// assert_eq!(error.io_error().map(std::io::Error::kind), Some(ErrorKind::TimedOut));
+    /// ```
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        if let Fault::Io { error, .. } = self.fault() { Some(error) } else { None }
+    }
+
     /// The fault of a document, where that is what it is.
     #[must_use]
     pub fn metadata(&self) -> Option<&MetadataError> {
@@ -336,8 +350,13 @@ impl fmt::Debug for StoreError {
 }
 
 impl Error for StoreError {
+    /// What caused it and says more than the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.fault().source()
+        match self.io_error() {
+            Some(error) if says_more(error) => Some(error),
+            Some(_) => None,
+            None => self.fault().source(),
+        }
     }
 }
 
@@ -512,8 +531,8 @@ enum Fault {
     Unsupported { what: &'static str, name: Seen },
     #[error("{name}: the stream does not decode")]
     Codec { class: Class, name: &'static str, source: Box<dyn Error + Send + Sync> },
-    #[error("{}", io_text(.source))]
-    Io { class: Class, source: io::Error },
+    #[error("{}", io_text(.error))]
+    Io { class: Class, error: io::Error },
     #[error("{said}")]
     Backend { class: Class, said: Said, source: Option<object_store::Error> },
     #[error("{text}")]
@@ -561,6 +580,11 @@ fn io_text(error: &io::Error) -> String {
         Some(code) => format!("{} (os error {code})", error.kind()),
         None => error.kind().to_string(),
     }
+}
+
+/// Whether an error has words besides its kind and its number.
+fn says_more(error: &io::Error) -> bool {
+    error.raw_os_error().is_none() && error.to_string() != error.kind().to_string()
 }
 
 fn change_text(change: &Change) -> String {
@@ -659,11 +683,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_message_says_is_no_source() {
+        let io = |error| StoreError::io(Op::Read, error);
+        for error in [io(io::Error::from_raw_os_error(13)), io(io::ErrorKind::TimedOut.into())] {
+            assert!(error.source().is_none() && error.io_error().is_some(), "{error}");
+        }
+        let error = io(io::Error::other("the disk is on fire"));
+        assert_eq!(error.to_string(), "Io, other error");
+        assert_eq!(error.source().unwrap().to_string(), "the disk is on fire");
+    }
+
+    #[test]
     fn copies_share_the_cause() {
         let error = StoreError::io(Op::Read, io::Error::from_raw_os_error(5));
         let copy = error.clone().with_key(&key());
         assert!(error.key().is_none() && copy.key().is_some());
-        assert_eq!(copy.source().unwrap().to_string(), error.source().unwrap().to_string());
+        assert_eq!(copy.io_error().unwrap().raw_os_error(), Some(5));
+        assert!(std::ptr::eq(copy.io_error().unwrap(), error.io_error().unwrap()));
         assert!(size_of::<StoreError>() == size_of::<usize>());
     }
 }

@@ -190,6 +190,38 @@ impl Objects {
         self.remote.remove(&keys?).await
     }
 
+    /// Removes all objects below a prefix.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// use std::sync::Arc;
+    /// use object_store::memory::InMemory;
+    /// use zvf_store::{Objects, OpenOptions};
+    ///
+    /// let objects = Objects::new(Arc::new(InMemory::new()), &"a".into(), &OpenOptions::default());
+    /// for key in ["runs/1/a", "runs/1/b", "runs/10"] {
+    ///     objects.put(key, &"bytes".into()).await?;
+    /// }
+    /// objects.remove_below("runs/1").await?;
+    /// assert_eq!(objects.list("").await?, [("runs/10".to_owned(), 5)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot be listed, or refuses.
+    #[boxed]
+    pub async fn remove_below(&self, prefix: &str) -> Result<(), StoreError> {
+        let above = below(prefix)?;
+        let listed = self.remote.list_all(&above).await?;
+        let keys: Result<Vec<Key>, StoreError> =
+            listed.iter().map(|(key, _bytes)| above.below(key)).collect();
+        let keys = keys?;
+        if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
+    }
+
     /// Whether the backend refuses to create what is there. It is tried with an object under `key`, which stays.
     ///
     /// # Errors

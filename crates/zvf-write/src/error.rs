@@ -56,7 +56,7 @@ pub enum WriteError {
         code: BadCode,
     },
     /// The scratch folder could not be used.
-    #[error("cannot use the scratch folder: {0}")]
+    #[error("cannot use the scratch folder")]
     Scratch(#[source] io::Error),
     /// A setting that makes no sense.
     #[error("{what}: expected {expected}, found {found}")]
@@ -203,7 +203,7 @@ impl Diagnose for WriteError {
             Self::Format(error) => error.diagnosis(),
             Self::Metadata(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
-            Self::Scratch(error) => own(of_system(error.kind())),
+            Self::Scratch(error) => own(of_system(error.kind())).with_cause(error),
             Self::Outside { .. } | Self::NoSuchVertex { .. } => own(Class::OutOfBounds),
             Self::TooMuch { .. } => own(Class::LimitExceeded),
             Self::Stopped => own(Class::Cancelled),

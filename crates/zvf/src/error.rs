@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use zvf_format::{Class, Diagnose};
+use zvf_format::{Class, Diagnose, join_causes};
 use zvf_store::StoreError;
 
 use crate::near::nearest;
@@ -41,6 +41,7 @@ struct Inner {
     found: Option<String>,
     hint: Option<Cow<'static, str>>,
     layer: Option<Box<dyn std::error::Error + Send + Sync>>,
+    says_causes: bool, // what caused the error of the layer is in `text`
 }
 
 impl Error {
@@ -201,6 +202,7 @@ impl Error {
             found: None,
             hint: None,
             layer: None,
+            says_causes: false,
         }))
     }
 }
@@ -214,6 +216,7 @@ impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
         if let Some(chunk) = fault.chunk {
             text.push_str(&format!(" (chunk {chunk})"));
         }
+        let text = join_causes(text, fault.cause);
         let near = fault.unknown.and_then(|(name, known)| nearest(name, known.split(", ")));
         let near = near.map(|near| Cow::Owned(format!("did you mean {near:?}?")));
         let mut error = Self::new(fault.class, fault.op, text);
@@ -222,6 +225,7 @@ impl<E: Diagnose + Send + Sync + 'static> From<E> for Error {
         error.0.expected = fault.expected.map(ToString::to_string);
         error.0.found = fault.found.map(ToString::to_string);
         error.0.hint = near.or(fault.hint.map(Cow::Borrowed));
+        error.0.says_causes = fault.cause.is_some();
         error.0.layer = Some(Box::new(source));
         error
     }
@@ -244,8 +248,12 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The source of the layer's error: `Display` shows that error already.
+    /// What caused it and is not shown: the words of a backend, which may hold addresses and secrets. The error of the
+    /// layer is [`Error::layer`].
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if self.0.says_causes {
+            return None;
+        }
         self.0.layer.as_deref()?.source()
     }
 }
@@ -316,8 +324,7 @@ mod tests {
                 (own.class(), "read", Some("0/zarr.json"))
             );
             assert_eq!(error.to_string(), own.to_string());
-            let source = std::error::Error::source(error).unwrap();
-            assert!(source.is::<std::io::Error>(), "{source}");
+            assert!(std::error::Error::source(error).is_none(), "the message says it");
         }
         assert!(passed_on.layer().unwrap().is::<zvf_pyramid::PyramidError>());
         let setting = zvf_pyramid::PyramidError::Setting {
@@ -346,6 +353,22 @@ mod tests {
         assert!(Error::from(slow).retryable());
         let wide = Error::from(zvf_model::Bounds::new(&[2.0], &[1.0]).unwrap_err());
         assert_eq!((wide.class(), wide.op()), (Class::InvalidArgument, "query"));
+    }
+
+    #[cfg(feature = "render")]
+    #[test]
+    fn a_cause_is_shown_once_and_can_be_reached() {
+        use std::error::Error as _;
+
+        let full = || std::io::Error::other("the paper is used up");
+        let error = Error::from(zvf_render::RenderError::from(full()));
+        assert_eq!(error.to_string(), "Io, the picture cannot be written: the paper is used up");
+        assert!(error.source().is_none());
+        assert!(error.layer().unwrap().source().unwrap().is::<std::io::Error>());
+        // What a backend says may hold secrets: it is linked and not shown.
+        let error = Error::from(StoreError::io(Op::Read, std::io::Error::other("secret")));
+        assert_eq!(error.to_string(), "Io, other error");
+        assert_eq!(error.source().unwrap().to_string(), "secret");
     }
 
     #[cfg(feature = "query")]

@@ -98,7 +98,7 @@ impl Lineage {
         }
         table.print("", out)?;
         if shown.len() < links.len() {
-            let more = links.len().saturating_sub(shown.len());
+            let more = links.len() - shown.len();
             writeln!(out, "and {more} more: see --limit")?;
         }
         Ok(Outcome::Clean)

@@ -64,7 +64,7 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut total = 0_u64;
     for array in &arrays.arrays {
         let size = array.stored.map(|stored| stored.bytes);
-        total = total.saturating_add(size.unwrap_or(0));
+        total += size.unwrap_or(0); // sizes were not asked for, or all are
         let mut codecs = array.codecs.join(" ");
         if let Some(shard) = &array.shard_shape {
             codecs = format!("shards of {} {codecs}", table::vector(shard));

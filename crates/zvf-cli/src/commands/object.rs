@@ -122,7 +122,7 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
     table.print("", out)?;
     let shown = to_u64(objects.len());
     if shown < slots {
-        writeln!(out, "and {} more: see --limit", table::count(slots.saturating_sub(shown)))?;
+        writeln!(out, "and {} more: see --limit", table::count(slots - shown))?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let shown = to_u64(object.references.len());
     if shown < object.fragments {
-        writeln!(out, "    and {} more: see --limit", object.fragments.saturating_sub(shown))?;
+        writeln!(out, "    and {} more: see --limit", object.fragments - shown)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod answers;
 #[cfg(feature = "write")]
 mod create;
+mod error_sources;
 mod faults;
 mod files;
 #[cfg(all(feature = "icechunk", feature = "edit"))]

@@ -266,6 +266,8 @@ pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use zvf_metadata::Dtype;
     use zvf_model::{Categories, Column, Field, Kind, ObjectId, Parts, Value};
@@ -387,10 +389,8 @@ mod tests {
         let mut writer = ArrowWriter::file(Full, "place");
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
-        assert_eq!(
-            writer.finish().err().unwrap().to_string(),
-            "cannot write: writing failed before"
-        );
+        let error = writer.finish().err().unwrap();
+        assert_eq!(error.source().unwrap().to_string(), "writing failed before");
         let mut writer = ParquetWriter::new(Full, "place");
         writer.write(&batch(1)).unwrap(); // held until the row group is full
         assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);

@@ -1,8 +1,10 @@
 //! What holds of every format; and how the tests of each read.
 
+use std::error::Error as _;
 use std::io::Write as _;
 
 use proptest::prelude::*;
+use zvf_format::join_causes;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Kind};
 
@@ -28,12 +30,13 @@ pub(super) fn told_file(
 
 /// All that a reader gives, as text.
 pub(super) fn dump_reader(reader: Result<Reader, ConvertError>) -> Result<String, String> {
-    let reader = reader.map_err(|error| error.to_string())?;
+    let in_words = |error: ConvertError| join_causes(&error, error.source());
+    let reader = reader.map_err(in_words)?;
     let mut text = header(reader.header());
     let said = reader.header().clone();
     let mut vertices = 0;
     for piece in reader {
-        match piece.map_err(|error| error.to_string())? {
+        match piece.map_err(in_words)? {
             Piece::Vertices(batch) => {
                 assert_eq!(batch.positions().dtype(), said.positions.dtype());
                 assert_eq!(batch.positions().width(), said.positions.width());
@@ -144,7 +147,8 @@ fn what_is_not_there_or_not_known() {
     let path = folder.path().join("notes.txt");
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(error.class(), Class::NotFound);
-    assert_eq!(error.to_string(), "cannot read: No such file or directory (os error 2)");
+    let line = join_causes(&error, error.source());
+    assert_eq!(line, "cannot read: No such file or directory (os error 2)");
     std::fs::write(&path, "x\n7\n").unwrap();
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(

@@ -47,7 +47,7 @@ pub enum MultiLodError {
     #[error("a face names the vertex {0}, which is not there")]
     NoVertex(u32),
     /// A fragment cannot be encoded.
-    #[error("a fragment cannot be encoded, {0}")]
+    #[error("a fragment cannot be encoded")]
     Fragment(#[from] DracoError),
     /// A fragment has more bytes than the manifest can say.
     #[error("a fragment or a list of {0}, more than 2^32")]

@@ -17,10 +17,10 @@ pub enum PrecomputedError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// A mesh cannot be encoded.
-    #[error("Unsupported: {0}")]
+    #[error("Unsupported, the mesh cannot be encoded")]
     Mesh(#[from] MultiLodError),
     /// It has more parts than the format counts.
-    #[error("LimitExceeded: {0}")]
+    #[error("LimitExceeded, the object has too many parts")]
     Count(#[from] TooMany),
     /// The format has no place for it.
     #[error("Unsupported: {0}")]
@@ -53,8 +53,10 @@ impl Diagnose for PrecomputedError {
         match self {
             Self::Query(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
-            Self::Mesh(_) | Self::Unsupported(_) => own(Class::Unsupported),
-            Self::Count(_) | Self::TooLarge { .. } => own(Class::LimitExceeded),
+            Self::Mesh(error) => own(Class::Unsupported).with_cause(error),
+            Self::Count(error) => own(Class::LimitExceeded).with_cause(error),
+            Self::Unsupported(_) => own(Class::Unsupported),
+            Self::TooLarge { .. } => own(Class::LimitExceeded),
         }
     }
 }

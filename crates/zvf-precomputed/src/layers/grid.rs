@@ -400,7 +400,7 @@ async fn count_rows(level: &LevelReader) -> Result<u64, PrecomputedError> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     let mut sum = 0_u64;
     for rows in level.row_counts(&keys).await {
-        sum = sum.saturating_add(rows?);
+        sum += rows?;
     }
     Ok(sum)
 }

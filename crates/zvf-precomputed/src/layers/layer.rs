@@ -214,7 +214,7 @@ impl Precomputed {
         key: &[&str],
     ) -> Result<Option<Bytes>, PrecomputedError> {
         if layer == "info" && key.is_empty() {
-            return Ok(self.space.volume(&self.layers().await?).map(|info| print(&info)));
+            return Ok(self.space.volume(&self.layers().await?)?.map(|info| print(&info)));
         }
         let name = format!("{layer}/{}", key.join("/"));
         if let Some(bytes) = self.cache.get(&name) {

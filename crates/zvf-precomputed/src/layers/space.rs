@@ -99,11 +99,15 @@ impl Space {
 
     /// The `info` of a volume without images, whose meshes and skeletons are in the folders beside it; none where there
     /// are neither, or more axes than three.
-    pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Option<Json> {
+    ///
+    /// # Errors
+    ///
+    /// When the bounds lie so far out that not every integer there is a float.
+    pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Result<Option<Json>, PrecomputedError> {
         let find = |form| layers.iter().find(|layer| layer.form == form).map(|layer| &layer.name);
         let (mesh, skeletons) = (find(LayerForm::Meshes), find(LayerForm::Skeletons));
         if self.rank() > 3 || (mesh.is_none() && skeletons.is_none()) {
-            return None;
+            return Ok(None);
         }
         let (mut start, mut size, mut scale) = ([0.0; 3], [1.0; 3], [1.0; 3]);
         for (axis, (low, high)) in self.low.iter().zip(&self.high).enumerate().take(3) {
@@ -111,6 +115,12 @@ impl Space {
             start[axis] = (low + offset).floor();
             size[axis] = ((high + offset).ceil() - start[axis]).max(1.0);
             scale[axis] = self.nanometers(axis);
+            if !(start[axis].abs() <= MAX_VOXEL && size[axis] <= MAX_VOXEL) {
+                let what = format!(
+                    "a volume has voxels within 2^53, axis {axis} begins at {low} and ends at {high}"
+                );
+                return Err(PrecomputedError::Unsupported(what));
+            }
         }
         let mut info = json!({
             "@type": "neuroglancer_multiscale_volume",
@@ -123,7 +133,7 @@ impl Space {
                 info[name] = folder.as_str().into();
             }
         }
-        Some(info)
+        Ok(Some(info))
     }
 
     /// What is added to stored positions of annotations.
@@ -152,6 +162,9 @@ pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
     level.chunk_shape().sizes().to_vec()
 }
 
+/// Up to here every integer is a float: 2^53.
+const MAX_VOXEL: f64 = 9_007_199_254_740_992.0;
+
 /// Units with their scale and base; all others are no units to a viewer.
 const UNITS: &[(&str, f64, &str)] = &[
     ("meter", 1.0, "m"),
@@ -175,3 +188,30 @@ const UNITS: &[(&str, f64, &str)] = &[
     ("s", 1.0, "s"),
     ("ms", 1e-3, "s"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use zvf_model::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_has_the_bounds_of_the_store_or_is_refused() {
+        let mesh = LayerSummary { name: "mesh".into(), kind: Kind::Mesh, form: LayerForm::Meshes };
+        let volume = |low: f64, high: f64| {
+            let axes = ["x", "y", "z"].map(|name| (name.to_owned(), Some("nm".to_owned())));
+            let (offset, low, high) = (vec![0.0; 3], vec![low; 3], vec![high; 3]);
+            Space { axes: axes.into(), offset, low, high }.volume(std::slice::from_ref(&mesh))
+        };
+        let info = volume(-2.5, 4.5).unwrap().unwrap();
+        let scale = &info["scales"][0];
+        assert_eq!(
+            (&scale["voxel_offset"], &scale["size"]),
+            (&json!([-3, -3, -3]), &json!([8, 8, 8]))
+        );
+        for (low, high) in [(-1e300, 1.0), (0.0, 1e300), (f64::NAN, 1.0)] {
+            let error = volume(low, high).unwrap_err();
+            assert_eq!(error.class(), zvf_format::Class::Unsupported, "{error}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
@@ -10,7 +11,6 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Elements, Field};
-use zvf_store::CellSink;
 
 use super::coarsen::ReferenceLevel;
 use super::elements::SourceElements;
@@ -105,14 +105,20 @@ impl Segment {
     }
 }
 
-fn sink(
+/// Writes an array with a cell for each chunk that has records of a segment.
+async fn write_cells(
     target: &Target<'_>,
-    level: &ReferenceLevel,
-    path: &str,
-    attributes: Object,
-) -> Result<CellSink, PyramidError> {
+    (level, segment): (&ReferenceLevel, &Segment),
+    (path, attributes): (&str, Object),
+    encode: impl Fn(&[Placed]) -> Result<Bytes, PyramidError> + Send + Sync,
+) -> Result<(), PyramidError> {
     let plan = plan(target.store.root(), level, attributes)?;
-    Ok(target.build.cells(&format!("{}/{path}", target.number), plan)?)
+    let sink = target.build.cells(&format!("{}/{path}", target.number), plan)?;
+    segment
+        .cells(level)
+        .try_for_each(|(key, cell)| Ok::<_, PyramidError>(sink.put(key, encode(cell)?)?))?;
+    sink.finish(|_| {}).await?;
+    Ok(())
 }
 
 async fn write_segment(
@@ -124,14 +130,13 @@ async fn write_segment(
     let inside = segment.offsets.are_zero();
     let width = to_u64(policy.link_width());
     let says = LinkSegment::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
-    let sink = sink(target, level, &format!("links/0/{}", segment.offsets), says.to_attributes())?;
+    let path = format!("links/0/{}", segment.offsets);
     let shape = policy.row_shape(LinkInteger::I64, inside);
-    segment.cells(level).try_for_each(|(key, cell)| -> Result<(), PyramidError> {
+    write_cells(target, (level, segment), (&path, says.to_attributes()), |cell| {
         let records: Vec<LinkRecord> = cell.iter().map(|placed| placed.record).collect();
-        Ok(sink.put(key, encode(&[&records], policy.body(inside), shape)?.into())?)
-    })?;
-    sink.finish(|_| {}).await?;
-    Ok(())
+        Ok(encode(&[&records], policy.body(inside), shape)?.into())
+    })
+    .await
 }
 
 /// Writes what an attribute says of the records of a segment.
@@ -145,13 +150,11 @@ async fn write_values(
     attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
     attributes.insert("offsets".to_owned(), segment.steps().into());
     let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
-    let sink = sink(target, level, &path, attributes)?;
-    segment.cells(level).try_for_each(|(key, cell)| {
+    write_cells(target, (level, segment), (&path, attributes), |cell| {
         let rows: Vec<u32> = cell.iter().map(|placed| placed.element).collect();
-        sink.put(key, gathered(&field.column, &rows).bytes().clone())
-    })?;
-    sink.finish(|_| {}).await?;
-    Ok(())
+        Ok(gathered(&field.column, &rows).bytes().clone())
+    })
+    .await
 }
 
 /// Writes that those within each chunk lie together, as the reference does.
@@ -161,14 +164,12 @@ async fn write_fragments(
     inside: &Segment,
 ) -> Result<(), PyramidError> {
     let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
-    let sink = sink(target, level, "link_fragments", says)?;
-    inside.cells(level).try_for_each(|(key, cell)| -> Result<(), PyramidError> {
+    write_cells(target, (level, inside), ("link_fragments", says), |cell| {
         let mut index = FragmentIndexBuilder::new();
         index.range(0, to_u64(cell.len()))?;
-        Ok(sink.put(key, index.encode().into())?)
-    })?;
-    sink.finish(|_| {}).await?;
-    Ok(())
+        Ok(index.encode().into())
+    })
+    .await
 }
 
 /// Writes what is said of the family and of its attributes.

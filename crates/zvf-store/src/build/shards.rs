@@ -13,7 +13,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, Found};
 
 use super::room::Kept;
 use crate::error::{Op, StoreError};
@@ -123,9 +123,12 @@ impl Whole {
                 end += to_u64(part.len());
                 parts.push(part);
             }
-            if let Some(span) = spans.get_mut(saturating_usize(place)) {
-                *span = Some(start..end);
-            }
+            let Some(span) = spans.get_mut(saturating_usize(place)) else {
+                let (expected, found) = (Expected::AtMost(self.room.into()), Found::from(place));
+                let (class, what) = (Class::OutOfBounds, "cell of a shard");
+                return Err(StoreError::refused(class, Op::Write, what, expected, found));
+            };
+            *span = Some(start..end);
         }
         parts.push(encode_index(&spans, true)?.into());
         Ok(parts)

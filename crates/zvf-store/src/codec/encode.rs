@@ -19,7 +19,7 @@ use flate2::write::GzEncoder;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
@@ -86,7 +86,8 @@ impl CodecPipeline {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] for a codec that this build does not write.
+    /// [`Class::Unsupported`] for a codec that this build does not write, [`Class::InvalidArgument`] for a level that it does
+    /// not have.
     pub fn from_specs(codecs: &[CodecSpec]) -> Result<Self, StoreError> {
         codecs.iter().map(Step::from_spec).collect::<Result<_, _>>().map(|steps| Self { steps })
     }
@@ -155,16 +156,25 @@ impl CodecPipeline {
     }
 }
 
+fn bad_level(what: &'static str, expected: Expected, found: i64) -> StoreError {
+    StoreError::refused(Class::InvalidArgument, Op::Encode, what, expected, Found::from(found))
+}
+
 impl Step {
     fn from_spec(codec: &CodecSpec) -> Result<Self, StoreError> {
         let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
         if let Some(settings) = blosc {
             Ok(Self::Blosc(settings))
         } else if let CodecKind::Zstd { level, checksum } = *codec.kind() {
-            let level = i32::try_from(level).unwrap_or(0); // readers need no level
+            let level = i32::try_from(level).map_err(|_out_of_range| {
+                let expected = Expected::Between(i32::MIN.into(), i32::MAX.into());
+                bad_level("level of zstd", expected, level)
+            })?;
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
-            Ok(Self::Gzip { level: u32::try_from(level).unwrap_or(6).min(9) })
+            let known = u32::try_from(level).ok().filter(|level| *level <= 9);
+            let refused = || bad_level("level of gzip", Expected::Between(0, 9), level);
+            Ok(Self::Gzip { level: known.ok_or_else(refused)? })
         } else if *codec.kind() == CodecKind::Crc32c {
             Ok(Self::Crc32c)
         } else {
@@ -340,6 +350,20 @@ mod tests {
         for (codecs, plain, stored) in table {
             let coded = codecs.encode(parts(plain), &mut Encoder::default()).unwrap();
             assert_eq!(join(coded), stored, "{codecs:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_that_a_codec_does_not_have_is_refused() {
+        for (spec, class) in [
+            (CodecSpec::gzip(9), None),
+            (CodecSpec::gzip(10), Some(Class::InvalidArgument)),
+            (CodecSpec::gzip(-1), Some(Class::InvalidArgument)),
+            (CodecSpec::zstd(-5, false), None),
+            (CodecSpec::zstd(1 << 40, false), Some(Class::InvalidArgument)),
+        ] {
+            let pipeline = CodecPipeline::from_specs(std::slice::from_ref(&spec));
+            assert_eq!(pipeline.err().map(|error| error.class()), class, "{spec:?}");
         }
     }
 

@@ -238,7 +238,9 @@ impl PackedDense {
         let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
         let read = async {
             let Some(values) = &self.values else {
-                let Some(dataset) = self.pack.values(&self.key) else { return Ok(Bytes::new()) };
+                let Some(dataset) = self.pack.values(&self.key) else {
+                    return Err(StoreError::absent(&self.key, "the pack has this array"));
+                };
                 let mut axes: Vec<AxisSlice> =
                     dataset.shape().iter().map(|&extent| AxisSlice::all(extent)).collect();
                 if let Some(first) = axes.first_mut() {

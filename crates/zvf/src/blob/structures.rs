@@ -4,6 +4,7 @@ use zvf_format::FormatError;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::link::{Body, LinkCell, RowShape};
 use zvf_format::manifest::{Block, BlockFragments, Manifest};
+use zvf_format::num::to_u64;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::{IndexLocation, ShardIndex};
 use zvf_format::vlen::VlenRows;
@@ -81,11 +82,11 @@ pub(super) fn ragged(
     report.fact("groups", ragged.len());
     report.fact("rows", ragged.rows().len());
     report.lints(&ragged.lints());
-    let row = usize::from(size).saturating_mul(usize::try_from(settings.columns).unwrap_or(1));
+    let row = u64::from(size) * u64::from(settings.columns); // as the groups were parsed
     report.list(
         settings,
         ragged.groups().enumerate().map(|(k, group)| {
-            let rows = group.len().checked_div(row).unwrap_or(0);
+            let rows = to_u64(group.len()).checked_div(row).unwrap_or(0); // rows without bytes
             format!("group {k}: {rows} rows")
         }),
     );

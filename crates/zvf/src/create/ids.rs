@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use zvf_convert::read::Piece;
+use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 use zvf_write::WriteError;
 
@@ -33,11 +34,12 @@ impl Shift {
         match piece {
             Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
             Piece::Objects { ids, fields } => {
-                Ok(Piece::Objects { ids: ids.into_iter().map(|id| self.id(id)).collect(), fields })
+                let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
+                Ok(Piece::Objects { ids, fields })
             }
             Piece::Groups { mut groups, fields } => {
                 for id in groups.iter_mut().flat_map(|group| &mut group.members) {
-                    *id = self.id(*id);
+                    *id = self.id(*id)?;
                 }
                 Ok(Piece::Groups { groups, fields })
             }
@@ -47,12 +49,14 @@ impl Shift {
 
     fn batch(self, batch: Batch) -> Result<Batch, Error> {
         if let Some(owners) = batch.vertex_objects().filter(|_| self.by != 0) {
-            let owners = owners.iter().map(|owner| owner.map(|id| self.id(id))).collect();
+            let owners = owners.iter().map(|owner| owner.map(|id| self.id(id)).transpose());
+            let owners = owners.collect::<Result<_, _>>()?;
             return Ok(batch.with_vertex_objects(owners).map_err(WriteError::from)?);
         }
         let named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
         let parts = if named && self.by != 0 {
-            let ids = batch.parts().objects().iter().map(|id| self.id(*id)).collect();
+            let ids = batch.parts().objects().iter().map(|id| self.id(*id));
+            let ids = ids.collect::<Result<_, _>>()?;
             Parts::new(batch.parts().offsets().to_vec(), ids)
         } else if !named && self.whole && !batch.is_empty() {
             Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])
@@ -63,9 +67,15 @@ impl Shift {
         Ok(shifted.map_err(WriteError::from)?)
     }
 
-    const fn id(self, id: ObjectId) -> ObjectId {
-        ObjectId(id.0.saturating_add(self.by))
+    fn id(self, id: ObjectId) -> Result<ObjectId, Error> {
+        id.0.checked_add(self.by).map(ObjectId).ok_or_else(no_id)
     }
+}
+
+/// The ids of several files are counted on from one to the next.
+fn no_id() -> Error {
+    let expected = "files whose ids fit 64 bits one after the other: keep the ids of files, or create a store of each";
+    Error::bad_request("the ids of objects", expected, "larger ones")
 }
 
 /// Finds out how ids are shifted, while files are looked through.
@@ -82,7 +92,7 @@ pub(super) struct Numbering {
 struct File {
     low: i64, // not above 0
     high: Option<i64>,
-    unsaid: i64, // trees and lines without ids
+    unsaid: u64, // trees and lines without ids
 }
 
 impl Numbering {
@@ -99,7 +109,7 @@ impl Numbering {
                 let parts = batch.parts().objects().iter().copied();
                 self.file.named(parts.chain(owners));
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
-                    self.file.unsaid = self.file.unsaid.saturating_add(unsaid(batch));
+                    self.file.unsaid += unsaid(batch);
                 }
             }
             Piece::Objects { ids, .. } => self.file.named(ids.iter().copied()),
@@ -108,16 +118,25 @@ impl Numbering {
     }
 
     /// Ends the file; `one` says that it is one object if it names none.
-    pub(super) fn end(&mut self, one: bool) -> Shift {
+    pub(super) fn end(&mut self, one: bool) -> Result<Shift, Error> {
         let File { low, high, unsaid } = std::mem::take(&mut self.file);
         let whole = one && high.is_none();
-        let stays = self.keep || self.first;
-        let by = if stays { 0 } else { self.next.saturating_sub(low) };
-        let last = high.or(whole.then_some(0)).map(|high| high.saturating_add(by));
-        let after = last.map_or(self.next, |last| last.saturating_add(1));
-        self.next = self.next.max(after).saturating_add(unsaid);
+        let high = high.or(whole.then_some(0));
+        let by = if self.keep || self.first {
+            0
+        } else if high.is_some() && self.next == i64::MAX {
+            return Err(no_id()); // the last id of all may be taken
+        } else {
+            self.next.checked_sub(low).ok_or_else(no_id)?
+        };
+        let after = match high {
+            // The last id of all has none above.
+            Some(high) => high.checked_add(by).ok_or_else(no_id)?.saturating_add(1),
+            None => self.next,
+        };
+        self.next = self.next.max(after).checked_add_unsigned(unsaid).ok_or_else(no_id)?;
         self.first = false;
-        Shift { by, whole }
+        Ok(Shift { by, whole })
     }
 
     /// The first id that is free.
@@ -136,16 +155,16 @@ impl File {
 }
 
 /// Objects of a batch that names none, as the writer numbers them.
-fn unsaid(batch: &Batch) -> i64 {
+fn unsaid(batch: &Batch) -> u64 {
     let edges = batch.elements().map_or(0, zvf_model::Elements::len);
     let count = if batch.kind() == Kind::Skeleton {
-        batch.len().saturating_sub(edges)
+        batch.len().saturating_sub(edges) // the writer refuses more edges than a tree has
     } else if batch.kind() == Kind::Line {
         batch.len() / 2
     } else {
         0
     };
-    i64::try_from(count).unwrap_or(i64::MAX)
+    to_u64(count)
 }
 
 #[cfg(test)]
@@ -212,7 +231,7 @@ mod tests {
             let mut numbering = Numbering::new(0, keep);
             for (file, wanted) in files.iter().zip(wanted) {
                 file.iter().for_each(|piece| numbering.add(piece));
-                let shift = numbering.end(false);
+                let shift = numbering.end(false).unwrap();
                 let found: Vec<Vec<i64>> =
                     file.iter().map(|piece| ids(shift.apply(piece.clone()).unwrap())).collect();
                 assert_eq!(found, wanted, "keep {keep}");
@@ -227,16 +246,39 @@ mod tests {
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let trees = batch(Kind::Skeleton, 3).with_elements(edges).unwrap();
         numbering.add(&Piece::Vertices(trees.clone()));
-        let shift = numbering.end(false);
+        let shift = numbering.end(false).unwrap();
         assert_eq!(shift.apply(Piece::Vertices(trees.clone())).unwrap(), Piece::Vertices(trees));
         assert_eq!(numbering.next(), 7);
         let mesh = Piece::Vertices(batch(Kind::Mesh, 3));
         for object in [7, 8] {
             numbering.add(&mesh);
-            assert_eq!(ids(numbering.end(true).apply(mesh.clone()).unwrap()), [object]);
+            assert_eq!(ids(numbering.end(true).unwrap().apply(mesh.clone()).unwrap()), [object]);
         }
         numbering.add(&Piece::Vertices(batch(Kind::Line, 6)));
-        numbering.end(false);
+        numbering.end(false).unwrap();
         assert_eq!(numbering.next(), 12);
+    }
+
+    #[test]
+    fn ids_that_fit_no_longer_are_refused_and_never_become_the_same() {
+        let most = i64::MAX;
+        let after = |first: &[i64], then: &[i64]| {
+            let mut numbering = Numbering::new(0, false);
+            numbering.add(&parts(first));
+            numbering.end(false).unwrap();
+            numbering.add(&parts(then));
+            numbering.end(false).and_then(|shift| shift.apply(parts(then))).map(ids)
+        };
+        assert_eq!(after(&[most - 3], &[0, 1]).unwrap(), [most - 2, most - 1]);
+        assert_eq!(after(&[1], &[most - 2]).unwrap(), [most]);
+        for (first, then) in
+            [([most].as_slice(), [0].as_slice()), (&[5], &[most - 3]), (&[1], &[i64::MIN, 0])]
+        {
+            let error = after(first, then).unwrap_err();
+            assert_eq!(error.class(), zvf_format::Class::InvalidArgument, "{first:?} {then:?}");
+        }
+        // A file may have changed since it was looked at.
+        let shift = Shift { by: 3, whole: false };
+        assert!(shift.apply(parts(&[most - 2])).is_err());
     }
 }

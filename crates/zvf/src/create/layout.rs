@@ -196,7 +196,7 @@ impl Layout {
                     header.left_out.push(note);
                 }
             }
-            shifts.push(numbering.end(one));
+            shifts.push(numbering.end(one).map_err(|error| in_file(file, error))?);
         }
         let bounds = (vertices > 0).then_some([low, high]);
         let (bytes, slices, next) = (slicer.total(), slicer.finish(), numbering.next());

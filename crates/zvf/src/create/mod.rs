@@ -349,8 +349,16 @@ pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {
     let Some(numbers) = rows.as_slice::<i64>().filter(|_| before > 0) else {
         return Ok(rows.clone());
     };
-    let numbers = numbers.iter().map(|n| n.saturating_add_unsigned(before).to_le_bytes());
-    let bytes: Vec<u8> = numbers.flatten().collect();
+    // Below 0 there are the vertices of other files.
+    let counted_on = |n: &i64| n.checked_add_unsigned(before).filter(|_| *n >= 0);
+    let mut bytes = Vec::with_capacity(numbers.len() * size_of::<i64>());
+    for n in numbers {
+        let counted = counted_on(n).ok_or_else(|| {
+            let expected = "a vertex of the same file, by a number from 0 on";
+            Error::bad_request("an element", expected, &n.to_string())
+        })?;
+        bytes.extend_from_slice(&counted.to_le_bytes());
+    }
     let column = Column::new(Dtype::INT64, rows.width(), bytes.into());
     Ok(column.map_err(WriteError::from)?)
 }

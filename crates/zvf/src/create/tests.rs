@@ -111,3 +111,17 @@ async fn what_cannot_be_made_leaves_nothing() {
     made(&good, &recipe).await.unwrap();
     assert_eq!(made(&good, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
 }
+
+#[test]
+fn elements_of_a_file_never_name_vertices_of_another() {
+    let numbers = |numbers: &[i64]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        Column::new(Dtype::INT64, 1, bytes.into()).unwrap()
+    };
+    let found = pushed(&numbers(&[0, 7]), 5).unwrap();
+    assert_eq!(found.as_slice::<i64>(), Some([5, 12].as_slice()));
+    for odd in [-1, i64::MAX - 3] {
+        let error = pushed(&numbers(&[0, odd]), 5).unwrap_err();
+        assert!(error.to_string().contains(&odd.to_string()), "{error}");
+    }
+}

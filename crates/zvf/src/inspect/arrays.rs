@@ -107,7 +107,7 @@ async fn listed(
             entry.node = key.strip_suffix("/zarr.json").map(str::to_owned);
         }
         if !is_document {
-            entry.chunks = entry.chunks.saturating_add(1);
+            entry.chunks += 1;
         }
     }
     let entries = stream::iter(found.into_iter().map(|(path, found)| entry(store, path, found)));

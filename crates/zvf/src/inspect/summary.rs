@@ -97,8 +97,8 @@ pub struct Stored {
 
 impl Stored {
     pub(super) fn add(&mut self, bytes: u64) {
-        self.objects = self.objects.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.objects += 1;
+        self.bytes += bytes;
     }
 }
 

@@ -157,12 +157,7 @@ impl WorkFolder {
             Medium::Folder(folder) => {
                 folder.delete_folder(prefix).map_err(|error| StoreError::io(Op::Write, error))
             }
-            Medium::Objects(objects) => {
-                let listed = objects.list(prefix).await?;
-                let keys: Vec<String> =
-                    listed.into_iter().map(|(key, _)| format!("{prefix}/{key}")).collect();
-                self.remove(&keys).await
-            }
+            Medium::Objects(objects) => objects.remove_below(prefix).await,
         }
     }
 

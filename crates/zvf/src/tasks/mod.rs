@@ -34,7 +34,6 @@ use std::borrow::Cow;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use twox_hash::XxHash64;
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
@@ -199,7 +198,7 @@ impl Tasks {
             return Err(Error::in_words(class, "open", text));
         }
         let plan = serde_json::from_slice(&text).map_err(|error| bad_plan(folder, &error))?;
-        let digest = format!("{:016x}", XxHash64::oneshot(0, &text));
+        let digest = record::digest(&text);
         Ok(Self { folder: folder.clone(), plan, digest })
     }
 

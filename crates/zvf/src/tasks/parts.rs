@@ -13,17 +13,13 @@
 mod objects;
 
 use std::fs;
-use std::hash::Hasher as _;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use async_recursion::async_recursion as boxed;
 use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
-use twox_hash::XxHash64;
 use zvf_format::Class;
-use zvf_format::num::to_u64;
-use zvf_publish::{Disk, hidden_sibling};
+use zvf_publish::{Disk, hash_file, hidden_sibling};
 use zvf_store::{Backend, Op, OpenOptions, Store, StoreError};
 
 use self::objects::PartObjects;
@@ -311,8 +307,8 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     while let Some((path, name)) = open.pop() {
         let failed = |error: std::io::Error| in_place(Op::Read, &path, &error);
         if !path.is_dir() {
-            let (bytes, sum) = sum_of(&path).map_err(failed)?;
-            files.push((name, bytes, sum));
+            let (bytes, hash) = hash_file(&path).map_err(failed)?;
+            files.push((name, bytes, format!("{hash:016x}")));
             continue;
         }
         for entry in fs::read_dir(&path).map_err(failed)? {
@@ -329,19 +325,6 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     Ok(files)
 }
 
-fn sum_of(path: &Path) -> std::io::Result<(u64, String)> {
-    let (mut file, mut sum) = (fs::File::open(path)?, XxHash64::with_seed(0));
-    let (mut buffer, mut bytes) = (vec![0; SUM_BYTES], 0);
-    loop {
-        let read = file.read(&mut buffer)?;
-        let Some(part @ [_, ..]) = buffer.get(..read) else {
-            return Ok((bytes, format!("{:016x}", sum.finish())));
-        };
-        sum.write(part);
-        bytes += to_u64(read);
-    }
-}
-
 pub(super) fn in_place(op: Op, path: &Path, error: &std::io::Error) -> Error {
     let text = format!("{}: {error}", path.display());
     StoreError::io(op, std::io::Error::new(error.kind(), text)).into()
@@ -351,8 +334,6 @@ pub(super) fn in_place(op: Op, path: &Path, error: &std::io::Error) -> Error {
 const WORD: &str = "task";
 /// The folder of all parts, below the hidden one.
 const ALL: &str = "all";
-/// Bytes that are read at a time to be summed up.
-const SUM_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

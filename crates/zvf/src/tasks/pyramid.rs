@@ -30,7 +30,7 @@ pub struct PyramidJob {
     /// The bytes that a task may hold: [`Options::memory`].
     pub memory: u64,
     /// The settings, which are those of every task.
-    options: String,
+    options: Json,
     /// About how many vertices each level will have.
     vertices: Vec<u64>,
 }
@@ -46,17 +46,24 @@ impl PyramidJob {
 
     /// Refuses settings that are not those of the plan.
     fn check_options(&self, options: &Options) -> Result<(), Error> {
-        if self.options == settings(options) {
+        let found = settings(options)?;
+        if self.options == found {
             return Ok(());
         }
+        let others = found.as_object().into_iter().flatten();
+        let others = others.filter(|(name, value)| self.options.get(name.as_str()) != Some(value));
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        let found = format!("others of {}", others.join(", "));
         let expected = "those that the plan was made with";
-        Err(Error::bad_request("the settings of levels", expected, "others"))
+        Err(Error::bad_request("the settings of levels", expected, &found))
     }
 }
 
-/// The settings in words, without what changes nothing of the result.
-fn settings(options: &Options) -> String {
-    format!("{:?}", Options { on_rows: None, ..options.clone() })
+/// The settings, without what changes nothing of the result.
+fn settings(options: &Options) -> Result<Json, Error> {
+    serde_json::to_value(options).map_err(|error| {
+        Error::bad_request("the settings of levels", "values that JSON has", &error.to_string())
+    })
 }
 
 impl Plan {
@@ -108,7 +115,7 @@ impl Plan {
         let job = PyramidJob {
             words,
             memory: options.memory,
-            options: settings(options),
+            options: settings(options)?,
             vertices: levels.map(sum).collect(),
         };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))

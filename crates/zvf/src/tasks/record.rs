@@ -12,9 +12,9 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use twox_hash::XxHash64;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_publish::hash_bytes;
 use zvf_store::{Op, StoreError};
 
 use super::folder::{WorkFolder, new_run};
@@ -169,7 +169,7 @@ pub(super) fn key(number: usize) -> String {
 }
 
 pub(super) fn digest(bytes: &[u8]) -> String {
-    format!("{:016x}", XxHash64::oneshot(0, bytes))
+    format!("{:016x}", hash_bytes(bytes))
 }
 
 fn damaged(folder: &WorkFolder, number: usize, found: &str) -> StoreError {

@@ -1,8 +1,10 @@
 //! Skeletons and meshes: one file, or two, for each object, or shards of them.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 
 use serde_json::json;
+use zvf_format::join_causes;
 use zvf_metadata::DtypeKind;
 use zvf_precomputed::encode::{LodMesh, encode_multilod};
 
@@ -117,7 +119,7 @@ pub(super) fn write_multilod(
         let lods = lods_of(*id, &levels);
         let encoded = encode_multilod(&lods).map_err(|error| ConvertError::NoType {
             format: "precomputed",
-            what: format!("the mesh of object {id}, {error}"),
+            what: format!("the mesh of object {id}, {}", join_causes(&error, error.source())),
             advice: "leave the object out, or write legacy meshes",
         })?;
         match &mut shards {

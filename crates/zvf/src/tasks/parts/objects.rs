@@ -48,9 +48,7 @@ impl PartObjects {
 
     /// Removes all objects below a name.
     pub(super) async fn remove_below(&self, key: &str) -> Result<(), Error> {
-        let listed = self.objects.list(key).await?.into_iter();
-        let keys: Vec<String> = listed.map(|(name, _)| format!("{key}/{name}")).collect();
-        if keys.is_empty() { Ok(()) } else { Ok(self.objects.remove(&keys).await?) }
+        Ok(self.objects.remove_below(key).await?)
     }
 
     /// Copies a file to an object, which appears whole.
