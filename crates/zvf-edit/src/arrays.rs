@@ -277,6 +277,16 @@ impl CellArray {
         self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
     }
 
+    /// Says that a chunk holds nothing any longer, where its bytes are written elsewhere.
+    pub(crate) fn forget(&mut self, chunk: &[i64]) {
+        self.changed |= self.present.remove(chunk);
+    }
+
+    /// The shard a chunk lies in: the origin of shards, their shape, and which one; none where there are no shards.
+    pub(crate) fn shards(&self) -> Option<(&[i64], &[i64])> {
+        Some((&self.origin, self.shard.as_deref()?))
+    }
+
     /// Makes room for chunks from `low` to `high`, both included.
     pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
         let rank = self.shape.len();

@@ -1,20 +1,17 @@
-//! What a journal keeps that nothing needs any longer, and what a store keeps that no object has.
+//! What a journal keeps that nothing needs any longer.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
 
 use crate::error::{EditError, Result};
-use crate::geometry::NONE;
 use crate::history::journal;
 use crate::journal::Journal;
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::renumber::commit_renumbered;
-use crate::script::{Committed, commit, report};
-use crate::transaction::{CommitOptions, Transaction};
+use crate::script::report;
+use crate::vacuum::commit_vacuum;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
@@ -129,89 +126,6 @@ impl Garbage {
                 self.bytes += len;
                 if !self.what.dry_run {
                     folder.disk().remove(&path)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes a store again without rows that belong to nothing, in one commit.
-///
-/// # Errors
-///
-/// When there is no store, or somebody commits meanwhile.
-pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
-    let own = journal(&store.into())?;
-    let committed = commit_vacuum(&own, dry_run)?;
-    let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&own, own.head()?, dry_run, &commits, &committed.notices, None))
-}
-
-fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
-    let mut transaction = Transaction::begin(own, Path::new("."))?;
-    transaction.vacuum()?;
-    transaction.operations = vec![json!({"op": "vacuum"})];
-    transaction.is_irreversible = true;
-    let options = CommitOptions {
-        message: Some("vacuum".to_owned()),
-        if_head: Some(transaction.head()),
-        dry_run,
-        ..CommitOptions::default()
-    };
-    commit(own, transaction, &options)
-}
-
-impl Transaction {
-    /// Leaves out rows in no fragment, fragments of no object, and empty rows at the end of indexes.
-    fn vacuum(&mut self) -> Result<()> {
-        for kind in 0..self.kinds.len() {
-            let geometry = &mut self.kinds[kind];
-            geometry.load_all()?;
-            let with_objects = geometry.objects.is_some();
-            for chunk in geometry.all_chunks() {
-                let state = &geometry.chunks[&chunk];
-                let held: usize = state.fragments.iter().map(Vec::len).sum();
-                let mut rebuild = held != state.rows.len();
-                let mut gone = Vec::new();
-                for fragment in &state.fragments {
-                    let orphan = with_objects
-                        && fragment.iter().all(|v| geometry.owner[*v as usize] == NONE);
-                    if orphan {
-                        rebuild = true;
-                        gone.extend(fragment.iter().copied());
-                    }
-                }
-                for v in gone {
-                    geometry.alive[v as usize] = false;
-                    geometry.free_changed.insert(v);
-                }
-                if rebuild {
-                    geometry.forced.insert(chunk);
-                }
-            }
-            if !crate::levels::coarser(&self.snap)?.is_empty() {
-                continue; // coarser levels have the same rows
-            }
-            let geometry = &mut self.kinds[kind];
-            if let Some(objects) = &mut geometry.objects {
-                let rows = objects
-                    .manifests
-                    .rows
-                    .iter()
-                    .rposition(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
-                    .map_or(0, |last| last + 1);
-                if rows < objects.manifests.rows.len() {
-                    objects.manifests.rows.truncate(rows);
-                    if let Some(ids) = &mut objects.ids {
-                        ids.resize(rows);
-                    }
-                    for column in &mut geometry.object_columns {
-                        column.array.resize(rows);
-                    }
-                    objects
-                        .list
-                        .retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
                 }
             }
         }

@@ -185,7 +185,7 @@ impl Geometry {
     }
 
     /// The groups of links within changed chunks are written as one, and new fragments get none.
-    fn withdraw_link_groups(&mut self) {
+    pub(crate) fn withdraw_link_groups(&mut self) {
         let level = self.doc.pointer_mut("/attributes/zarr_vectors_level");
         if let Some(level) = level.and_then(serde_json::Value::as_object_mut) {
             level.shift_remove("fragment_link_groups");

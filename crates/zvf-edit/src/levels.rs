@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::{children, manifest_bytes, open_row_column};
 use crate::journal::Changes;
-use crate::links::Family;
+use crate::links::{End, Family, moved_end};
 use crate::owners::withdraw_owners;
 use crate::rebuild::{Rebuilt, Tally};
 use crate::scalar::Scalar;
@@ -240,7 +240,10 @@ impl Transaction {
             (chunk != NONE && geometry.alive[v as usize])
                 .then(|| (geometry.chunk_keys[chunk as usize].clone(), u64::from(row)))
         };
-        let mut vertex = |chunk: &Chunk, row: u64| -> Result<Vid> {
+        let mut end = |chunk: &Chunk, row: u64| -> Result<End> {
+            if !rebuilt.moves.is_empty() {
+                return moved_end(path, &rebuilt.moves, chunk, row);
+            }
             let found = geometry
                 .chunk_keys
                 .iter()
@@ -248,7 +251,7 @@ impl Transaction {
                 .and_then(|number| geometry.chunks.get(&(number as u32)));
             let found = found.and_then(|state| state.rows.get(row as usize)).copied();
             // Rows of chunks that were not read stay where they are, which is what NONE is taken for below.
-            found.ok_or_else(|| {
+            found.map(End::Vertex).ok_or_else(|| {
                 crate::error::EditError::new(
                     zvf_format::Class::OutOfBounds,
                     format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0"),
@@ -259,14 +262,14 @@ impl Transaction {
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
             let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
-            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut vertex)?;
+            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
         }
         if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
             let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
-            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut vertex)?;
+            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut end)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }
         Ok(())

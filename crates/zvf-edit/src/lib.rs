@@ -32,6 +32,7 @@ mod collect;
 mod columns;
 mod dense;
 mod diff;
+mod divide;
 mod documents;
 mod epoch;
 mod error;
@@ -65,14 +66,16 @@ mod stores;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod vacuum;
 mod versions;
 mod vertices;
 mod widths;
 
 pub use attach::{Join, attach};
 pub use audit::{JournalFinding, check_journal};
-pub use collect::{Collect, gc, parse_duration, vacuum};
+pub use collect::{Collect, gc, parse_duration};
 pub use diff::{Side, diff};
+pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::{EditError, Result};
 pub use history::{
     Undo, check_head, failure, has_objects, head, hold_for_reading, log, settle, show, undo,
@@ -83,3 +86,4 @@ pub use rewrite::Rewrite;
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, MergeIds, checkout, merge, split};
 pub use transaction::{CommitOptions, Done, Refresh, Transaction};
+pub use vacuum::vacuum;

@@ -19,7 +19,7 @@ use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, Vid};
+use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::{children, column_type};
 use crate::journal::Changes;
 use crate::scalar::Type;
@@ -31,8 +31,30 @@ use crate::widths;
 pub(crate) enum End {
     /// A vertex of level 0.
     Vertex(Vid),
-    /// A row of another level.
+    /// A row of another level, or one that has its place already.
     At(Chunk, u64),
+    /// A row that is gone.
+    Gone,
+}
+
+/// Where rows lie now: by chunk that was written again, for each row it had the new one, `NONE` where it went.
+pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;
+
+/// The end that a row of level 0 has come to be.
+pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -> Result<End> {
+    let Some(rows) = moves.get(chunk) else { return Ok(End::At(chunk.clone(), row)) };
+    match usize::try_from(row).ok().and_then(|row| rows.get(row)) {
+        Some(&NONE) => Ok(End::Gone),
+        Some(now) => Ok(End::At(chunk.clone(), u64::from(*now))),
+        None => Err(no_such_row(path, chunk, row, rows.len())),
+    }
+}
+
+fn no_such_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
+    EditError::new(
+        zvf_format::Class::OutOfBounds,
+        format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
+    )
 }
 
 /// One record.
@@ -209,14 +231,14 @@ impl Family {
         Ok(LinkInteger::new(bytes, !name.starts_with('u'))?)
     }
 
-    /// Reads the records of a cell, once. `vertex` finds the vertex of a row of level 0.
+    /// Reads the records of a cell, once. `end` finds what a row of level 0 is.
     fn load_cell(
         &mut self,
         snap: &Snapshot,
         offsets: &str,
         source: &Chunk,
         level_zero: &dyn Fn(usize) -> bool,
-        vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>,
+        end: &mut dyn FnMut(&Chunk, u64) -> Result<End>,
     ) -> Result<()> {
         let cell = (offsets.to_owned(), source.clone());
         if self.loaded.contains_key(&cell) {
@@ -264,11 +286,7 @@ impl Family {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
                 let chunk = place_chunk(place);
-                ends.push(if level_zero(place) {
-                    End::Vertex(vertex(&chunk, at)?)
-                } else {
-                    End::At(chunk, at)
-                });
+                ends.push(if level_zero(place) { end(&chunk, at)? } else { End::At(chunk, at) });
             }
             let mut own = Vec::with_capacity(self.columns.len());
             for (column, bytes) in self.columns.iter().zip(&values) {
@@ -369,12 +387,12 @@ impl Family {
         snap: &Snapshot,
         chunks: &BTreeSet<Chunk>,
         level_zero: &dyn Fn(usize) -> bool,
-        vertex: &mut dyn FnMut(&Chunk, u64) -> Result<Vid>,
+        end: &mut dyn FnMut(&Chunk, u64) -> Result<End>,
     ) -> Result<()> {
         let names: Vec<String> = self.arrays.keys().cloned().collect();
         for offsets in names {
             for source in self.cells_naming(&offsets, chunks, level_zero)? {
-                self.load_cell(snap, &offsets, &source, level_zero, vertex)?;
+                self.load_cell(snap, &offsets, &source, level_zero, end)?;
             }
         }
         Ok(())
@@ -396,7 +414,7 @@ impl Family {
 
     /// Marks the cells naming these chunks as read, without their records.
     pub(crate) fn load_counts(&mut self, snap: &Snapshot, chunks: &BTreeSet<Chunk>) -> Result<()> {
-        self.load_naming(snap, chunks, &|_| false, &mut |_, _| Ok(0))
+        self.load_naming(snap, chunks, &|_| false, &mut |_, _| Ok(End::Gone))
     }
 
     /// Writes the cells that were read or get records, where they differ.
@@ -421,6 +439,7 @@ impl Family {
                         None => continue,
                     },
                     End::At(chunk, row) => (chunk.clone(), *row),
+                    End::Gone => continue,
                 };
                 ends.push((ChunkKey::new(&chunk)?, row));
             }
@@ -607,8 +626,9 @@ impl Geometry {
             chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         let snap = std::rc::Rc::clone(&self.snap);
         let before = family.records.len();
-        let loaded = family
-            .load_naming(&snap, &keys, &|_| true, &mut |chunk, row| self.vertex_at(chunk, row));
+        let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
+            self.vertex_at(chunk, row).map(End::Vertex)
+        });
         let fresh = before..family.records.len();
         if self.kind == Kind::Skeleton {
             for number in fresh {
@@ -657,15 +677,7 @@ impl Geometry {
         let number = self.chunk_number(chunk);
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
-        rows.get(row as usize).copied().ok_or_else(|| {
-            EditError::new(
-                Class::OutOfBounds,
-                format!(
-                    "{}/links: a record names row {row} of chunk {chunk:?}, which has {}",
-                    self.path,
-                    rows.len()
-                ),
-            )
-        })
+        let found = rows.get(row as usize).copied();
+        found.ok_or_else(|| no_such_row(&self.path, chunk, row, rows.len()))
     }
 }

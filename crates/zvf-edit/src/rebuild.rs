@@ -16,11 +16,12 @@ use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_model::Kind;
 
-use crate::arrays::{Chunk, doc_bytes, doc_key};
+use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key};
 use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::manifest_bytes;
 use crate::journal::Changes;
+use crate::links::RowMoves;
 
 /// What a commit did, in numbers.
 #[derive(Clone, Debug, Default)]
@@ -64,24 +65,29 @@ pub(crate) struct Rebuilt {
     pub(crate) linked_chunks: BTreeSet<Chunk>,
     /// The objects of these edges and faces.
     pub(crate) linked_objects: BTreeSet<i64>,
+    /// Where the rows of rebuilt chunks lie now, instead of `places`, where no vertex came or changed.
+    pub(crate) moves: RowMoves,
 }
 
 /// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.
-type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
+pub(crate) type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 
 /// An object that changed, and what it comes to: the vertices of each run or chunk, by the number of the chunk.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
 
-/// What a chunk is written as: its key, rows, fragment index, and the rows of each column of vertices and fragments.
-type ChunkPayload = (Chunk, Vec<u8>, Vec<u8>, Vec<Vec<u8>>, Vec<Vec<u8>>);
+/// What a chunk is written as, in the order of [`Geometry::arrays_mut`]; nothing where it has no rows.
+pub(crate) type ChunkPayload = Vec<Vec<u8>>;
+
+/// The objects that name fragments of chunks.
+type Owners = HashMap<(u32, u32), Vec<u32>>;
 
 /// What becomes a fragment.
-struct Piece {
+pub(crate) struct Piece {
     key: (i64, usize),
     owners: Vec<u32>,              // objects that did not change and name it
     changed: Option<(u32, usize)>, // the object that did, and which of its pieces this is
-    old: Option<u32>,
-    vertices: Vec<Vid>,
+    pub(crate) old: Option<u32>,
+    pub(crate) vertices: Vec<Vid>,
 }
 
 impl Geometry {
@@ -216,113 +222,16 @@ impl Geometry {
             }
         }
         let mut keys: Vec<Chunk> = Vec::new();
-        let mut payloads: Vec<ChunkPayload> = Vec::new();
+        let mut payloads: Vec<(Chunk, ChunkPayload)> = Vec::new();
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             let key = self.chunk_keys[*chunk as usize].clone();
-            let mut pieces: Vec<Piece> = Vec::new();
-            let state = &self.chunks[chunk];
-            row_change -= state.fragments.iter().map(Vec::len).sum::<usize>() as i64;
-            if self.objects.is_none() {
-                pieces = self.bin_pieces(*chunk)?;
-            } else {
-                let list = self.objects.as_ref().map(|objects| &objects.list);
-                let id_of = |object: u32| list.map_or(0, |list| list[object as usize].id);
-                let here: &[(usize, usize)] =
-                    by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
-                let claimed: HashSet<Vid> =
-                    here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
-                for (fragment, list) in state.fragments.iter().enumerate() {
-                    let named: &[u32] = owners
-                        .get(&(*chunk, fragment as u32))
-                        .map(Vec::as_slice)
-                        .unwrap_or_default();
-                    let still: Vec<u32> =
-                        named.iter().copied().filter(|object| !touched.contains(object)).collect();
-                    if still.is_empty() && !named.is_empty() {
-                        continue;
-                    }
-                    let vertices: Vec<Vid> = match named.is_empty() {
-                        // Vertices without objects may go and move by themselves.
-                        true => list
-                            .iter()
-                            .copied()
-                            .filter(|v| {
-                                self.alive[*v as usize]
-                                    && self.at[*v as usize] == *chunk
-                                    && !claimed.contains(v)
-                            })
-                            .collect(),
-                        false => list.clone(),
-                    };
-                    if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
-                        continue;
-                    }
-                    let key = still
-                        .iter()
-                        .map(|object| id_of(*object))
-                        .min()
-                        .map_or((i64::MAX, fragment), |id| (id, fragment));
-                    pieces.push(Piece {
-                        key,
-                        owners: still,
-                        changed: None,
-                        old: Some(fragment as u32),
-                        vertices,
-                    });
-                }
-                for (i, n) in here {
-                    let (object, new) = &changed[*i];
-                    let vertices = new[*n].1.clone();
-                    pieces.push(Piece {
-                        key: (id_of(*object), *n),
-                        owners: Vec::new(),
-                        changed: Some((*object, *n)),
-                        old: None,
-                        vertices,
-                    });
-                }
-                let arrived: Vec<Vid> = self
-                    .free_changed
-                    .iter()
-                    .copied()
-                    .filter(|v| {
-                        self.owner[*v as usize] == NONE
-                            && self.alive[*v as usize]
-                            && self.at[*v as usize] == *chunk
-                            && self.home[*v as usize].0 != *chunk
-                            && !claimed.contains(v)
-                    })
-                    .collect();
-                if !arrived.is_empty() {
-                    match pieces.iter_mut().find(|piece| piece.key.0 == i64::MAX) {
-                        Some(piece) => piece.vertices.extend(arrived),
-                        None => pieces.push(Piece {
-                            key: (i64::MAX, usize::MAX),
-                            owners: Vec::new(),
-                            changed: None,
-                            old: None,
-                            vertices: arrived,
-                        }),
-                    }
-                }
-                pieces.sort_by_key(|piece| piece.key);
-            }
-            let mut positions = Vec::new();
-            let mut values: Vec<Vec<u8>> = vec![Vec::new(); self.columns.len()];
-            let mut index = FragmentIndexBuilder::new();
+            row_change -= self.chunks[chunk].fragments.iter().map(Vec::len).sum::<usize>() as i64;
+            let here = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
+            let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), here)?;
             let mut row = 0_u32;
-            let mut beside: Vec<Vec<u8>> = vec![Vec::new(); self.fragment_columns.len()];
             for (number, piece) in pieces.iter().enumerate() {
-                index.range(row.into(), piece.vertices.len() as u64)?;
                 for v in &piece.vertices {
-                    positions.extend_from_slice(self.position_bytes(*v));
-                    for (column, values) in self.columns.iter().zip(&mut values) {
-                        let size = column.ty.size();
-                        values.extend_from_slice(
-                            &column.data[*v as usize * size..(*v as usize + 1) * size],
-                        );
-                    }
                     result.places.entry(*v).or_insert((*chunk, row));
                     if !self.was[*v as usize] && self.home[*v as usize].0 == NONE {
                         tally.vertices[0] += 1;
@@ -340,41 +249,160 @@ impl Geometry {
                         number as u32,
                     ));
                 }
-                for (c, bytes) in beside.iter_mut().enumerate() {
-                    bytes.extend(self.fragment_value(c, piece)?);
-                }
             }
             row_change += i64::from(row);
-            if row == 0 {
-                payloads.push((
-                    key,
-                    Vec::new(),
-                    Vec::new(),
-                    vec![Vec::new(); self.columns.len()],
-                    vec![Vec::new(); self.fragment_columns.len()],
-                ));
-            } else {
+            if row > 0 {
                 keys.push(key.clone());
-                payloads.push((key, positions, index.encode(), values, beside));
             }
+            payloads.push((key, self.chunk_payload(*chunk, &pieces)?));
         }
         self.grow(&keys);
-        for (key, positions, index, values, beside) in payloads {
-            self.vertices.put(&key, positions);
-            self.fragments.put(&key, index);
-            for (column, bytes) in self.columns.iter_mut().zip(values) {
-                column.array.put(&key, bytes);
-            }
-            for (column, bytes) in self.fragment_columns.iter_mut().zip(beside) {
-                column.array.put(&key, bytes);
+        for (key, payload) in payloads {
+            for (array, bytes) in self.arrays_mut().zip(payload) {
+                array.put(&key, bytes);
             }
         }
-        if row_change != 0 {
+        self.count_rows(row_change);
+        Ok(numbers)
+    }
+
+    /// Adds to the number of vertices that the level says it has.
+    pub(crate) fn count_rows(&mut self, change: i64) {
+        if change != 0 {
             let level = &mut self.doc["attributes"]["zarr_vectors_level"];
-            let count = level["vertex_count"].as_i64().unwrap_or(0) + row_change;
+            let count = level["vertex_count"].as_i64().unwrap_or(0) + change;
             level["vertex_count"] = json!(count.max(0)); // a count that was never kept stays at 0
         }
-        Ok(numbers)
+    }
+
+    /// Vertices, fragments, columns of vertices, columns of fragments.
+    pub(crate) fn arrays_mut(&mut self) -> impl Iterator<Item = &mut CellArray> {
+        let columns = self.columns.iter_mut().map(|column| &mut column.array);
+        let beside = self.fragment_columns.iter_mut().map(|column| &mut column.array);
+        [&mut self.vertices, &mut self.fragments].into_iter().chain(columns).chain(beside)
+    }
+
+    /// What becomes the fragments of a chunk that is written again, in their order. `here` says which pieces of the objects
+    /// that changed lie in it.
+    pub(crate) fn chunk_pieces(
+        &self,
+        chunk: u32,
+        owners: &Owners,
+        (changed, touched): (&[ChangedObject], &HashSet<u32>),
+        here: &[(usize, usize)],
+    ) -> Result<Vec<Piece>> {
+        if self.objects.is_none() {
+            return self.bin_pieces(chunk);
+        }
+        let state = &self.chunks[&chunk];
+        let mut pieces: Vec<Piece> = Vec::new();
+        let list = self.objects.as_ref().map(|objects| &objects.list);
+        let id_of = |object: u32| list.map_or(0, |list| list[object as usize].id);
+        let claimed: HashSet<Vid> =
+            here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
+        for (fragment, list) in state.fragments.iter().enumerate() {
+            let named: &[u32] =
+                owners.get(&(chunk, fragment as u32)).map(Vec::as_slice).unwrap_or_default();
+            let still: Vec<u32> =
+                named.iter().copied().filter(|object| !touched.contains(object)).collect();
+            if still.is_empty() && !named.is_empty() {
+                continue;
+            }
+            let vertices: Vec<Vid> = match named.is_empty() {
+                // Vertices without objects may go and move by themselves.
+                true => list
+                    .iter()
+                    .copied()
+                    .filter(|v| {
+                        self.alive[*v as usize]
+                            && self.at[*v as usize] == chunk
+                            && !claimed.contains(v)
+                    })
+                    .collect(),
+                false => list.clone(),
+            };
+            if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
+                continue;
+            }
+            let key = still
+                .iter()
+                .map(|object| id_of(*object))
+                .min()
+                .map_or((i64::MAX, fragment), |id| (id, fragment));
+            pieces.push(Piece {
+                key,
+                owners: still,
+                changed: None,
+                old: Some(fragment as u32),
+                vertices,
+            });
+        }
+        for (i, n) in here {
+            let (object, new) = &changed[*i];
+            let vertices = new[*n].1.clone();
+            pieces.push(Piece {
+                key: (id_of(*object), *n),
+                owners: Vec::new(),
+                changed: Some((*object, *n)),
+                old: None,
+                vertices,
+            });
+        }
+        let arrived: Vec<Vid> = self
+            .free_changed
+            .iter()
+            .copied()
+            .filter(|v| {
+                self.owner[*v as usize] == NONE
+                    && self.alive[*v as usize]
+                    && self.at[*v as usize] == chunk
+                    && self.home[*v as usize].0 != chunk
+                    && !claimed.contains(v)
+            })
+            .collect();
+        if !arrived.is_empty() {
+            match pieces.iter_mut().find(|piece| piece.key.0 == i64::MAX) {
+                Some(piece) => piece.vertices.extend(arrived),
+                None => pieces.push(Piece {
+                    key: (i64::MAX, usize::MAX),
+                    owners: Vec::new(),
+                    changed: None,
+                    old: None,
+                    vertices: arrived,
+                }),
+            }
+        }
+        pieces.sort_by_key(|piece| piece.key);
+        Ok(pieces)
+    }
+
+    /// What a chunk is written as that has these fragments.
+    pub(crate) fn chunk_payload(&self, chunk: u32, pieces: &[Piece]) -> Result<ChunkPayload> {
+        let beside = 2 + self.columns.len();
+        let mut payload: ChunkPayload = vec![Vec::new(); beside + self.fragment_columns.len()];
+        if pieces.iter().all(|piece| piece.vertices.is_empty()) {
+            return Ok(payload);
+        }
+        let mut index = FragmentIndexBuilder::new();
+        let mut row = 0_u64;
+        for piece in pieces {
+            let count = piece.vertices.len() as u64;
+            index.range(row, count)?;
+            row += count;
+            for v in &piece.vertices {
+                payload[0].extend_from_slice(self.position_bytes(*v));
+                for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
+                    let size = column.ty.size();
+                    let at = *v as usize * size;
+                    values.extend_from_slice(&column.data[at..at + size]);
+                }
+            }
+            for (c, bytes) in payload[beside..].iter_mut().enumerate() {
+                bytes.extend(self.fragment_value(c, chunk, piece)?);
+            }
+        }
+        payload[1] = index.encode();
+        Ok(payload)
     }
 
     /// Fragments of a chunk without objects: one for each bin, rows that stay before rows that come.
@@ -412,7 +440,7 @@ impl Geometry {
     }
 
     /// What a fragment has in a column: what the one had that its first vertex came from.
-    fn fragment_value(&self, column: usize, piece: &Piece) -> Result<Vec<u8>> {
+    fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
         if column.name == "object_id" {
             let id = |object: u32| self.object(object).map_or(-1, |object| object.id);
@@ -424,12 +452,17 @@ impl Geometry {
             };
             return column.ty.scalar.encode(&json!(owner));
         }
-        let Some(first) = piece.vertices.first() else { return Ok(column.fill.clone()) };
-        let (home, _) = self.home[*first as usize];
-        let Some(state) = self.chunks.get(&home) else { return Ok(column.fill.clone()) };
-        let Some(old) = state.fragments.iter().position(|list| list.contains(first)) else {
-            return Ok(column.fill.clone());
+        let came_from = || -> Option<(u32, usize)> {
+            if let Some(old) = piece.old {
+                return Some((chunk, old as usize));
+            }
+            let first = piece.vertices.first()?;
+            let (home, _) = self.home[*first as usize];
+            let fragments = &self.chunks.get(&home)?.fragments;
+            Some((home, fragments.iter().position(|list| list.contains(first))?))
         };
+        let Some((home, old)) = came_from() else { return Ok(column.fill.clone()) };
+        let state = &self.chunks[&home];
         if let Some(set) = column.set.get(&(home, old as u32)) {
             return Ok(set.clone());
         }
@@ -609,7 +642,7 @@ impl Geometry {
     }
 
     /// Manifests, ids and columns of objects.
-    fn write_objects(
+    pub(crate) fn write_objects(
         &mut self,
         changed: &[ChangedObject],
         numbers: Numbers,

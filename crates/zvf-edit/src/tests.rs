@@ -3,6 +3,7 @@
 mod levels;
 mod partial;
 mod unknown;
+mod vacuum;
 
 use std::collections::BTreeMap;
 use std::path::Path;

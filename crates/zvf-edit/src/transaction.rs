@@ -17,6 +17,7 @@ use crate::journal::{Changes, Journal};
 use crate::rebuild::Tally;
 use crate::refresh::Refreshed;
 use crate::snapshot::Snapshot;
+use crate::vacuum::RebuiltRows;
 
 /// What to do about coarser levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub struct Transaction {
     pub(crate) replayed_rows: Option<NamedRows>,
     /// Whether the commit cannot be taken back.
     pub(crate) is_irreversible: bool,
+    /// What the chunks of each kind were written as already, where that is all that changes.
+    pub(crate) rebuilt_rows: Option<Vec<RebuiltRows>>,
 }
 
 /// What a commit would change.
@@ -194,6 +197,7 @@ impl Transaction {
             rows: BTreeMap::new(),
             replayed_rows: None,
             is_irreversible: false,
+            rebuilt_rows: None,
         })
     }
 
@@ -352,8 +356,15 @@ impl Transaction {
         let mut changes = Changes::new();
         let mut tally = Tally::default();
         let mut rebuilt = Vec::new();
+        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
         for kind in &mut self.kinds {
-            rebuilt.push(kind.rebuild(&mut changes, &mut tally)?);
+            rebuilt.push(match &mut rows {
+                Some(rows) => {
+                    let rows = rows.next().unwrap_or_default(); // there is one for each kind
+                    kind.rebuild_rest(rows, &mut changes, &mut tally)?
+                }
+                None => kind.rebuild(&mut changes, &mut tally)?,
+            });
         }
         self.groups.flush(&self.snap, &mut changes)?;
         self.count_beside(&mut changes)?;

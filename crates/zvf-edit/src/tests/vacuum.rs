@@ -1,0 +1,363 @@
+//! Waste as other tools leave it, in many chunks: rows in no fragment, fragments of no object, empty rows at the end of the
+//! index, and fragments that several objects share. What goes, and what stays.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use archives::Unpacked;
+use bytes::Bytes;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
+use zvf_store::OpenOptions;
+
+use super::{Positions, STORES, positions, run};
+use crate::arrays::Chunk;
+use crate::geometry::Geometry;
+use crate::indexes::manifest_bytes;
+use crate::journal::{Changes, Journal};
+use crate::links::End;
+use crate::transaction::Transaction;
+use crate::{
+    CommitOptions, Place, Undo, VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum,
+    undo, vacuum,
+};
+
+fn begin(store: &Path) -> Transaction {
+    let journal = Arc::new(Journal::open_beside(store).unwrap());
+    Transaction::begin(&journal, Path::new(".")).unwrap()
+}
+
+/// Puts waste into a store without a journal, past every edit: a row in no fragment at the end of every second chunk;
+/// every third object is gone, and so are the last two; the third has the fragments of the first.
+fn put_waste(store: &Path) {
+    let mut transaction = begin(store);
+    let mut out = Changes::new();
+    let is_sole = !store.join("1").exists();
+    for geometry in &mut transaction.kinds {
+        add_rows(geometry, &mut out);
+        remove_objects(geometry, is_sole, &mut out);
+    }
+    for (key, bytes) in out {
+        std::fs::write(store.join(key), bytes.unwrap()).unwrap();
+    }
+}
+
+fn add_rows(geometry: &mut Geometry, out: &mut Changes) {
+    let snap = std::rc::Rc::clone(&geometry.snap);
+    let position = geometry.axes * geometry.scalar.size();
+    for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
+        let columns = geometry.columns.iter_mut().map(|one| (&mut one.array, one.ty.size()));
+        for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
+            let mut bytes = array.stored(&snap, &chunk).unwrap().unwrap().to_vec();
+            bytes.extend_from_within(..size);
+            array.put(&chunk, bytes);
+        }
+    }
+    geometry.vertices.flush(&snap, out).unwrap();
+    for column in &mut geometry.columns {
+        column.array.flush(&snap, out).unwrap();
+    }
+}
+
+fn remove_objects(geometry: &mut Geometry, is_sole: bool, out: &mut Changes) {
+    let Some(objects) = &mut geometry.objects else { return };
+    let empty = manifest_bytes(objects.rank, &[]).unwrap();
+    let rows = &mut objects.manifests.rows;
+    let count = rows.len();
+    for (number, row) in rows.iter_mut().enumerate() {
+        if number % 3 == 1 || is_sole && count > 4 && number + 2 >= count {
+            *row = empty.clone();
+        }
+    }
+    if count > 4 {
+        rows[2] = rows[0].clone();
+    }
+    objects.manifests.flush(out, 16384).unwrap();
+}
+
+/// What each chunk holds that something needs: the rows of fragments with objects, and all rows.
+fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
+    let mut found = BTreeSet::new();
+    let (size, snap) = (geometry.axes * geometry.scalar.size(), std::rc::Rc::clone(&geometry.snap));
+    let chunks = geometry.all_chunks();
+    let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
+    for number in chunks {
+        let key = geometry.chunk_keys[number as usize].clone();
+        let rows = geometry.vertices.stored(&snap, &key).unwrap().unwrap().len() / size;
+        let blob = geometry.fragments.stored(&snap, &key).unwrap().unwrap_or_default();
+        let mut held = HashSet::new();
+        for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
+            held.extend(fragment.rows());
+            if geometry.objects.is_some() && !owners.contains_key(&(number, at as u32)) {
+                found.insert(key.clone());
+            }
+        }
+        if held.len() != rows {
+            found.insert(key);
+        }
+    }
+    found
+}
+
+/// The positions of what objects have, or of all where there are none.
+fn kept(store: &Path) -> Positions {
+    let mut found = positions(store);
+    if begin(store).kinds[0].objects.is_some() {
+        found.remove(&None);
+    }
+    found
+}
+
+/// The links between vertices that are kept: the positions of their ends, and their values.
+fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
+    let mut found = Vec::new();
+    for geometry in &mut begin(store).kinds {
+        geometry.load_all().unwrap();
+        let chunks = geometry.all_chunks();
+        let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk as usize].clone());
+        let (keys, snap) = (keys.collect(), std::rc::Rc::clone(&geometry.snap));
+        let Some(mut family) = geometry.links.take() else { continue };
+        let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
+        family.load_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
+        for record in &family.records {
+            let ends = record.ends.iter().map(|end| match end {
+                End::Vertex(v) => *v,
+                other => panic!("{other:?}"),
+            });
+            let ends: Vec<u32> = ends.collect();
+            let stays =
+                |v: &u32| geometry.objects.is_none() || geometry.owner[*v as usize] != u32::MAX;
+            if ends.iter().all(stays) {
+                let ends = ends.iter().map(|v| format!("{:?}", geometry.position(*v)));
+                found.push((ends.collect(), record.values.clone()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Rows of all chunks, and how many the level says that there are.
+fn counts(store: &Path) -> Vec<(usize, Option<u64>)> {
+    let count = |geometry: &mut Geometry| {
+        let size = geometry.axes * geometry.scalar.size();
+        let chunks = geometry.vertices.chunks();
+        let bytes = chunks.iter().map(|chunk| geometry.vertices.stored(&geometry.snap, chunk));
+        let bytes: usize = bytes.map(|bytes| bytes.unwrap().unwrap().len()).sum();
+        let level = &geometry.doc["attributes"]["zarr_vectors_level"];
+        (bytes / size, level["vertex_count"].as_u64())
+    };
+    begin(store).kinds.iter_mut().map(count).collect()
+}
+
+#[test]
+fn waste_in_many_chunks_goes_and_nothing_else() {
+    for id in STORES.into_iter().chain(["sl3_pyramid"]) {
+        let store = Unpacked::new(id);
+        put_waste(store.path());
+        let (before, linked) = (kept(store.path()), links(store.path()));
+        let wasted = waste(&mut begin(store.path()).kinds[0]);
+        assert!(wasted.len() > 1, "{id}: {wasted:?}");
+        let report = vacuum(store.path(), false).unwrap();
+        assert_eq!(report["head"], 1, "{id}");
+        assert!(report["commits"][0]["chunks"].as_u64() >= Some(wasted.len() as u64), "{id}");
+        assert_eq!(kept(store.path()), before, "{id}");
+        assert_eq!(links(store.path()), linked, "{id}");
+        assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
+        for (rows, said) in counts(store.path()) {
+            assert_eq!(Some(rows as u64), said, "{id}");
+        }
+        let transaction = begin(store.path());
+        let objects = transaction.kinds[0].objects.as_ref();
+        let last = objects.and_then(|objects| objects.list.last());
+        assert!(last.is_none_or(|last| last.exists) || id == "sl3_pyramid", "{id}: an empty row");
+        assert_eq!(vacuum(store.path(), false).unwrap()["changed"], false, "{id}");
+    }
+}
+
+#[test]
+fn only_chunks_with_waste_are_written() {
+    let store = Unpacked::new("sl3_streamlines");
+    put_waste(store.path());
+    let wasted = waste(&mut begin(store.path()).kinds[0]);
+    let chunks = begin(store.path()).kinds[0].vertices.chunks();
+    let cell = |chunk: &Chunk| -> Bytes {
+        let transaction = begin(store.path());
+        let geometry = &transaction.kinds[0];
+        geometry.vertices.stored(&geometry.snap, chunk).unwrap().unwrap_or_default()
+    };
+    let before: Vec<Bytes> = chunks.iter().map(cell).collect();
+    vacuum(store.path(), false).unwrap();
+    for (chunk, before) in chunks.iter().zip(before) {
+        assert_eq!(cell(chunk) != before, wasted.contains(chunk), "{chunk:?}");
+    }
+    assert!(wasted.len() < chunks.len(), "every chunk has waste");
+}
+
+/// A row that two fragments hold, of which one has no object any longer: the other keeps it, and so do links.
+#[test]
+fn rows_that_fragments_share_stay_with_the_one_that_has_an_object() {
+    for id in ["sl3_streamlines", "gr3_links"] {
+        let store = Unpacked::new(id);
+        let mut transaction = begin(store.path());
+        let geometry = &mut transaction.kinds[0];
+        let snap = std::rc::Rc::clone(&geometry.snap);
+        let chunks = geometry.all_chunks();
+        let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
+        let both = chunks.into_iter().find_map(|chunk| {
+            let [one, two] = [0, 1].map(|fragment| owners.get(&(chunk, fragment)));
+            Some((chunk, one?[0], two?[0])).filter(|(_, one, two)| one != two)
+        });
+        let (chunk, gone, _) = both.unwrap();
+        let key = geometry.chunk_keys[chunk as usize].clone();
+        let blob = geometry.fragments.stored(&snap, &key).unwrap().unwrap();
+        let old = FragmentIndex::parse(&blob).unwrap();
+        let mut rows: Vec<Vec<u64>> = old.iter().map(|one| one.rows().collect()).collect();
+        let shared = rows[0][0];
+        rows[1].insert(0, shared);
+        let mut index = FragmentIndexBuilder::new();
+        rows.iter().for_each(|rows| index.rows(rows).unwrap());
+        geometry.fragments.put(&key, index.encode());
+        let mut out = Changes::new();
+        geometry.fragments.flush(&snap, &mut out).unwrap();
+        let objects = geometry.objects.as_mut().unwrap();
+        objects.manifests.rows[gone as usize] = manifest_bytes(objects.rank, &[]).unwrap();
+        objects.manifests.flush(&mut out, 16384).unwrap();
+        for (key, bytes) in out {
+            std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();
+        }
+        let before = kept(store.path());
+        assert_eq!(vacuum(store.path(), false).unwrap()["head"], 1, "{id}");
+        assert_eq!(kept(store.path()), before, "{id}");
+        assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
+    }
+}
+
+const PLAN: &str = "0123456789abcdef";
+
+/// What tasks write of all shares; each is run twice, and comes out the same.
+fn run_all(place: &Place, head: u64, shares: &[VacuumShare]) -> Vec<(VacuumShare, Bytes)> {
+    let run = |share: &VacuumShare| {
+        let bytes = run_vacuum(place, head, share).unwrap();
+        assert_eq!(run_vacuum(place, head, share).unwrap(), bytes);
+        (share.clone(), bytes)
+    };
+    shares.iter().map(run).collect()
+}
+
+/// A report without what no two commits share.
+fn report_of(mut report: Json) -> Json {
+    report["store"] = Json::Null;
+    report["commits"][0]["txid"] = Json::Null;
+    report
+}
+
+/// Stores of all kinds, with shards, with coarser levels, and of two kinds.
+fn wasted_stores() -> Vec<(String, Unpacked)> {
+    let beside = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 1000);
+    let several = Unpacked::new("sl3_streamlines");
+    for (name, bytes) in beside {
+        let path = several.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    let own = ["sl3_pyramid", "pc3_sharded", "pc3_fragment_attrs", "gr3_pyramid"];
+    let stores = STORES.into_iter().chain(own).map(|id| (id.to_owned(), Unpacked::new(id)));
+    let stores: Vec<_> = stores.chain([("several".to_owned(), several)]).collect();
+    stores.iter().for_each(|(_, store)| put_waste(store.path()));
+    stores
+}
+
+#[test]
+fn tasks_leave_the_store_as_one_process_does() {
+    for (id, store) in wasted_stores() {
+        let copy = Unpacked::new("pc3_basic");
+        std::fs::remove_dir_all(copy.path()).unwrap();
+        let files = archives::tree(store.path());
+        let backend: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        for (name, bytes) in &files {
+            let path = copy.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+            let put = object_store::ObjectStoreExt::put;
+            let at = format!("data/a.zv/{name}");
+            crate::medium::wait(put(&*backend, &at.into(), bytes.clone().into())).unwrap();
+        }
+        let whole = vacuum(store.path(), false).unwrap();
+        let expected = archives::tree(store.path());
+        assert!(expected != files, "{id}");
+
+        let place = Place::from(copy.path());
+        let (head, shares) = plan_vacuum(&place, 3).unwrap();
+        assert_eq!((head, shares.len() > 1), (0, true), "{id}");
+        let parts = run_all(&place, head, &shares);
+        assert!(archives::tree(copy.path()) == files, "{id}: a task changed the store");
+        assert!(!is_vacuumed(&place, (head, PLAN)).unwrap());
+        let report = finish_vacuum(&place, (head, PLAN), parts).unwrap();
+        assert_eq!(report_of(report), report_of(whole), "{id}");
+        assert!(archives::tree(copy.path()) == expected, "{id}");
+        assert!(is_vacuumed(&place, (head, PLAN)).unwrap());
+        assert!(!is_vacuumed(&place, (head, "another")).unwrap());
+
+        let options = OpenOptions::default();
+        let place = Place::in_object_store(Arc::clone(&backend), "data/a.zv".into(), &options);
+        let (head, shares) = plan_vacuum(&place, 2).unwrap();
+        let parts = run_all(&place, head, &shares);
+        finish_vacuum(&place, (head, PLAN), parts).unwrap();
+        for (name, bytes) in expected {
+            let get = object_store::ObjectStoreExt::get;
+            let at = format!("data/a.zv/{name}");
+            let found =
+                crate::medium::wait(async { get(&*backend, &at.into()).await?.bytes().await });
+            assert!(found.unwrap() == bytes, "{id}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
+    let store = Unpacked::new("sl3_streamlines");
+    put_waste(store.path());
+    let place = Place::from(store.path());
+    let (head, shares) = plan_vacuum(&place, 2).unwrap();
+    let parts = run_all(&place, head, &shares);
+    let shift = json!({"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]});
+    run(store.path(), &[shift]).unwrap();
+    let edited = archives::tree(store.path());
+    let error = run_vacuum(&place, head, &shares[0]).unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    let error = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    assert!(!is_vacuumed(&place, (head, PLAN)).unwrap());
+    assert!(archives::tree(store.path()) == edited);
+    // Planned again, it is done; what is done stays done, and cannot be taken back.
+    let (head, shares) = plan_vacuum(&place, 2).unwrap();
+    let parts = run_all(&place, head, &shares);
+    assert_eq!(finish_vacuum(&place, (head, PLAN), parts.clone()).unwrap()["head"], 2);
+    let again = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
+    assert_eq!(again.class, Class::Conflict, "{again}");
+    assert!(is_vacuumed(&place, (head, PLAN)).unwrap());
+    let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+}
+
+#[test]
+fn bytes_that_no_task_wrote_are_refused() {
+    let store = Unpacked::new("sl3_streamlines");
+    put_waste(store.path());
+    let before = archives::tree(store.path());
+    let place = Place::from(store.path());
+    let (head, shares) = plan_vacuum(&place, 1).unwrap();
+    let [(share, whole)] = &run_all(&place, head, &shares)[..] else { panic!("one share") };
+    let longer = [&whole[..], &[0]].concat();
+    for bytes in [&whole[..whole.len() - 1], &whole[..7], &[], &longer] {
+        let part = (share.clone(), Bytes::copy_from_slice(bytes));
+        let error = finish_vacuum(&place, (head, PLAN), [part]).unwrap_err();
+        assert_eq!(error.class, Class::Encoding, "{error}");
+    }
+    assert!(archives::tree(store.path()) == before);
+}

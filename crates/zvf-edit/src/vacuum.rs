@@ -1,0 +1,323 @@
+//! A store without what nothing needs: rows in no fragment, fragments of no object, empty rows at the end of the index.
+//!
+//! ```text
+//! rebuild_rows    chunks with waste -> their new cells, and where rows and fragments of them lie now
+//! rebuild_rest    that              -> manifests, links, counts, coarser levels
+//! ```
+//!
+//! The first reads chunks and nothing else, so that processes can share it (`divide`); the second reads no chunks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_format::fragment::FragmentIndex;
+
+use crate::arrays::{CellArray, Chunk, chunk_text};
+use crate::error::{EditError, Result};
+use crate::geometry::{Geometry, NONE};
+use crate::history::journal;
+use crate::journal::{Changes, Journal};
+use crate::levels::coarser;
+use crate::links::{RowMoves, moved_end};
+use crate::place::Place;
+use crate::rebuild::{Numbers, Rebuilt, Tally};
+use crate::script::{Committed, commit, report};
+use crate::transaction::{CommitOptions, Transaction};
+
+/// Chunks of one kind that are written again, as they are handed on.
+#[derive(Debug, Default)]
+pub(crate) struct RebuiltRows {
+    pub(crate) chunks: BTreeMap<Chunk, RebuiltChunk>,
+    /// New bytes of cells, by key; documents are not among them.
+    pub(crate) cells: Changes,
+}
+
+/// What became of a chunk.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RebuiltChunk {
+    /// For each row it had the new one, `NONE` where it went.
+    pub(crate) rows: Vec<u32>,
+    /// The same of fragments.
+    pub(crate) fragments: Vec<u32>,
+    /// Rows of fragments that it has now, and had.
+    pub(crate) held: [u64; 2],
+    /// Rows that had a fragment, and have none now.
+    pub(crate) removed: u64,
+}
+
+/// Writes a store again without rows that belong to nothing, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, or somebody commits meanwhile.
+pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
+    let own = journal(&store.into())?;
+    let committed = commit_vacuum(&own, dry_run)?;
+    report_vacuum(&own, dry_run, committed)
+}
+
+pub(crate) fn report_vacuum(
+    own: &Arc<Journal>,
+    dry_run: bool,
+    committed: Committed,
+) -> Result<Json> {
+    let commits: Vec<Json> = committed.report.into_iter().collect();
+    Ok(report(own, own.head()?, dry_run, &commits, &committed.notices, None))
+}
+
+pub(crate) fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
+    let mut transaction = Transaction::begin(own, Path::new("."))?;
+    let mut rebuilt = Vec::new();
+    for geometry in &mut transaction.kinds {
+        let chunks = geometry.all_chunks();
+        let wasted = geometry.find_waste(&chunks)?;
+        rebuilt.push(geometry.rebuild_rows(&wasted)?);
+    }
+    commit_rebuilt(own, transaction, rebuilt, json!({"op": "vacuum"}), dry_run)
+}
+
+/// Commits what chunks were rebuilt as, kind by kind, and drops empty rows of indexes.
+pub(crate) fn commit_rebuilt(
+    own: &Arc<Journal>,
+    mut transaction: Transaction,
+    rebuilt: Vec<RebuiltRows>,
+    operation: Json,
+    dry_run: bool,
+) -> Result<Committed> {
+    transaction.drop_empty_rows()?;
+    transaction.rebuilt_rows = Some(rebuilt);
+    transaction.operations = vec![operation];
+    transaction.is_irreversible = true;
+    let options = CommitOptions {
+        message: Some("vacuum".to_owned()),
+        if_head: Some(transaction.head()),
+        dry_run,
+        ..CommitOptions::default()
+    };
+    commit(own, transaction, &options)
+}
+
+impl Transaction {
+    /// Drops empty rows at the end of the indexes, unless coarser levels have the same rows.
+    fn drop_empty_rows(&mut self) -> Result<()> {
+        if !coarser(&self.snap)?.is_empty() {
+            return Ok(());
+        }
+        for geometry in &mut self.kinds {
+            let Some(objects) = &mut geometry.objects else { continue };
+            let holds = |row: &bytes::Bytes| row.get(..4).is_some_and(|n| n != [0; 4]);
+            let rows = objects.manifests.rows.iter().rposition(holds).map_or(0, |last| last + 1);
+            if rows == objects.manifests.rows.len() {
+                continue;
+            }
+            objects.manifests.rows.truncate(rows);
+            if let Some(ids) = &mut objects.ids {
+                ids.resize(rows);
+            }
+            for column in &mut geometry.object_columns {
+                column.array.resize(rows);
+            }
+            objects.list.retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
+        }
+        Ok(())
+    }
+}
+
+impl Geometry {
+    /// Those of the chunks with a row in no fragment or a fragment of no object. Nothing of them is kept in memory.
+    pub(crate) fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
+        let owners = self.owners_in(&chunks.iter().copied().collect())?;
+        let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+        for (chunk, fragment) in owners.into_keys() {
+            named.entry(chunk).or_default().insert(fragment);
+        }
+        let mut wasted = BTreeSet::new();
+        for chunk in chunks {
+            let named = named.remove(chunk).unwrap_or_default();
+            if self.has_waste(*chunk, &named)? {
+                wasted.insert(*chunk);
+            }
+        }
+        Ok(wasted)
+    }
+
+    /// Whether a chunk whose `named` fragments have objects holds more than these need.
+    fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
+        let key = &self.chunk_keys[chunk as usize];
+        let size = self.scalar.size() * self.axes;
+        let positions = self.vertices.stored(&self.snap, key)?.unwrap_or_default();
+        if !positions.len().is_multiple_of(size) {
+            return Ok(true); // is refused as soon as it is loaded
+        }
+        let fragments = self.fragment_rows(key, positions.len() / size)?;
+        if let Some(last) = named.last().filter(|last| **last as usize >= fragments.len()) {
+            return Err(EditError::new(
+                Class::OutOfBounds,
+                format!(
+                    "{}/object_index: fragment {last} of chunk {key:?} is not there",
+                    self.path
+                ),
+            ));
+        }
+        let mut held = vec![false; positions.len() / size];
+        for row in fragments.iter().flatten() {
+            held[*row] = true;
+        }
+        let is_named = self.objects.is_none() || named.len() == fragments.len();
+        Ok(!is_named || held.contains(&false))
+    }
+
+    /// The rows of each fragment of a chunk with `count` rows.
+    fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
+        let blob = self.fragments.stored(&self.snap, key)?.unwrap_or_default();
+        if blob.is_empty() {
+            return Ok(Vec::new());
+        }
+        let index = FragmentIndex::parse(&blob)
+            .and_then(|index| index.check_rows(count as u64).map(|()| index))
+            .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
+        // Compared with the number of rows.
+        let rows = index.iter().map(|fragment| fragment.rows().map(|row| row as usize).collect());
+        Ok(rows.collect())
+    }
+
+    /// Writes chunks again without fragments of no object and rows in no fragment.
+    pub(crate) fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
+        let owners = self.owners_in(&chunks.iter().copied().collect())?;
+        let (snap, nobody) = (Rc::clone(&self.snap), HashSet::new());
+        // The arrays of the kind stay as they are: who finishes has only what comes out of this.
+        let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
+        let mut result = RebuiltRows::default();
+        for chunk in chunks {
+            self.load_chunk(*chunk)?;
+            let state = &self.chunks[chunk];
+            for (fragment, list) in state.fragments.iter().enumerate() {
+                if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment as u32)) {
+                    list.iter().for_each(|v| self.alive[*v as usize] = false);
+                }
+            }
+            let key = self.chunk_keys[*chunk as usize].clone();
+            let old = self.fragment_rows(&key, state.rows.len())?;
+            let mut became = RebuiltChunk {
+                rows: vec![NONE; state.rows.len()],
+                fragments: vec![NONE; old.len()],
+                held: [0, old.iter().map(Vec::len).sum::<usize>() as u64],
+                removed: 0,
+            };
+            let pieces = self.chunk_pieces(*chunk, &owners, (&[], &nobody), &[])?;
+            let mut row = 0_u32; // fewer rows than vertices
+            for (number, piece) in (0_u32..).zip(&pieces) {
+                // A row that several fragments hold gets one in each: links go to the first.
+                let from: Vec<usize> = match piece.old {
+                    Some(fragment) => {
+                        became.fragments[fragment as usize] = number;
+                        old[fragment as usize].clone()
+                    }
+                    None => {
+                        piece.vertices.iter().map(|v| self.home[*v as usize].1 as usize).collect()
+                    }
+                };
+                for from in from {
+                    let now = &mut became.rows[from];
+                    *now = if *now == NONE { row } else { *now };
+                    row += 1;
+                }
+            }
+            became.held[0] = u64::from(row);
+            let had: HashSet<usize> = old.iter().flatten().copied().collect();
+            let is_gone = |from: &&usize| became.rows[**from] == NONE;
+            became.removed = had.iter().filter(is_gone).count() as u64;
+            if row == 0 && !pieces.is_empty() {
+                continue; // objects name fragments without rows, which need the chunk
+            }
+            for (array, bytes) in arrays.iter_mut().zip(self.chunk_payload(*chunk, &pieces)?) {
+                if array.holds(&key) {
+                    array.put(&key, bytes);
+                }
+            }
+            result.chunks.insert(key, became);
+        }
+        for array in &mut arrays {
+            array.flush(&snap, &mut result.cells)?;
+        }
+        result.cells.retain(|key, _| !key.ends_with("zarr.json"));
+        Ok(result)
+    }
+
+    /// Writes what follows from chunks that were written again: the cells, manifests, links, documents of the level.
+    pub(crate) fn rebuild_rest(
+        &mut self,
+        rows: RebuiltRows,
+        out: &mut Changes,
+        tally: &mut Tally,
+    ) -> Result<Rebuilt> {
+        let mut result = Rebuilt::default();
+        let mut numbers = Numbers::new();
+        let keys: Vec<Chunk> = rows.chunks.keys().cloned().collect();
+        let chunks: HashSet<u32> = keys.iter().map(|key| self.chunk_number(key)).collect();
+        for ((chunk, old), objects) in self.owners_in(&chunks)? {
+            let became = rows.chunks.get(&self.chunk_keys[chunk as usize]);
+            let new = became.and_then(|became| became.fragments.get(old as usize));
+            let new = *new.filter(|new| **new != NONE).ok_or_else(|| self.misses(chunk, old))?;
+            for object in objects {
+                numbers.entry((object, chunk)).or_default().push((old, None, new));
+            }
+        }
+        let mut change = 0_i64;
+        for (key, became) in &rows.chunks {
+            let [now, before] = became.held;
+            change += now as i64 - before as i64; // fewer than 2^32
+            if became.removed > 0 {
+                tally.vertices[1] += became.removed;
+                tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, chunk_text(key)));
+            }
+            if now == 0 {
+                self.arrays_mut().for_each(|array| array.forget(key));
+            }
+        }
+        self.count_rows(change);
+        let snap = Rc::clone(&self.snap);
+        for array in self.arrays_mut() {
+            array.flush(&snap, out)?;
+        }
+        out.extend(rows.cells);
+        self.write_objects(&[], numbers, false, tally, out)?;
+        result.moves = rows.chunks.into_iter().map(|(key, became)| (key, became.rows)).collect();
+        self.move_links(&result.moves, out)?;
+        self.write_level(out)?;
+        result.chunks.extend(keys);
+        result.changed.clone_from(&result.chunks);
+        tally.chunks += result.changed.len() as u64;
+        Ok(result)
+    }
+
+    fn misses(&self, chunk: u32, fragment: u32) -> EditError {
+        let key = &self.chunk_keys[chunk as usize];
+        EditError::new(
+            Class::CountMismatch,
+            format!(
+                "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
+                self.fragments.path
+            ),
+        )
+    }
+
+    /// Names rows that moved anew in links; those with an end that is gone go.
+    fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<()> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        self.withdraw_link_groups();
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
+        let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
+        family.load_naming(&snap, &keys, &|_| true, &mut end)?;
+        family.flush(&snap, &self.vertices, &|_| None, out)?;
+        self.links = Some(family);
+        Ok(())
+    }
+}
