@@ -414,9 +414,7 @@ fn check_again(
             return;
         }
         Ok(Err(error)) => {
-            outcome
-                .failures
-                .push(format!("{name}: cannot be written as {format}: {}", in_words(error)));
+            outcome.failures.push(format!("{name}: cannot be written as {format}: {error:#}"));
             return;
         }
         Ok(Ok(losses)) => losses,

@@ -52,7 +52,7 @@ pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -
 
 fn no_such_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
     EditError::new(
-        zvf_format::Class::OutOfBounds,
+        Class::OutOfBounds,
         format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
     )
 }
