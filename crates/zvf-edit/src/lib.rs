@@ -47,6 +47,7 @@ mod journal;
 mod levels;
 mod linking;
 mod links;
+mod manifests;
 mod medium;
 mod objects;
 mod owners;

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! Chunks in which only values changed are written with their rows as they are.
+//!
+//! Not here: the index of objects (`manifests`), a store without waste (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -16,10 +18,9 @@ use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_model::Kind;
 
-use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key};
+use crate::arrays::{CellArray, Chunk};
 use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::manifest_bytes;
 use crate::journal::Changes;
 use crate::links::RowMoves;
 
@@ -268,10 +269,10 @@ impl Geometry {
 
     /// Adds to the number of vertices that the level says it has.
     pub(crate) fn count_rows(&mut self, change: i64) {
-        if change != 0 {
-            let level = &mut self.doc["attributes"]["zarr_vectors_level"];
-            let count = level["vertex_count"].as_i64().unwrap_or(0) + change;
-            level["vertex_count"] = json!(count.max(0)); // a count that was never kept stays at 0
+        let level = &mut self.doc["attributes"]["zarr_vectors_level"];
+        // What is not stated stays so.
+        if let Some(count) = level["vertex_count"].as_i64().filter(|_| change != 0) {
+            level["vertex_count"] = json!((count + change).max(0)); // a count that was never kept stays at 0
         }
     }
 
@@ -640,163 +641,4 @@ impl Geometry {
         }
         Ok(())
     }
-
-    /// Manifests, ids and columns of objects.
-    pub(crate) fn write_objects(
-        &mut self,
-        changed: &[ChangedObject],
-        numbers: Numbers,
-        keep_rows: bool,
-        tally: &mut Tally,
-        out: &mut Changes,
-    ) -> Result<()> {
-        let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
-        // Objects that did not change, but whose fragments got other numbers.
-        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
-        let mut others: BTreeMap<u32, HashMap<(u32, u32), u32>> = BTreeMap::new();
-        for ((object, chunk), list) in &numbers {
-            for (old, _, new) in list {
-                if !touched.contains(object) && old != new {
-                    others.entry(*object).or_default().insert((*chunk, *old), *new);
-                }
-            }
-        }
-        let mut rewritten: Vec<(u32, bytes::Bytes)> = Vec::new();
-        for (object, map) in others {
-            let references = self.references(object)?;
-            let list: Vec<(Chunk, u32)> = references
-                .iter()
-                .map(|(chunk, fragment)| {
-                    let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
-                    (self.chunk_keys[*chunk as usize].clone(), fragment)
-                })
-                .collect();
-            rewritten.push((object, manifest_bytes(rank, &list)?));
-        }
-        let mut new_rows: Vec<u32> = Vec::new();
-        for (object, pieces) in changed {
-            let state = self.object(*object).cloned().unwrap_or_default();
-            let mut list: Vec<(Chunk, u32)> = Vec::new();
-            let mut unmoved = state.refs.to_vec();
-            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
-                let found = numbers
-                    .get(&(*object, *chunk))
-                    .and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
-                let fragment = match found {
-                    Some((_, _, new)) => *new,
-                    // The chunk was not rebuilt: the piece is one of those that were there.
-                    None => {
-                        let place = unmoved.iter().position(|(at, fragment)| {
-                            at == chunk
-                                && self.chunks[at].fragments.get(*fragment as usize)
-                                    == Some(vertices)
-                        });
-                        place.map_or(0, |place| unmoved.remove(place).1)
-                    }
-                };
-                list.push((self.chunk_keys[*chunk as usize].clone(), fragment));
-            }
-            rewritten.push((*object, manifest_bytes(rank, &list)?));
-        }
-        let Some(mut objects) = self.objects.take() else { return Ok(()) };
-        // New objects get their rows in the order in which they came, also those that went again: ids ascend with rows, as
-        // they do at levels that are built of these.
-        let keep_rows =
-            keep_rows || objects.list.iter().any(|state| state.row.is_none() && state.exists);
-        for number in 0..objects.list.len() {
-            let state = &mut objects.list[number];
-            if state.row.is_none() && (state.exists || keep_rows) {
-                let row = objects.manifests.rows.len() as u32;
-                state.row = Some(row);
-                objects.manifests.rows.push(manifest_bytes(rank, &[])?);
-                new_rows.push(row);
-                let id = state.id;
-                if let Some(ids) = &mut objects.ids {
-                    ids.resize(row as usize + 1);
-                    ids.set(row as usize, &id.to_le_bytes());
-                } else if id != i64::from(row) {
-                    // Rows stand for ids no longer: from now on the ids are listed.
-                    let path = format!("{}/object_index/object_ids", self.path);
-                    let mut ids = crate::dense::DenseArray::create(
-                        &path,
-                        crate::scalar::Scalar::Int(8),
-                        1,
-                        1,
-                        (json!(0), vec![0; 8]),
-                        json!({}),
-                    )?;
-                    ids.resize(row as usize + 1);
-                    for earlier in 0..row as usize {
-                        ids.set(earlier, &(earlier as i64).to_le_bytes());
-                    }
-                    ids.set(row as usize, &id.to_le_bytes());
-                    objects.ids = Some(ids);
-                    objects.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
-                }
-            }
-        }
-        for (object, blob) in rewritten {
-            if let Some(row) = objects.list[object as usize].row {
-                objects.manifests.rows[row as usize] = blob;
-            }
-        }
-        let count = objects.manifests.rows.len();
-        for column in &mut self.object_columns {
-            if !new_rows.is_empty() || column.array.len() < count {
-                column.array.resize(count);
-            }
-            for state in &objects.list {
-                let Some(row) = state.row else { continue };
-                if !state.exists && state.existed {
-                    column.array.set(row as usize, &column.array.fill.clone());
-                } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
-                    if column.array.row(row as usize) != value && state.existed {
-                        tally.changed.insert(state.id);
-                    }
-                    column.array.set(row as usize, value);
-                }
-            }
-        }
-        let before = objects.doc.clone();
-        let present = objects
-            .manifests
-            .rows
-            .iter()
-            .filter(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
-            .count();
-        let attrs = &mut objects.doc["attributes"];
-        attrs["num_objects"] = json!(count);
-        if attrs.get("num_present").is_some() || objects.is_new {
-            attrs["num_present"] = json!(present);
-        }
-        if let Some(ids) = &objects.ids {
-            let list: Vec<i64> = ids
-                .bytes
-                .chunks_exact(8)
-                .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
-                .collect();
-            attrs["object_ids_sorted"] = json!(list.is_sorted());
-        }
-        let path = format!("{}/object_index", self.path);
-        if objects.doc != before || objects.is_new && count > 0 {
-            out.insert(doc_key(&path), Some(doc_bytes(&objects.doc)?));
-        }
-        if count > 0 || !objects.is_new {
-            objects.manifests.flush(out, LARGEST_INDEX_CHUNK)?;
-            if let Some(ids) = &mut objects.ids {
-                ids.flush(out, true)?;
-            }
-        }
-        self.objects = Some(objects);
-        if !self.object_columns.is_empty() {
-            self.ensure_group("object_attributes", out)?;
-        }
-        for column in &mut self.object_columns {
-            column.array.flush(out, false)?;
-        }
-        Ok(())
-    }
 }
-
-/// Rows of a chunk of the object index at most, as the reference writes it.
-const LARGEST_INDEX_CHUNK: usize = 16384;

@@ -1,0 +1,221 @@
+//! The index of objects as it is written: manifests, ids, columns, and what the document of the index says of them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::arrays::{Chunk, doc_bytes, doc_key};
+use crate::dense::DenseArray;
+use crate::error::Result;
+use crate::geometry::Geometry;
+use crate::indexes::{Objects, manifest_bytes};
+use crate::journal::Changes;
+
+use crate::rebuild::{ChangedObject, Numbers, Tally};
+use crate::scalar::Scalar;
+
+/// Manifests by object.
+type Manifests = Vec<(u32, Bytes)>;
+
+impl Geometry {
+    /// Writes manifests, ids and columns of objects: those of `changed`, and of others whose fragments got other `numbers`.
+    pub(crate) fn write_objects(
+        &mut self,
+        changed: &[ChangedObject],
+        numbers: Numbers,
+        keep_rows: bool,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
+        let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
+        let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
+        manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
+        let Some(mut objects) = self.objects.take() else { return Ok(()) };
+        let grew = objects.add_rows(&self.path, keep_rows)?;
+        for (object, blob) in manifests {
+            if let Some(row) = objects.list[object as usize].row {
+                objects.manifests.rows[row as usize] = blob;
+            }
+        }
+        self.set_object_columns(&objects, grew, tally);
+        objects.flush(&self.path, out)?;
+        self.objects = Some(objects);
+        if !self.object_columns.is_empty() {
+            self.ensure_group("object_attributes", out)?;
+        }
+        for column in &mut self.object_columns {
+            column.array.flush(out, false)?;
+        }
+        Ok(())
+    }
+
+    /// Those of objects that did not change, but whose fragments got other numbers.
+    fn renumbered_manifests(
+        &mut self,
+        rank: usize,
+        changed: &[ChangedObject],
+        numbers: &Numbers,
+    ) -> Result<Manifests> {
+        let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
+        let mut others: BTreeMap<u32, HashMap<(u32, u32), u32>> = BTreeMap::new();
+        for ((object, chunk), list) in numbers {
+            for (old, _, new) in list {
+                if !touched.contains(object) && old != new {
+                    others.entry(*object).or_default().insert((*chunk, *old), *new);
+                }
+            }
+        }
+        let mut manifests = Vec::new();
+        for (object, map) in others {
+            let references = self.references(object)?;
+            let list: Vec<(Chunk, u32)> = references
+                .iter()
+                .map(|(chunk, fragment)| {
+                    let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
+                    (self.chunk_keys[*chunk as usize].clone(), fragment)
+                })
+                .collect();
+            manifests.push((object, manifest_bytes(rank, &list)?));
+        }
+        Ok(manifests)
+    }
+
+    /// Those of objects that changed.
+    fn changed_manifests(
+        &self,
+        rank: usize,
+        changed: &[ChangedObject],
+        numbers: &Numbers,
+    ) -> Result<Manifests> {
+        let mut manifests = Vec::new();
+        for (object, pieces) in changed {
+            let state = self.object(*object).cloned().unwrap_or_default();
+            let mut list: Vec<(Chunk, u32)> = Vec::new();
+            let mut unmoved = state.refs.to_vec();
+            for (n, (chunk, vertices)) in pieces.iter().enumerate() {
+                let found = numbers
+                    .get(&(*object, *chunk))
+                    .and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
+                let fragment = match found {
+                    Some((_, _, new)) => *new,
+                    // The chunk was not rebuilt: the piece is one of those that were there.
+                    None => {
+                        let place = unmoved.iter().position(|(at, fragment)| {
+                            at == chunk
+                                && self.chunks[at].fragments.get(*fragment as usize)
+                                    == Some(vertices)
+                        });
+                        place.map_or(0, |place| unmoved.remove(place).1)
+                    }
+                };
+                list.push((self.chunk_keys[*chunk as usize].clone(), fragment));
+            }
+            manifests.push((*object, manifest_bytes(rank, &list)?));
+        }
+        Ok(manifests)
+    }
+
+    /// Writes the values of objects into the rows of columns; those of an object that went become the fill value.
+    fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
+        let count = objects.manifests.rows.len();
+        for column in &mut self.object_columns {
+            if grew || column.array.len() < count {
+                column.array.resize(count);
+            }
+            for state in &objects.list {
+                let Some(row) = state.row else { continue };
+                if !state.exists && state.existed {
+                    column.array.set(row as usize, &column.array.fill.clone());
+                } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
+                    if column.array.row(row as usize) != value && state.existed {
+                        tally.changed.insert(state.id);
+                    }
+                    column.array.set(row as usize, value);
+                }
+            }
+        }
+    }
+}
+
+impl Objects {
+    /// Gives new objects rows at the end; whether there were any.
+    ///
+    /// They get them in the order in which they came, also those that went again: ids ascend with rows, as they do at levels
+    /// that are built of these.
+    fn add_rows(&mut self, path: &str, keep_rows: bool) -> Result<bool> {
+        let keep_rows =
+            keep_rows || self.list.iter().any(|state| state.row.is_none() && state.exists);
+        let before = self.manifests.rows.len();
+        for number in 0..self.list.len() {
+            let state = &mut self.list[number];
+            if state.row.is_none() && (state.exists || keep_rows) {
+                let row = self.manifests.rows.len() as u32;
+                state.row = Some(row);
+                let id = state.id;
+                self.manifests.rows.push(manifest_bytes(self.rank, &[])?);
+                self.set_id(path, row, id)?;
+            }
+        }
+        Ok(self.manifests.rows.len() > before)
+    }
+
+    /// States the id of the last row, which is new.
+    fn set_id(&mut self, path: &str, row: u32, id: i64) -> Result<()> {
+        if self.ids.is_none() && id == i64::from(row) {
+            return Ok(()); // rows stand for ids
+        }
+        let ids = match &mut self.ids {
+            Some(ids) => ids,
+            None => {
+                // Rows stand for ids no longer: from now on the ids are listed.
+                let path = format!("{path}/object_index/object_ids");
+                let fill = (json!(0), vec![0; 8]);
+                let mut ids = DenseArray::create(&path, Scalar::Int(8), 1, 1, fill, json!({}))?;
+                ids.resize(row as usize);
+                for earlier in 0..row as usize {
+                    ids.set(earlier, &(earlier as i64).to_le_bytes());
+                }
+                self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
+                self.ids.insert(ids)
+            }
+        };
+        ids.resize(row as usize + 1);
+        ids.set(row as usize, &id.to_le_bytes());
+        Ok(())
+    }
+
+    /// Writes manifests and ids, and what the document of the index says of them.
+    fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
+        let before = self.doc.clone();
+        let count = self.manifests.rows.len();
+        let holds = |row: &&Bytes| row.get(..4).is_some_and(|n| n != [0; 4]);
+        let present = self.manifests.rows.iter().filter(holds).count();
+        let attrs = &mut self.doc["attributes"];
+        attrs["num_objects"] = json!(count);
+        if attrs.get("num_present").is_some() || self.is_new {
+            attrs["num_present"] = json!(present);
+        }
+        if let Some(ids) = &self.ids {
+            let list: Vec<i64> = ids
+                .bytes
+                .chunks_exact(8)
+                .map(|b| b.first_chunk().map_or(0, |b| i64::from_le_bytes(*b)))
+                .collect();
+            attrs["object_ids_sorted"] = json!(list.is_sorted());
+        }
+        if self.doc != before || self.is_new && count > 0 {
+            out.insert(doc_key(&format!("{path}/object_index")), Some(doc_bytes(&self.doc)?));
+        }
+        if count > 0 || !self.is_new {
+            self.manifests.flush(out, LARGEST_INDEX_CHUNK)?;
+            if let Some(ids) = &mut self.ids {
+                ids.flush(out, true)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a chunk of the object index at most, as the reference writes it.
+const LARGEST_INDEX_CHUNK: usize = 16384;
