@@ -351,7 +351,7 @@ pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {
     };
     // Below 0 there are the vertices of other files.
     let counted_on = |n: &i64| n.checked_add_unsigned(before).filter(|_| *n >= 0);
-    let mut bytes = Vec::with_capacity(numbers.len() * size_of::<i64>());
+    let mut bytes = Vec::with_capacity(size_of_val(numbers));
     for n in numbers {
         let counted = counted_on(n).ok_or_else(|| {
             let expected = "a vertex of the same file, by a number from 0 on";
