@@ -187,7 +187,7 @@ fn has_cause(
         let layer = cause.downcast_ref::<zvf::Error>().and_then(zvf::Error::layer);
         let inside: Option<&(dyn std::error::Error + 'static)> = layer.map(|layer| layer as _);
         matches(cause)
-            || std::iter::successors(inside, |error| error.source()).any(|cause| matches(cause))
+            || std::iter::successors(inside, |error| error.source()).any(&matches)
     })
 }
 
