@@ -356,19 +356,22 @@ mod tests {
     #[tokio::test]
     async fn long_files_are_read_in_parts_of_one_version() {
         let memory = Arc::new(InMemory::new());
-        let bytes: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..400_000_u32).map(|n| (n % 251) as u8).collect();
         memory.put(&"a".into(), bytes.clone().into()).await.unwrap();
         let options = OpenOptions::default();
         let store = Arc::clone(&memory) as Arc<dyn ObjectStore>;
         let file = RangedFile::from_object_store(store, &"a".into(), &options).await.unwrap();
         assert!(file.resident().is_none());
-        assert_eq!(file.read(5..9).await.unwrap(), bytes[5..9]);
+        assert_eq!(file.read(300_005..300_009).await.unwrap(), bytes[300_005..300_009]);
         assert_eq!(file.read(7..7).await.unwrap(), "");
         let requests = file.io_stats().requests;
-        assert_eq!(file.read(39_990..40_000).await.unwrap(), bytes[39_990..]);
-        assert_eq!(file.io_stats().requests, requests, "the end was read when it was opened");
-        memory.put(&"a".into(), vec![0; 40_000].into()).await.unwrap();
-        assert_eq!(file.read(5..9).await.unwrap_err().class(), Class::FileChanged);
+        assert_eq!(requests, 3, "both ends, and the middle");
+        assert_eq!(file.read(0..262_144).await.unwrap(), bytes[..262_144]);
+        assert_eq!(file.read(399_990..400_000).await.unwrap(), bytes[399_990..]);
+        assert_eq!(file.io_stats().requests, requests, "both ends were read when it was opened");
+        memory.put(&"a".into(), vec![0; 400_000].into()).await.unwrap();
+        let error = file.read(262_143..262_145).await.unwrap_err();
+        assert_eq!(error.class(), Class::FileChanged);
     }
 
     #[tokio::test]
