@@ -323,9 +323,10 @@ fn mixed_table(lines: u64) -> String {
             2 => "\u{e9}\u{20ac}".to_owned(),
             rest => format!("n{rest}"),
         };
-        let end = if n % 7 == 0 { "\r\n" } else { "\n" };
-        let mass = if n % 11 == 0 { "NA".to_owned() } else { format!("{}", n as f64 / 7.0) };
-        let blank = if n % 501 == 0 { "\n\r\n" } else { "" };
+        let end = if n.is_multiple_of(7) { "\r\n" } else { "\n" };
+        let mass =
+            if n.is_multiple_of(11) { "NA".to_owned() } else { format!("{}", n as f64 / 7.0) };
+        let blank = if n.is_multiple_of(501) { "\n\r\n" } else { "" };
         let comment = if n % 4001 == 9 { "# 1,2,3\n" } else { "" };
         format!("{blank}{comment}{}, {}.5 ,{mass},{},{note}{end}", n / 3, n % 90, n / 1000)
     };
