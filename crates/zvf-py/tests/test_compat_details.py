@@ -129,6 +129,13 @@ def test_shards_are_told_as_the_reference_does(cloud, tmp_path):
     assert zv.open(copies["zvf.compat"]).validate(level=5).ok
 
 
+def test_bytes_are_no_shape_of_a_shard(cloud):
+    for value in (b"\x02", bytearray(b"\x02\x02\x02")):
+        with pytest.raises(ArrayError, match="shard_shape: expected positive integers, found b"):
+            of("zvf.compat", "sharding").reshard(cloud, value)
+    assert not of("zvf.compat", "sharding").is_sharded(cloud)
+
+
 @BOTH
 def test_groups_and_attributes_of_objects_are_values_of_python(cloud, plain):
     level = lambda package, path: of(package, "building").open_store(path)["0"]  # noqa: E731

@@ -96,6 +96,8 @@ def shard_store(store_path: Any, shard_shape: Any = 8, *, arrays: Any = None) ->
     """Put cells into shards; codecs stay. Returns what :func:`get_shard_info` does, and what was packed."""
     _all_arrays(arrays)
     group = _group(store_path, "r+")
+    if isinstance(shard_shape, (bytes, bytearray)):  # whose items are numbers, too
+        raise ArrayError(f"shard_shape: expected positive integers, found {shard_shape!r}")
     with translating(ArrayError):
         shape = [int(shard_shape)] if isinstance(shard_shape, (int, np.integer)) else [int(n) for n in shard_shape]
     if not shape or any(n < 1 for n in shape):
