@@ -186,8 +186,7 @@ fn has_cause(
     error.chain().any(|cause| {
         let layer = cause.downcast_ref::<zvf::Error>().and_then(zvf::Error::layer);
         let inside: Option<&(dyn std::error::Error + 'static)> = layer.map(|layer| layer as _);
-        matches(cause)
-            || std::iter::successors(inside, |error| error.source()).any(&matches)
+        matches(cause) || std::iter::successors(inside, |error| error.source()).any(&matches)
     })
 }
 
