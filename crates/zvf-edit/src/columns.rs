@@ -535,13 +535,13 @@ impl Transaction {
     }
 }
 
-/// The sentinel as an array document has it.
 /// Takes the column that is meant out of a list, with the place it had.
 fn take_named<C>(columns: &mut Vec<C>, is_meant: impl Fn(&C) -> bool) -> Option<(usize, C)> {
     let at = columns.iter().position(is_meant)?;
     Some((at, columns.remove(at)))
 }
 
+/// The sentinel as an array document has it.
 fn zarr_fill(scalar: Scalar) -> Json {
     match scalar {
         Scalar::Float(_) => json!("NaN"),

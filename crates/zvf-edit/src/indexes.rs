@@ -91,7 +91,7 @@ impl Objects {
                 Some(ids) if row < ids.len() => int64(ids.row(row)),
                 _ => row as i64,
             };
-            let exists = manifests.rows[row].get(..4).is_some_and(|n| n != [0; 4]);
+            let exists = has_references(&manifests.rows[row]);
             by_id.insert(id, row as u32);
             list.push(Object {
                 id,
@@ -200,6 +200,11 @@ pub(crate) fn open_row_column(
     ty.width = width;
     let array = DenseArray::open(snap, path, scalar, width)?;
     Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
+}
+
+/// Whether a manifest names any fragment: it begins with their number.
+pub(crate) fn has_references(manifest: &[u8]) -> bool {
+    manifest.get(..4).is_some_and(|count| count != [0; 4])
 }
 
 /// The bytes of a manifest that names these fragments.

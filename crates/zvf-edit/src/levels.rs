@@ -13,7 +13,7 @@ use zvf_format::grid::ChunkShape;
 use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
 use crate::error::Result;
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::{children, manifest_bytes, open_row_column};
+use crate::indexes::{children, has_references, manifest_bytes, open_row_column};
 use crate::journal::Changes;
 use crate::links::{End, Family, moved_end};
 use crate::owners::withdraw_owners;
@@ -181,8 +181,7 @@ impl Transaction {
             }
             ids.flush(changes, true)?;
         }
-        let present =
-            manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        let present = manifests.rows.iter().filter(|row| has_references(row)).count();
         manifests.flush(changes, 16384)?;
         let old = doc.clone();
         doc["attributes"]["num_objects"] = json!(count);

@@ -9,7 +9,7 @@ use crate::arrays::{Chunk, doc_bytes, doc_key};
 use crate::dense::DenseArray;
 use crate::error::Result;
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, manifest_bytes};
+use crate::indexes::{Objects, has_references, manifest_bytes};
 use crate::journal::Changes;
 
 use crate::rebuild::{ChangedObject, Numbers, Tally};
@@ -189,8 +189,7 @@ impl Objects {
     fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
         let count = self.manifests.rows.len();
-        let holds = |row: &&Bytes| row.get(..4).is_some_and(|n| n != [0; 4]);
-        let present = self.manifests.rows.iter().filter(holds).count();
+        let present = self.manifests.rows.iter().filter(|row| has_references(row)).count();
         let attrs = &mut self.doc["attributes"];
         attrs["num_objects"] = json!(count);
         if attrs.get("num_present").is_some() || self.is_new {

@@ -269,10 +269,11 @@ impl Geometry {
 
     /// Adds to the number of vertices that the level says it has.
     pub(crate) fn count_rows(&mut self, change: i64) {
-        let level = &mut self.doc["attributes"]["zarr_vectors_level"];
         // What is not stated stays so.
-        if let Some(count) = level["vertex_count"].as_i64().filter(|_| change != 0) {
-            level["vertex_count"] = json!((count + change).max(0)); // a count that was never kept stays at 0
+        let count = self.doc.pointer_mut("/attributes/zarr_vectors_level/vertex_count");
+        let count = count.filter(|_| change != 0);
+        if let Some((count, stated)) = count.and_then(|count| count.as_i64().map(|n| (count, n))) {
+            *count = json!((stated + change).max(0)); // a count that was never kept stays at 0
         }
     }
 

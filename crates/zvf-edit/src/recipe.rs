@@ -19,6 +19,7 @@ use zvf_pyramid::{Method, OfKind, Options};
 use crate::arrays::RowArray;
 use crate::arrays::read_doc;
 use crate::error::{EditError, Result};
+use crate::indexes::has_references;
 use crate::transaction::Transaction;
 
 /// How levels are made again.
@@ -203,8 +204,7 @@ impl Transaction {
             doc["attributes"]["zvf"]["built_rows"].as_u64().and_then(|n| usize::try_from(n).ok());
         let built = built.unwrap_or(index.rows.len());
         let is_kept = |row: &usize| {
-            *row >= built
-                || index.rows.get(*row).is_some_and(|row| row.get(..4).is_some_and(|n| n != [0; 4]))
+            *row >= built || index.rows.get(*row).is_some_and(|row| has_references(row))
         };
         Ok((0..rows).filter(is_kept).collect())
     }

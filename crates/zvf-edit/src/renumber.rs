@@ -18,7 +18,7 @@ use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{children, column_type, open_row_column};
+use crate::indexes::{children, column_type, has_references, open_row_column};
 use crate::journal::{Changes, Journal};
 use crate::levels::coarser;
 use crate::scalar::Scalar;
@@ -168,8 +168,7 @@ impl Transaction {
             let text = format!("{index}/manifests: expected a row for each object, found fewer");
             EditError::new(Class::CountMismatch, text)
         })?;
-        let present =
-            manifests.rows.iter().filter(|row| row.get(..4).is_some_and(|n| n != [0; 4])).count();
+        let present = manifests.rows.iter().filter(|row| has_references(row)).count();
         manifests.flush(changes, LARGEST_INDEX_CHUNK)?;
         match DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)? {
             Some(mut ids) => {

@@ -20,6 +20,7 @@ use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE};
 use crate::history::journal;
+use crate::indexes::has_references;
 use crate::journal::{Changes, Journal};
 use crate::levels::coarser;
 use crate::links::{RowMoves, moved_end};
@@ -109,8 +110,8 @@ impl Transaction {
         }
         for geometry in &mut self.kinds {
             let Some(objects) = &mut geometry.objects else { continue };
-            let holds = |row: &bytes::Bytes| row.get(..4).is_some_and(|n| n != [0; 4]);
-            let rows = objects.manifests.rows.iter().rposition(holds).map_or(0, |last| last + 1);
+            let last = objects.manifests.rows.iter().rposition(|row| has_references(row));
+            let rows = last.map_or(0, |last| last + 1);
             if rows == objects.manifests.rows.len() {
                 continue;
             }
