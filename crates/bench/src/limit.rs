@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::ensure;
 
 use crate::clock::repeated;
+use crate::discard::discard;
 
 /// The seconds that reading `files` takes. One that is not there was never written: it holds nothing.
 pub(crate) fn read(files: &[PathBuf]) -> anyhow::Result<f64> {
@@ -52,6 +53,6 @@ pub(crate) fn copied(from: &Path, to: &Path) -> anyhow::Result<f64> {
     let status = Command::new("cp").arg("-r").args([from, to]).status()?;
     let seconds = start.elapsed().as_secs_f64();
     ensure!(status.success(), "cp: {status}");
-    fs::remove_dir_all(to)?;
+    discard(to)?;
     Ok(seconds)
 }

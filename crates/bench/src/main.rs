@@ -8,6 +8,7 @@
 mod billion;
 mod clock;
 mod contest;
+mod discard;
 mod limit;
 mod ours;
 mod page;
@@ -127,6 +128,7 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
+    discard::remove_discarded()?;
     println!("{}", page.tables());
     match &arguments.page {
         Some(file) if chosen.is_empty() && bench.filter.is_none() => {

@@ -385,7 +385,8 @@ Made by `cargo xtask bench` (`--quick`: smaller data and fewer turns); not writt
 network once, and nothing else running. Everybody does the same work in turns, in one run on one machine, and must
 count the same; figures are medians of what is warm in the memory of the system. **zvf** is this project, what is
 *slanted* is a limit: what the machine takes for the same bytes with nothing done to them. *times zvf* is how many
-times as long as zvf it takes.
+times as long as zvf it takes. What is written stays until the run ends: for minutes after many files were removed, file
+systems without a journal are slower to make new ones.
 
 *requests* and *bytes read*: of zvf what it asks the disk or server for; of others what the system counts of their
 process, calls that read and bytes they gave, or what a server counts. What is mapped is not counted. *memory* is the

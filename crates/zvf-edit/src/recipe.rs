@@ -19,6 +19,7 @@ use zvf_pyramid::{Method, OfKind, Options};
 use crate::arrays::RowArray;
 use crate::arrays::read_doc;
 use crate::error::{EditError, Result};
+#[cfg(feature = "reference")]
 use crate::indexes::has_references;
 use crate::transaction::Transaction;
 

@@ -75,7 +75,7 @@ pub use codec::{CodecPipeline, Partial};
 pub use error::{Op, Seen, StoreError};
 pub use file::RangedFile;
 pub use key::Key;
-pub use layout::{Cells, DenseArray, KeyTable, Rows};
+pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows};
 pub use level::LevelNode;
 pub use lone::LoneArray;
 pub use node::{Entries, Listing};

@@ -31,6 +31,7 @@ use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
 use crate::contest::{Cost, Role, Row, Side, Turn};
+use crate::discard::{discard, remove_discarded};
 use crate::limit;
 use crate::page::{Amount, Page};
 use crate::parts::made::{boxes, open, text, within};
@@ -45,12 +46,14 @@ use data::Data;
 pub(crate) fn run(bench: &Bench, vertices: u64, file: Option<&Path>) -> anyhow::Result<()> {
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
     let folder = bench.below("billion")?;
+    fs::remove_dir_all(&folder)?; // of a run that was stopped
+    fs::create_dir_all(&folder)?;
     let (mut page, begun) = (Page::new(), Instant::now());
     for vertices in [vertices / 100, vertices / 10, vertices] {
         for data in [Data::Points, Data::Streamlines] {
             let took = begun.elapsed().as_secs_f64();
             eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
-            let mut trial = Trial::begin(&mut page, data, vertices, &folder)?;
+            let mut trial = Trial::new(&mut page, data, vertices, &folder);
             trial.build()?;
             trial.ask()?;
             trial.draw()?;
@@ -61,6 +64,7 @@ pub(crate) fn run(bench: &Bench, vertices: u64, file: Option<&Path>) -> anyhow::
             trial.end()?;
         }
     }
+    remove_discarded()?;
     println!("{}", page.tables_of(&PART));
     match file {
         Some(file) => page.write_alone(file, &PART, TITLE, begun.elapsed()),
@@ -78,21 +82,13 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn begin(
-        page: &'a mut Page,
-        data: Data,
-        vertices: u64,
-        folder: &'a Path,
-    ) -> anyhow::Result<Self> {
+    fn new(page: &'a mut Page, data: Data, vertices: u64, folder: &'a Path) -> Self {
         let store = folder.join(format!("{}.zarrvectors", data.name()));
-        // Of a run that was stopped.
-        fs::remove_dir_all(folder)?;
-        fs::create_dir_all(folder)?;
-        Ok(Self { page, data, vertices, folder, store })
+        Self { page, data, vertices, folder, store }
     }
 
     fn end(self) -> anyhow::Result<()> {
-        Ok(fs::remove_dir_all(&self.store)?)
+        discard(&self.store)
     }
 
     /// From a file to a validated store with levels.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor};
 
 use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::discard::discard;
 use crate::page::Page;
 use crate::parts::Bench;
 use crate::parts::made::{walks, write};
@@ -21,7 +22,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let store = folder.join(format!("walks-{objects}.zarrvectors"));
     for path in [store.clone(), store.with_extension("zarrvectors.zvf")] {
         if path.exists() {
-            std::fs::remove_dir_all(path)?; // a history of earlier runs
+            discard(&path)?; // a history of earlier runs
         }
     }
     write(&walks(objects, LENGTH)?, CHUNKS, &store)?;

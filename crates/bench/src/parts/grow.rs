@@ -4,7 +4,6 @@
 //! Chunks grow in number, not in size, as they would in a real store. A box of a fixed size keeps the
 //! number of points in it by shrinking with the data; all else looks at everything.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,6 +16,7 @@ use zvf_validate::{Observer, Options, validate};
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::discard::discard;
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
 use crate::parts::made::{Points, boxes, open, walks, within, write};
@@ -171,7 +171,7 @@ fn zvf_writing<'a>(
 ) -> Contender<'a> {
     Contender::new("zvf", Role::Zvf, move || {
         if store.exists() {
-            fs::remove_dir_all(store)?;
+            discard(store)?;
         }
         let start = Instant::now();
         write()?;

@@ -25,6 +25,7 @@ use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::repeated;
 use crate::contest::{Contender, Role, Row, Turn, contest};
+use crate::discard::discard;
 use crate::page::Page;
 use crate::parts::Bench;
 use crate::parts::made::{Points, SIDE, boxes, open, text};
@@ -83,6 +84,7 @@ fn create(bench: &Bench, page: &mut Page, peer: &Peer, folder: &Path) -> anyhow:
     let (ours, theirs) = (folder.join("made-ours.zarrvectors"), folder.join("made.zarrvectors"));
     let request =
         |who: &str| json!({"work": "create", "who": who, "positions": positions, "to": theirs});
+    let discarded = |turn| discard(&theirs).map(|()| turn);
     let row = contest(
         bench,
         PART,
@@ -90,11 +92,11 @@ fn create(bench: &Bench, page: &mut Page, peer: &Peer, folder: &Path) -> anyhow:
         vec![
             Contender::new("zvf", Role::Zvf, || {
                 let seconds = write(&batch, &ours)?;
-                std::fs::remove_dir_all(&ours)?;
+                discard(&ours)?;
                 Ok(Turn::from_seconds(seconds).counting(count))
             }),
-            peer.with_role(PYTHON, Role::Variant, request("zvf")),
-            peer.with_role(NAME, Role::Reference, request("reference")),
+            peer.with_role(PYTHON, Role::Variant, request("zvf")).then(discarded),
+            peer.with_role(NAME, Role::Reference, request("reference")).then(discarded),
         ],
     )?;
     note_bar(page, "create", &row);

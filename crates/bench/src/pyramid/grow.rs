@@ -2,14 +2,13 @@
 //!
 //! Three levels by the command, in a process of its own, of a store with as many chunks as its part says.
 
-use std::fs;
-
 use anyhow::Context as _;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
 use super::{fresh, timed, zvf};
 use crate::contest::{Contender, Role, contest};
+use crate::discard::discard;
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
 use crate::parts::made::{walks, write};
@@ -41,7 +40,7 @@ pub(crate) fn levels(
             let mut command = std::process::Command::new(zvf()?);
             command.args(["pyramid", "-q", "--levels", "3", "--memory-limit", LIMIT]).arg(&store);
             let turn = timed(command.stdout(std::process::Stdio::null()))?;
-            fs::remove_dir_all(&store)?;
+            discard(&store)?;
             Ok(turn)
         };
         let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;

@@ -16,6 +16,7 @@ use zvf_query::{Columns, LevelRule, Query};
 
 use super::{fresh, timed, zvf};
 use crate::contest::{Contender, Role, Turn, contest};
+use crate::discard::discard;
 use crate::page::Page;
 use crate::parts::Bench;
 use crate::parts::made::{open, write_as};
@@ -44,12 +45,12 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     };
     let ours = || -> anyhow::Result<Turn> {
         let (turn, store) = levels()?;
-        fs::remove_dir_all(&store)?;
+        discard(&store)?;
         Ok(turn)
     };
     let (_, built) = levels()?;
     let ladder = face_counts(&built)?;
-    fs::remove_dir_all(&built)?;
+    discard(&built)?;
     let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
     let request = json!({"work": "levels", "name": name, "faces": ladder});
     let contenders = vec![

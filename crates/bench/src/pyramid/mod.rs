@@ -23,6 +23,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::contest::{Contender, Cost, Role, Turn, contest_for};
+use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
 use crate::parts::Bench;
@@ -140,7 +141,7 @@ fn theirs(
     let processor = told["processor"].as_f64().map(Duration::from_secs_f64);
     let cost = Cost { memory: told["peak"].as_u64(), processor, ..Cost::default() };
     let turn = Turn { cost, ..Turn::from_seconds(seconds).counting(levels(&store)?) };
-    fs::remove_dir_all(&store)?;
+    discard(&store)?;
     Ok(turn)
 }
 
@@ -151,7 +152,7 @@ fn ours(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Res
     let turn = timed(&mut command)
         .with_context(|| format!("zvf pyramid, {}", work.name))?
         .counting(levels(&store)?);
-    fs::remove_dir_all(&store)?;
+    discard(&store)?;
     Ok(turn)
 }
 
@@ -194,7 +195,7 @@ pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
 fn fresh(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let to = place.join("bench-levels.zarrvectors");
     if to.exists() {
-        fs::remove_dir_all(&to)?;
+        discard(&to)?;
     }
     copy(from, &to)?;
     Ok(to)

@@ -13,7 +13,6 @@
 pub(crate) mod data;
 mod plain;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,6 +26,7 @@ use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::contest::{Contender, Role, Turn, contest_for};
+use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
 use crate::parts::made::{open, text};
@@ -66,7 +66,7 @@ fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
     for name in LEFTOVERS {
         let path = folder.join(name);
         if path.exists() {
-            fs::remove_dir_all(path)?;
+            discard(&path)?;
         }
     }
     Ok(())
@@ -93,7 +93,7 @@ fn sides<'a>(
         Contender::new("cp -r of the same", Role::Limit, move || {
             write(work, batch, &model, false)?;
             let seconds = limit::copied(&model, &copy)?;
-            fs::remove_dir_all(&model)?;
+            discard(&model)?;
             Ok(Turn::from_seconds(seconds))
         }),
     ]
@@ -103,7 +103,7 @@ fn sides<'a>(
 pub(crate) fn vertices(store: &Path) -> anyhow::Result<u64> {
     let all = Query::all().columns(Columns::None).uncached();
     let answer = block_on(open(store)?.run(&all))?;
-    fs::remove_dir_all(store)?;
+    discard(store)?;
     Ok(answer.batch.len() as u64)
 }
 

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use zvf_model::Batch;
 
 use super::data::Work;
+use crate::discard::discard;
 
 /// The seconds in which the files that we write for `work`, one for each cell, are created again.
 pub(crate) fn same(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
@@ -15,7 +16,7 @@ pub(crate) fn same(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64>
     super::write(work, batch, &model, false)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());
     read(&model, &PathBuf::new(), &mut folders, &mut files)?;
-    fs::remove_dir_all(&model)?;
+    discard(&model)?;
     let (scratch, done) = (to.join("bench-plain.tmp"), to.join("bench-plain"));
     let start = Instant::now();
     for folder in &folders {
@@ -26,7 +27,7 @@ pub(crate) fn same(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64>
     fs::rename(&scratch, &done)?;
     File::open(to)?.sync_all()?;
     let seconds = start.elapsed().as_secs_f64();
-    fs::remove_dir_all(&done)?;
+    discard(&done)?;
     Ok(seconds)
 }
 

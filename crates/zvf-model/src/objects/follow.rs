@@ -4,11 +4,12 @@
 //! both sides are at hand. What is handed out is known to be there.
 
 use async_recursion::async_recursion as boxed;
+use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::BlockFragments;
 use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
-use zvf_store::KeyTable;
+use zvf_store::KeyFinder;
 
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
@@ -102,18 +103,21 @@ impl LevelReader {
         let manifests = index.manifests(rows).await?;
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
-        let mut named = Named::new(&table);
-        for (manifest, id) in manifests.iter().zip(&ids) {
-            if let Some(key) = named.add(manifest)? {
-                // Not there: the fault is that of whoever asks for its fragments.
-                if let Some(Err(error)) = self.fragments(&[key]).await.pop()
-                    && !allowed(&error)
-                {
-                    return Err(error.of_object(*id));
-                }
+        let finder = table.finder(rows.len());
+        let named = in_parts(&manifests, |part| Named::new(&finder, part));
+        let named = named.into_iter().collect::<Result<Vec<_>, ModelError>>()?;
+        for (object, key) in absent(&named) {
+            // Not there: the fault is that of whoever asks for its fragments.
+            if let Some(Err(error)) = self.fragments(&[key]).await.pop()
+                && !allowed(&error)
+            {
+                return Err(match ids.get(object) {
+                    Some(id) => error.of_object(*id),
+                    None => error,
+                });
             }
         }
-        let mut places = named.places();
+        let mut places = Places::new(&named, table.len());
         let keys: Vec<ChunkKey> =
             places.list.iter().filter_map(|(place, _)| table.get(usize_from_u32(*place))).collect();
         let mut chunks = Vec::with_capacity(keys.len());
@@ -134,24 +138,78 @@ impl LevelReader {
             }
         }
         places.numbers = numbers;
-        let mut left = MAX_RUNS;
-        let mut blocks = named.blocks.iter();
-        let objects = manifests.iter().zip(ids).map(|(manifest, id)| {
-            let (runs, gaps) = runs(manifest, &mut blocks, &places, &chunks, &mut left)
-                .map_err(|error| error.in_array(index.path()).of_object(id))?;
-            Ok(ObjectRuns { row: manifest.row(), id, runs, gaps })
-        });
-        let objects = objects.collect::<Result<_, ModelError>>()?;
+        let objects = Objects { path: index.path(), manifests: &manifests, ids: &ids };
+        let objects = objects.runs(&named, &places, &chunks)?;
         Ok(Followed { chunks, objects })
     }
 }
 
-/// The chunks that manifests name, each looked up once a block.
-struct Named<'a> {
-    table: &'a KeyTable,
+/// Objects whose manifests were read.
+struct Objects<'a> {
+    path: &'a str,
+    manifests: &'a [ObjectManifest],
+    ids: &'a [ObjectId],
+}
+
+impl Objects<'_> {
+    /// The runs of each.
+    fn runs(
+        &self,
+        named: &[Named],
+        places: &Places,
+        chunks: &[ChunkFragments],
+    ) -> Result<Vec<ObjectRuns>, ModelError> {
+        let of_part = |part: usize, left: &mut u64| {
+            let first = part * OBJECTS_OF_A_PART;
+            let mut blocks = named[part].blocks.iter();
+            let objects = self.manifests.iter().zip(self.ids).skip(first).take(OBJECTS_OF_A_PART);
+            let objects = objects.map(|(manifest, id)| {
+                let (runs, gaps) = runs(manifest, &mut blocks, places, chunks, left)
+                    .map_err(|error| error.in_array(self.path).of_object(*id))?;
+                Ok(ObjectRuns { row: manifest.row(), id: *id, runs, gaps })
+            });
+            objects.collect::<Result<Vec<_>, ModelError>>()
+        };
+        let claimed = named.iter().fold(0, |sum: u64, part| sum.saturating_add(part.fragments));
+        let parts: Vec<_> = if named.len() < 2 || claimed > MAX_RUNS {
+            // One after the other: where there are too many, the object is named that has one too many.
+            let mut left = MAX_RUNS;
+            (0..named.len()).map(|part| of_part(part, &mut left)).collect()
+        } else {
+            let parts = (0..named.len()).into_par_iter();
+            parts.map(|part| of_part(part, &mut { MAX_RUNS })).collect()
+        };
+        let mut objects = Vec::with_capacity(self.manifests.len());
+        for part in parts {
+            objects.extend(part?);
+        }
+        Ok(objects)
+    }
+}
+
+/// What `of_part` makes of each part of `all`; several threads do it where there are several.
+fn in_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sync) -> Vec<U> {
+    match all.len() {
+        0..=OBJECTS_OF_A_PART => all.chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
+        _ => all.par_chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
+    }
+}
+
+/// The first chunk that each object names and that is not there.
+fn absent(named: &[Named]) -> impl Iterator<Item = (usize, ChunkKey)> {
+    let firsts = (0..).step_by(OBJECTS_OF_A_PART);
+    let parts = named.iter().zip(firsts);
+    parts.flat_map(|(part, first)| part.absent.iter().map(move |(at, key)| (first + at, *key)))
+}
+
+/// The chunks that some manifests name, each looked up once a block.
+#[derive(Default)]
+struct Named {
     firsts: Vec<(u32, usize)>, // places of chunks in the table, and manifests that name them
     blocks: Vec<u32>, // for each block, the place of its chunk in the table; or [`NOWHERE`]
+    absent: Vec<(usize, ChunkKey)>, // manifests, and the first chunk that each names and that is not there
     manifests: usize,
+    fragments: u64, // as many as they claim to name
 }
 
 /// Chunks that are named, by their places in the table.
@@ -161,48 +219,60 @@ struct Places {
     numbers: Vec<Option<usize>>, // for each of the list its number among those that are there
 }
 
-impl<'a> Named<'a> {
-    fn new(table: &'a KeyTable) -> Self {
-        Self { table, firsts: Vec::new(), blocks: Vec::new(), manifests: 0 }
+impl Named {
+    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Result<Self, ModelError> {
+        let mut named = Self::default();
+        for manifest in manifests {
+            named.add(finder, manifest)?;
+        }
+        Ok(named)
     }
 
-    /// Adds the blocks of one more manifest. Gives a chunk that it names and that is not there.
-    fn add(&mut self, manifest: &ObjectManifest) -> Result<Option<ChunkKey>, ModelError> {
+    /// Adds the blocks of one more manifest.
+    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) -> Result<(), ModelError> {
         let mut absent = None;
         for block in manifest.view()?.blocks() {
             let mut own = [0; zvf_format::key::MAX_RANK];
             own.iter_mut().zip(block.chunk).for_each(|(to, from)| *to = from.get());
             let key = own.get(..block.chunk.len()).unwrap_or(&own);
-            let place = Some(self.table.first_not_below(key))
-                .filter(|place| !block.fragments.is_empty() && self.table.row(*place) == Some(key))
-                .and_then(|place| u32::try_from(place).ok());
+            let is_empty = block.fragments.is_empty();
+            let place = if is_empty { None } else { finder.find(key) };
+            let place = place.and_then(|place| u32::try_from(place).ok());
             if let Some(place) = place {
                 if self.firsts.last().is_none_or(|(last, _)| *last != place) {
                     self.firsts.push((place, self.manifests));
                 }
-            } else if !block.fragments.is_empty() && absent.is_none() {
+            } else if !is_empty && absent.is_none() {
                 absent = chunk_key(key.iter().copied());
             }
+            self.fragments = self.fragments.saturating_add(block.fragments.len()); // claims
             self.blocks.push(place.unwrap_or(NOWHERE));
         }
+        self.absent.extend(absent.map(|key| (self.manifests, key)));
         self.manifests += 1;
-        Ok(absent)
+        Ok(())
     }
+}
 
+impl Places {
     /// The chunks that are named. What it takes follows the smaller of the two: the names, or the chunks
     /// that there are.
-    fn places(&self) -> Places {
+    fn new(named: &[Named], chunks: usize) -> Self {
         let numbers = Vec::new();
-        if self.firsts.len() < self.table.len() / 8 {
-            let mut list = self.firsts.clone();
+        let firsts =
+            named.iter().zip((0..).step_by(OBJECTS_OF_A_PART)).flat_map(|(part, first)| {
+                part.firsts.iter().map(move |(place, manifest)| (*place, first + manifest))
+            });
+        if named.iter().map(|part| part.firsts.len()).sum::<usize>() < chunks / 8 {
+            let mut list: Vec<(u32, usize)> = firsts.collect();
             list.sort_unstable();
             list.dedup_by_key(|(place, _)| *place);
-            return Places { list, by_place: None, numbers };
+            return Self { list, by_place: None, numbers };
         }
-        let mut first = vec![usize::MAX; self.table.len()];
-        for (place, manifest) in &self.firsts {
-            if let Some(first) = first.get_mut(usize_from_u32(*place)) {
-                *first = (*first).min(*manifest);
+        let mut first = vec![usize::MAX; chunks];
+        for (place, manifest) in firsts {
+            if let Some(first) = first.get_mut(usize_from_u32(place)) {
+                *first = (*first).min(manifest);
             }
         }
         let mut list = Vec::new();
@@ -213,11 +283,9 @@ impl<'a> Named<'a> {
                 list.push((place, first));
             }
         }
-        Places { list, by_place: Some(by_place), numbers }
+        Self { list, by_place: Some(by_place), numbers }
     }
-}
 
-impl Places {
     /// The number among the chunks that are there of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
@@ -239,7 +307,7 @@ fn runs<'a>(
     let view = manifest.view()?;
     let place = |block: Option<&u32>| places.number(*block?);
     let all = blocks.clone();
-    let (mut runs, mut gaps) = (Vec::new(), Vec::new());
+    let (mut runs, mut gaps) = (Vec::with_capacity(view.blocks().size_hint().0), Vec::new());
     for block in view.blocks() {
         let chunk = place(blocks.next());
         let there = chunk.and_then(|chunk| chunks.get(chunk));
@@ -299,6 +367,8 @@ fn outside<'a>(
     }
 }
 
+/// Objects that one thread follows at a time.
+const OBJECTS_OF_A_PART: usize = 1024;
 /// No chunk of a table.
 const NOWHERE: u32 = u32::MAX;
 /// Fragments that one answer may have.

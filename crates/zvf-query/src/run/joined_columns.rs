@@ -45,7 +45,7 @@ impl Context {
             let field = attribute.field(column);
             batch = batch.with_field(Field { name: name.into(), ..field })?;
         }
-        if !self.query.owners && self.chosen.object.is_empty() {
+        if !self.joins_objects() {
             return Ok(batch);
         }
         let rows = match rows {
@@ -82,6 +82,11 @@ impl Context {
             of.extend(std::iter::repeat_n(id, usize_from_u32(piece.len)));
         }
         Ok(batch.with_vertex_objects(of)?)
+    }
+
+    /// Whether vertices come with something of their objects.
+    pub(super) fn joins_objects(&self) -> bool {
+        self.query.owners || !self.chosen.object.is_empty()
     }
 
     /// Where the vertices of `pieces` are stored.

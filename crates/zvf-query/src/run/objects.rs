@@ -10,11 +10,13 @@
 //! store keeps about such crossings is never used for geometry.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zvf_format::fragment::RankTable;
+use rayon::prelude::*;
+use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
-use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, Parts};
+use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
 use super::fetch::{Need, Of, needs};
@@ -233,15 +235,18 @@ impl Context {
         keys: &[ChunkKey],
         parted: &Parted,
     ) -> Result<Batch, QueryError> {
-        let (mut offsets, mut end) = (vec![0_usize], 0_usize);
-        let mut rows = Vec::with_capacity(parted.pieces.list.len());
+        let (mut offsets, mut end) = (Vec::with_capacity(parted.spans.len() + 1), 0_usize);
+        offsets.push(end);
         for span in &parted.spans {
             end += parted.len(span);
             offsets.push(end);
-            rows.extend(parted.span_pieces(span).iter().map(|_| Some(span.row)));
         }
+        let rows = self.joins_objects().then(|| {
+            let rows = parted.spans.iter().flat_map(|span| span.pieces.clone().map(|_| span.row));
+            rows.map(Some).collect()
+        });
         let ids: Vec<ObjectId> = parted.spans.iter().map(|span| span.id).collect();
-        let batch = self.join_columns(batch, keys, &parted.pieces.list, Some(rows)).await?;
+        let batch = self.join_columns(batch, keys, &parted.pieces.list, rows).await?;
         Ok(batch.with_parts(Parts::new(offsets, ids)?)?)
     }
 
@@ -334,6 +339,21 @@ impl Parted {
         self.span_pieces(span).iter().map(|piece| usize_from_u32(piece.len)).sum()
     }
 
+    /// Adds all objects of `others`.
+    fn extend(&mut self, others: Self) {
+        let first = self.pieces.list.len();
+        if first == 0 {
+            *self = others;
+            return;
+        }
+        let behind = |span: Span| Span {
+            pieces: span.pieces.start + first..span.pieces.end + first,
+            ..span
+        };
+        self.spans.extend(others.spans.into_iter().map(behind));
+        self.pieces.extend(others.pieces);
+    }
+
     /// Adds an object, or a run of one.
     pub(super) fn push(&mut self, id: ObjectId, row: u64, pieces: impl IntoIterator<Item = Piece>) {
         let from = self.pieces.list.len();
@@ -407,11 +427,32 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
         chunks.rows.push(view.extent());
         views.push((RankTable::new(&view), view));
     }
+    let left = AtomicUsize::new(most);
+    let part = |objects: &[ObjectRuns]| part_objects(objects, &views, (most, &left));
+    let parts: Vec<Result<Parted, QueryError>> = match followed.objects.len() {
+        0..=OBJECTS_OF_A_PART => vec![part(&followed.objects)],
+        _ => followed.objects.par_chunks(OBJECTS_OF_A_PART).map(part).collect(),
+    };
     let mut parted = Parted::default();
+    for part in parts {
+        parted.extend(part?);
+    }
+    Ok((chunks, parted))
+}
+
+/// Objects as pieces of the chunks of `views`, of which there may be so many, and so many more.
+fn part_objects(
+    objects: &[ObjectRuns],
+    views: &[(RankTable, FragmentIndex<'_>)],
+    (most, left): (usize, &AtomicUsize),
+) -> Result<Parted, QueryError> {
+    let mut parted = Parted::default();
+    parted.pieces.list.reserve(objects.iter().map(|object| object.runs.len()).sum());
     let mut runs = Runs::default();
-    for object in &followed.objects {
+    for object in objects {
         let mut gaps = object.gaps.iter().peekable();
-        let mut from = parted.pieces.list.len();
+        let first = parted.pieces.list.len();
+        let mut from = first;
         let mut close = |parted: &mut Parted| {
             let to = parted.pieces.list.len();
             if to > from {
@@ -424,24 +465,32 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
                 close(&mut parted);
                 while gaps.next_if(|gap| **gap <= number).is_some() {}
             }
-            if parted.pieces.list.len() > most {
-                let (what, found) = ("rows that objects name again", parted.pieces.list.len());
-                return Err(QueryError::limit(what, to_u64(most), to_u64(found)));
-            }
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
             let Some(fragment) = ranks.get(view, run.fragment) else { continue };
+            let cell = saturating_u32(to_u64(run.chunk));
             runs.list.clear();
             runs.push_fragment(fragment, saturating_u32(run.fragment));
-            let cell = saturating_u32(to_u64(run.chunk));
+            if parted.pieces.list.len() - first + runs.list.len() > most {
+                return Err(too_many_pieces(most));
+            }
             for one in &runs.list {
                 let (start, len, fragment) = (one.start, one.len, one.fragment);
                 parted.pieces.push_apart(Piece { cell, start, len, fragment });
             }
         }
         close(&mut parted);
+        let own = parted.pieces.list.len() - first;
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(own))
+            .map_err(|_| too_many_pieces(most))?;
     }
-    Ok((chunks, parted))
+    Ok(parted)
 }
 
+fn too_many_pieces(most: usize) -> QueryError {
+    QueryError::limit("rows that objects name again", to_u64(most), to_u64(most) + 1)
+}
+
+/// Objects that one thread takes at a time.
+const OBJECTS_OF_A_PART: usize = 1024;
 /// How often, for each byte of fragment indexes, rows in lists may be named.
 const REPEATS: usize = 4;

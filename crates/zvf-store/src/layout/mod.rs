@@ -33,6 +33,6 @@ pub(crate) use names::{chunk_folder, name_chunk};
 pub use rows::Rows;
 pub(crate) use rows::RowsCore;
 pub(crate) use shard::Shards;
-pub use table::KeyTable;
+pub use table::{KeyFinder, KeyTable};
 pub(crate) use tables::SharedTables;
 pub(crate) use zarr::{Place, ZarrArray};

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
+use zvf_format::num::usize_from_u32;
 
 /// The chunks of one array that hold something, in numeric order, each once.
 ///
@@ -94,6 +95,13 @@ impl KeyTable {
         (self.row(at)? == key.components()).then_some(at)
     }
 
+    /// What looks up about so many keys.
+    #[must_use]
+    pub fn finder(&self, look_ups: usize) -> KeyFinder<'_> {
+        let grid = (look_ups > self.len()).then(|| Grid::new(self)).flatten();
+        KeyFinder { table: self, grid }
+    }
+
     /// The place of the first key that is not below `components`, which may be fewer than a key has:
     /// a run of keys with one start lies between two such places.
     #[must_use]
@@ -148,6 +156,101 @@ impl KeyTable {
         order
     }
 }
+
+/// Looks up many keys of a table: without a search where the keys fill enough of the box around them.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::KeyTable;
+///
+/// let keys = ["0.0", "0.1", "1.1"].map(|key| ChunkKey::parse(key).unwrap());
+/// let table = KeyTable::new(2, keys)?;
+/// let finder = table.finder(1000);
+/// assert_eq!((finder.find(&[1, 1]), finder.find(&[1, 0])), (Some(2), None));
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyFinder<'a> {
+    table: &'a KeyTable,
+    grid: Option<Grid>,
+}
+
+/// The box around the keys of a table.
+#[derive(Clone, Debug)]
+struct Grid {
+    low: Vec<i64>,
+    extent: Vec<u64>,
+    places: Vec<u32>, // for each place of the box, in C order, that in the table; or [`NO_KEY`]
+}
+
+impl KeyFinder<'_> {
+    /// The place of the key with these components, when it is there.
+    #[must_use]
+    pub fn find(&self, components: &[i64]) -> Option<usize> {
+        let Some(grid) = &self.grid else {
+            let at = self.table.first_not_below(components);
+            return (self.table.row(at)? == components).then_some(at);
+        };
+        if components.len() != grid.low.len() {
+            return None;
+        }
+        let place = grid.places.get(grid.offset(components)?)?;
+        (*place != NO_KEY).then_some(usize_from_u32(*place))
+    }
+}
+
+impl Grid {
+    /// The grid of `table`; `None` where its keys lie too far apart.
+    fn new(table: &KeyTable) -> Option<Self> {
+        let mut rows = table.rows();
+        let mut low = rows.next()?.to_vec();
+        let mut high = low.clone();
+        for row in rows {
+            for ((low, high), component) in low.iter_mut().zip(&mut high).zip(row) {
+                *low = (*low).min(*component);
+                *high = (*high).max(*component);
+            }
+        }
+        let extent: Vec<u64> = low
+            .iter()
+            .zip(&high)
+            .map(|(low, high)| high.abs_diff(*low).checked_add(1))
+            .collect::<Option<_>>()?;
+        let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
+        let volume = usize::try_from(volume).ok()?;
+        if volume > MAX_PLACES.min(table.len().checked_mul(PLACES_OF_A_KEY)?) {
+            return None;
+        }
+        let mut grid = Self { low, extent, places: vec![NO_KEY; volume] };
+        for (place, row) in (0_u32..).zip(table.rows()) {
+            let at = grid.offset(row)?;
+            *grid.places.get_mut(at)? = place;
+        }
+        Some(grid)
+    }
+
+    /// Where these components lie in the box.
+    fn offset(&self, components: &[i64]) -> Option<usize> {
+        let mut offset = 0_u64;
+        for ((component, low), extent) in components.iter().zip(&self.low).zip(&self.extent) {
+            if component < low {
+                return None;
+            }
+            let at = component.abs_diff(*low);
+            if at >= *extent {
+                return None;
+            }
+            offset = offset * extent + at; // below the volume, which was counted
+        }
+        usize::try_from(offset).ok()
+    }
+}
+
+/// A place of a box without a key.
+const NO_KEY: u32 = u32::MAX;
+/// A box is taken when it has at most so many places for each key, and 4 MiB of them.
+const PLACES_OF_A_KEY: usize = 4;
+const MAX_PLACES: usize = 1 << 20;
 
 /// No keys, of one component.
 impl Default for KeyTable {
@@ -221,6 +324,24 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_lie_far_apart_are_searched() {
+        for (keys, is_grid) in [
+            (vec!["0.0", "0.1", "1.0"], true),
+            (vec!["0.0", "1000.1000"], false),
+            (vec!["-9223372036854775808.0", "9223372036854775807.0"], false),
+            (vec![], false),
+        ] {
+            let table = KeyTable::new(2, keys.iter().map(|text| key(text))).unwrap();
+            let finder = table.finder(1000);
+            assert_eq!(finder.grid.is_some(), is_grid, "{keys:?}");
+            for (place, row) in table.rows().enumerate() {
+                assert_eq!(finder.find(row), Some(place));
+            }
+            assert_eq!(finder.find(&[7, 7]), None);
+        }
+    }
+
+    #[test]
     fn keys_of_another_rank_are_refused() {
         #[rustfmt::skip]
         let table: [(usize, &[&str], &str); 3] = [
@@ -247,6 +368,17 @@ mod tests {
             }
             let absent = vec![9; rank];
             prop_assert_eq!(table.find(&ChunkKey::new(&absent).unwrap()), None);
+            for finder in [table.finder(0), table.finder(usize::MAX)] {
+                for (i, row) in set.iter().enumerate() {
+                    prop_assert_eq!(finder.find(row), Some(i));
+                }
+                for start in -5..5 {
+                    let row = vec![start; rank];
+                    let found = set.iter().position(|one| *one == row);
+                    prop_assert_eq!(finder.find(&row), found);
+                    prop_assert_eq!(finder.find(&row[1..]), None);
+                }
+            }
             for start in -4..4 {
                 let below = set.iter().filter(|row| row[0] < start).count();
                 prop_assert_eq!(table.first_not_below(&[start]), below);
