@@ -49,9 +49,7 @@ impl Plan {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
-    /// # let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
-    /// # let status = std::process::Command::new("cp").args(["-r", from, &at("a.zarrvectors")?]).status()?;
-    /// # assert!(status.success());
+    /// # archives::write(&dir.path().join("a.zarrvectors"), &archives::files("pc3_objects"));
     /// use zvf::publish::CommitGate;
     /// use zvf::tasks::{Plan, Ran, WorkFolder};
     ///

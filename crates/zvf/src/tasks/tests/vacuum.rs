@@ -15,9 +15,13 @@ type Tree = BTreeMap<String, Vec<u8>>;
 impl Own {
     /// A store in many chunks, half of which have waste.
     fn wasted(id: &str) -> Self {
+        Self::of_files(&archives::files_with_waste(id))
+    }
+
+    fn of_files(files: &[(String, Vec<u8>)]) -> Self {
         let dir = TempDir::new().unwrap();
         let to = dir.path().join("store.zarrvectors");
-        archives::write(&to, &archives::files_with_waste(id));
+        archives::write(&to, files);
         Self { address: to.to_str().unwrap().to_owned(), dir }
     }
 
@@ -183,7 +187,7 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_nothing_to_do_that_is_said() {
-    let own = Own::new();
+    let own = Own::of_files(&archives::files("pc3_objects"));
     let before = own.tree();
     let tasks = own.plan_vacuum(2).await.create(&own.folder()).await.unwrap();
     run_all(&tasks).await;
@@ -198,7 +202,7 @@ async fn where_there_is_nothing_to_do_that_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_of_other_work_is_refused() {
-    let own = Own::new();
+    let own = Own::of_files(&archives::files("pc3_objects"));
     let tasks = own.plan(1).await.create(&own.folder()).await.unwrap();
     for error in [run(&tasks, 0).await.unwrap_err(), finish(&tasks).await.unwrap_err()] {
         assert_eq!(error.class(), Class::InvalidArgument, "{error}");
