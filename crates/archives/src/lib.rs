@@ -1,8 +1,10 @@
-//! Stores from the archives in `testdata/zvf`: into a directory, or into memory; and files over HTTP ([`http`]).
+//! Stores from the archives in `testdata/zvf`: into a directory, or into memory; files over HTTP ([`http`]), and a double of
+//! S3 ([`s3`]).
 //!
 //! For tests of every layer; whatever is missing or broken here is a panic.
 
 pub mod http;
+pub mod s3;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -92,6 +94,48 @@ pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(
     }
     all
 }
+
+/// The files of the store `id`, with a row in no fragment at the end of every second chunk: what a vacuum removes. Chunks
+/// must be stored as they are, without a compressor and without shards.
+pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files = files(id);
+    let chunks = files.iter().filter_map(|(name, bytes)| {
+        let chunk = name.strip_prefix("0/vertices/c/")?;
+        Some((chunk.to_owned(), bytes.len() - CELL_HEAD))
+    });
+    let mut chunks: Vec<(String, usize)> = chunks.collect();
+    chunks.sort();
+    let (_, array) = files.iter().find(|(name, _)| name == "0/vertices/zarr.json").unwrap();
+    let array: Value = serde_json::from_slice(array).unwrap();
+    assert_eq!(array["attributes"]["dtype"], "float32");
+    let position = 4 * array["shape"].as_array().unwrap().len();
+    for (chunk, bytes) in chunks.into_iter().step_by(2) {
+        let (rows, end) = (bytes / position, format!("/c/{chunk}"));
+        for (name, cell) in &mut files {
+            let array = name.strip_suffix(&end).and_then(|name| name.strip_prefix("0/"));
+            if array
+                .is_some_and(|name| name == "vertices" || name.starts_with("vertex_attributes/"))
+            {
+                repeat_last_row(cell, rows);
+            }
+        }
+    }
+    files
+}
+
+/// Adds a row to a cell of `rows`, of the codec `vlen-bytes`: how many there are, the length of it, and its bytes.
+fn repeat_last_row(cell: &mut Vec<u8>, rows: usize) {
+    let bytes = cell.len() - CELL_HEAD;
+    assert_eq!(
+        cell[..CELL_HEAD],
+        [1_u32, u32::try_from(bytes).unwrap()].map(u32::to_le_bytes).concat()
+    );
+    let row = bytes / rows;
+    cell.extend_from_within(cell.len() - row..);
+    cell[4..CELL_HEAD].copy_from_slice(&u32::try_from(bytes + row).unwrap().to_le_bytes());
+}
+
+const CELL_HEAD: usize = 8;
 
 /// What the store was made of, by name: arrays of NumPy and JSON.
 pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
@@ -221,7 +265,8 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
+/// Writes files below a folder.
+pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
     for (path, bytes) in files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,5 +1,10 @@
 //! Work that is divided between processes, which are killed and repeated.
 
+#[cfg(all(unix, feature = "edit", feature = "s3"))]
+mod schedulers;
+#[cfg(feature = "edit")]
+mod vacuum;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +112,6 @@ fn what_cannot_go_on_says_so_by_its_exit_code() {
     }
 }
 
-/// The lines of all files of a folder, in the order of their names, without the first of each.
 /// Every row of the files of a folder but the number of its line, which begins anew in each file.
 fn rows(folder: &str) -> Vec<String> {
     let texts =

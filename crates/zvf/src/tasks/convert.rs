@@ -444,12 +444,10 @@ impl Tasks {
     }
 
     fn convert_job(&self) -> Result<&ConvertJob, Error> {
-        match &self.plan.job {
-            Job::Convert(job) => Ok(job),
-            Job::Validate(_) => Err(self.other_kind("one of zvf task plan convert")),
-            #[cfg(feature = "pyramid")]
-            Job::Pyramid(_) => Err(self.other_kind("one of zvf task plan convert")),
-        }
+        let Job::Convert(job) = &self.plan.job else {
+            return Err(self.other_kind("one of zvf task plan convert"));
+        };
+        Ok(job)
     }
 }
 

@@ -80,11 +80,7 @@ async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error
         Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
         Err(error) => return Err(Error::in_words(error.class, "open", error.to_string())),
     };
-    let read = tokio::task::spawn_blocking(move || zvf_edit::head(place)).await;
-    match read {
-        Ok(head) => head.map_err(|error| Error::in_words(error.class, "open", error.to_string())),
-        Err(error) => Err(Error::in_words(zvf_format::Class::Io, "open", error.to_string())),
-    }
+    super::vacuum::on_thread("open", move || zvf_edit::head(place)).await
 }
 
 #[cfg(not(feature = "edit"))]

@@ -11,6 +11,7 @@
 //! | [`validate`](Plan::validate) | ranges of cells, then of links, then of manifests | the report of the whole |
 //! | `convert` | ranges of the chunks or objects of a store, or files | a folder with a part of each task |
 //! | `pyramid` | levels, each made of the one before | the store with them |
+//! | `vacuum` | ranges of the chunks of a store | the store without what nothing needs, by one commit |
 //!
 //! The plan says which store, what it was, and every setting that the result depends on. A store that changed since is
 //! refused with `Conflict`, before a task begins and again when it ends. Each run of a task writes below a name of its
@@ -27,6 +28,8 @@ mod parts;
 #[cfg(feature = "pyramid")]
 mod pyramid;
 mod record;
+#[cfg(feature = "edit")]
+mod vacuum;
 mod validate;
 
 use std::borrow::Cow;
@@ -44,6 +47,8 @@ pub use self::folder::WorkFolder;
 pub use self::parts::PartRun;
 #[cfg(feature = "pyramid")]
 pub use self::pyramid::PyramidJob;
+#[cfg(feature = "edit")]
+pub use self::vacuum::VacuumJob;
 pub use self::validate::ValidateJob;
 
 use self::identity::StoreIdentity;
@@ -63,6 +68,9 @@ pub enum Job {
     /// Coarser levels of a store.
     #[cfg(feature = "pyramid")]
     Pyramid(PyramidJob),
+    /// Chunks of an edited store without what nothing needs.
+    #[cfg(feature = "edit")]
+    Vacuum(VacuumJob),
 }
 
 impl Job {
@@ -75,6 +83,8 @@ impl Job {
             Self::Convert(_) => "convert",
             #[cfg(feature = "pyramid")]
             Self::Pyramid(_) => "pyramid",
+            #[cfg(feature = "edit")]
+            Self::Vacuum(_) => "vacuum",
         }
     }
 }
@@ -168,6 +178,8 @@ impl Plan {
             Job::Convert(job) => job.lines(),
             #[cfg(feature = "pyramid")]
             Job::Pyramid(job) => job.lines(),
+            #[cfg(feature = "edit")]
+            Job::Vacuum(job) => job.lines(),
         }
     }
 }
@@ -240,6 +252,13 @@ impl Tasks {
             self.folder
         );
         Err(Error::in_words(class, "read", text))
+    }
+
+    /// The same of the store at `address`, whoever had opened it.
+    #[cfg(feature = "pyramid")]
+    async fn check_store_at(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
+        let store = Store::open(address, open.clone()).await?;
+        self.check_store(&store, open).await
     }
 
     /// What is said where the plan is one of another job.

@@ -147,13 +147,13 @@ impl Tasks {
             self.folder.remove(&[key(number)]).await?;
         }
         let finer = self.kept_levels(number, &format!("task {number}")).await?;
-        self.check_level_store(address, open).await?;
+        self.check_store_at(address, open).await?;
         let run = new_run();
         let folder = self.work_folder()?.join(&run);
         let level = level_of(number)?;
         let made = zvf_pyramid::build_level((address, &folder), options, how, &finer, level).await;
         let checked = match made {
-            Ok(made) => self.check_level_store(address, open).await.map(|()| made),
+            Ok(made) => self.check_store_at(address, open).await.map(|()| made),
             Err(error) => Err(error.into()),
         };
         let made = match checked {
@@ -186,7 +186,7 @@ impl Tasks {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
         let kept = self.kept_levels(job.vertices.len(), "to finish").await?;
-        if let Err(changed) = self.check_level_store(address, open).await {
+        if let Err(changed) = self.check_store_at(address, open).await {
             let is_finished = changed.class() == Class::Conflict
                 && match is_in(&kept, address).await? {
                     Some(same) => same,
@@ -231,12 +231,6 @@ impl Tasks {
         Ok(Some(KeptLevel { level: level_of(record.task)?, folder }))
     }
 
-    /// Refuses a store that changed, whoever had opened it.
-    async fn check_level_store(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
-        let store = Store::open(address, open.clone()).await?;
-        self.check_store(&store, open).await
-    }
-
     /// The folder of the plan, which levels are kept in.
     fn work_folder(&self) -> Result<PathBuf, Error> {
         check_is_folder(self.folder.path(), &self.folder.to_string())
@@ -244,12 +238,10 @@ impl Tasks {
 
     fn pyramid_job(&self) -> Result<(&PyramidJob, &str), Error> {
         let address = self.plan.store.as_deref().unwrap_or_default();
-        match &self.plan.job {
-            Job::Pyramid(job) => Ok((job, address)),
-            Job::Validate(_) => Err(self.other_kind("one of zvf task plan pyramid")),
-            #[cfg(feature = "convert")]
-            Job::Convert(_) => Err(self.other_kind("one of zvf task plan pyramid")),
-        }
+        let Job::Pyramid(job) = &self.plan.job else {
+            return Err(self.other_kind("one of zvf task plan pyramid"));
+        };
+        Ok((job, address))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! done/<task>.json    {"plan", "task", "run", "files": [[name, bytes, XXH64], ...], "report"}
-//! runs/<run>/<n>      records, one a line, about 4 MiB a file
+//! runs/<run>/<n>      records, one a line, about 4 MiB a file; of a vacuum, bytes that zvf-edit reads
 //! ```
 //!
 //! The record is written last. It goes without saying what it names is complete: files are compared with it when they are
@@ -91,6 +91,19 @@ impl Record {
             format!("{name} of {} bytes, where {bytes} were written, or others", text.len());
         Err(damaged(folder, self.task, &found))
     }
+
+    /// All files, one after the other.
+    #[cfg(feature = "edit")]
+    pub(super) async fn bytes(&self, folder: &WorkFolder) -> Result<Bytes, StoreError> {
+        if self.files.len() < 2 {
+            return self.file(folder, 0).await;
+        }
+        let mut all = Vec::new();
+        for at in 0..self.files.len() {
+            all.extend_from_slice(&self.file(folder, at).await?);
+        }
+        Ok(all.into())
+    }
 }
 
 /// What a run writes, before its record.
@@ -119,9 +132,25 @@ impl Writer {
             return Ok(());
         }
         let bytes = Bytes::from(std::mem::take(&mut self.lines));
+        self.put(&bytes).await
+    }
+
+    async fn put(&mut self, bytes: &Bytes) -> Result<(), StoreError> {
         let name = format!("{}/{:06}", self.run, self.files.len());
-        self.folder.put(&name, &bytes).await?;
-        self.files.push((name, to_u64(bytes.len()), digest(&bytes)));
+        self.folder.put(&name, bytes).await?;
+        self.files.push((name, to_u64(bytes.len()), digest(bytes)));
+        Ok(())
+    }
+
+    /// Writes bytes that are no lines, in files of their own.
+    #[cfg(feature = "edit")]
+    pub(super) async fn write(&mut self, bytes: &Bytes) -> Result<(), StoreError> {
+        self.flush().await?;
+        let mut rest = bytes.clone();
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+            self.put(&piece).await?;
+        }
         Ok(())
     }
 
@@ -183,3 +212,6 @@ fn damaged(folder: &WorkFolder, number: usize, found: &str) -> StoreError {
 
 /// Bytes of a file from which the next one is begun.
 const FILE_BYTES: usize = 4 << 20;
+/// Bytes of a file of what is no lines: what is sent again when a network fails.
+#[cfg(feature = "edit")]
+const PIECE_BYTES: usize = 64 << 20;

@@ -12,6 +12,8 @@ use super::*;
 mod convert;
 #[cfg(feature = "pyramid")]
 mod pyramid;
+#[cfg(feature = "edit")]
+mod vacuum;
 
 /// A store of lines with links and objects, in a folder of its own.
 struct Own {

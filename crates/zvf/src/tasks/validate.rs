@@ -206,6 +206,8 @@ impl Tasks {
             Job::Convert(_) => Err(self.other_kind("one of zvf task plan validate")),
             #[cfg(feature = "pyramid")]
             Job::Pyramid(_) => Err(self.other_kind("one of zvf task plan validate")),
+            #[cfg(feature = "edit")]
+            Job::Vacuum(_) => Err(self.other_kind("one of zvf task plan validate")),
         }
     }
 }

@@ -1,0 +1,357 @@
+//! A double of S3 on loopback: one bucket, in memory, for tests.
+//!
+//! ```text
+//! GET, HEAD      an object, or a range of it; if it is or is not some version
+//! PUT            an object, also only where there is none or some version; a copy of another one
+//! DELETE, POST   one object, or many
+//! GET ?list-type the names below a prefix, page by page
+//! ```
+//!
+//! Signatures are not looked at. Uploads in parts are refused: they begin at sizes that tests do not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// A server that runs until the process ends.
+#[derive(Clone, Debug)]
+pub struct S3 {
+    address: SocketAddr,
+    objects: Arc<Mutex<Objects>>,
+}
+
+#[derive(Debug, Default)]
+struct Objects {
+    by_key: BTreeMap<String, Object>,
+    puts: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Object {
+    bytes: Vec<u8>,
+    version: u64,
+}
+
+impl S3 {
+    /// Starts one on a port of its own, with a bucket called `bucket` that has no objects.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen.
+    pub fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let own = Self { address: listener.local_addr()?, objects: Arc::default() };
+        let server = own.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let server = server.clone();
+                thread::spawn(move || {
+                    // An answer of two small writes would wait for the other side's acknowledgement.
+                    let _ = stream.set_nodelay(true);
+                    let mut lines = BufReader::new(&stream);
+                    while let Some(request) = Request::read(&mut lines) {
+                        let reply = server.answer(&request);
+                        if reply.send(&stream, request.method == "HEAD").is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        Ok(own)
+    }
+
+    /// What a client must know: names and values of storage options, which are those of the environment in capitals.
+    pub fn options(&self) -> [(&'static str, String); 5] {
+        [
+            ("aws_endpoint", format!("http://{}", self.address)),
+            ("aws_allow_http", "true".to_owned()),
+            ("aws_access_key_id", "key".to_owned()),
+            ("aws_secret_access_key", "secret".to_owned()),
+            ("aws_region", "us-east-1".to_owned()),
+        ]
+    }
+
+    /// Puts files below a prefix.
+    pub fn put(&self, prefix: &str, files: &[(String, Vec<u8>)]) {
+        let mut objects = self.lock();
+        for (name, bytes) in files {
+            objects.put(&format!("{prefix}/{name}"), bytes.clone());
+        }
+    }
+
+    /// Removes all objects below a prefix.
+    pub fn remove(&self, prefix: &str) {
+        let prefix = format!("{prefix}/");
+        self.lock().by_key.retain(|key, _| !key.starts_with(&prefix));
+    }
+
+    /// All objects below a prefix, by their names behind it.
+    pub fn tree(&self, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+        let prefix = format!("{prefix}/");
+        let objects = self.lock();
+        let below = objects.by_key.iter().filter_map(|(key, object)| {
+            Some((key.strip_prefix(&prefix)?.to_owned(), object.bytes.clone()))
+        });
+        below.collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Objects> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, request: &Request) -> Reply {
+        let mut objects = self.lock();
+        let Some(key) = request.path.strip_prefix("/bucket") else {
+            return Reply::error("404 Not Found", "NoSuchBucket");
+        };
+        let key = key.trim_start_matches('/');
+        match request.method.as_str() {
+            "POST" if request.query.contains_key("delete") => objects.delete(&request.body),
+            "GET" if request.query.contains_key("list-type") => objects.list(&request.query),
+            "DELETE" if !key.is_empty() => {
+                objects.by_key.remove(key);
+                Reply::new("204 No Content")
+            }
+            "PUT" if !key.is_empty() && request.query.is_empty() => objects.take(key, request),
+            "GET" | "HEAD" if !key.is_empty() => objects.give(key, request),
+            _ => Reply::error("501 Not Implemented", "NotImplemented"),
+        }
+    }
+}
+
+impl Objects {
+    fn put(&mut self, key: &str, bytes: Vec<u8>) -> u64 {
+        self.puts += 1;
+        self.by_key.insert(key.to_owned(), Object { bytes, version: self.puts });
+        self.puts
+    }
+
+    /// Takes what is put, or copied from another object.
+    fn take(&mut self, key: &str, request: &Request) -> Reply {
+        let found = self.by_key.get(key).map(|object| tag(object.version));
+        if request.header("if-none-match") == Some("*") && found.is_some() {
+            return Reply::error("412 Precondition Failed", "PreconditionFailed");
+        }
+        if let Some(wanted) = request.header("if-match") {
+            match found.as_deref() {
+                None => return Reply::error("404 Not Found", "NoSuchKey"),
+                Some(found) if found != wanted => {
+                    return Reply::error("412 Precondition Failed", "PreconditionFailed");
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(from) = request.header("x-amz-copy-source") else {
+            let version = self.put(key, request.body.clone());
+            return Reply::new("200 OK").with("ETag", &tag(version));
+        };
+        let from = decode(from.trim_start_matches('/'));
+        let object = from.strip_prefix("bucket/").and_then(|from| self.by_key.get(from)).cloned();
+        let Some(object) = object else { return Reply::error("404 Not Found", "NoSuchKey") };
+        let version = tag(self.put(key, object.bytes));
+        let text =
+            format!("<CopyObjectResult><ETag>{}</ETag></CopyObjectResult>", escape(&version));
+        Reply::new("200 OK").with_body(text.into_bytes())
+    }
+
+    /// Gives an object, or the range of it that is asked for.
+    fn give(&self, key: &str, request: &Request) -> Reply {
+        let Some(object) = self.by_key.get(key) else {
+            return Reply::error("404 Not Found", "NoSuchKey");
+        };
+        let (found, total) = (tag(object.version), object.bytes.len());
+        if request.header("if-match").is_some_and(|wanted| wanted != found) {
+            return Reply::error("412 Precondition Failed", "PreconditionFailed");
+        }
+        if request.header("if-none-match").is_some_and(|known| known == found) {
+            return Reply::new("304 Not Modified").with("ETag", &found);
+        }
+        let reply = |status| Reply::new(status).with("ETag", &found).with("Last-Modified", CHANGED);
+        let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes="))
+        else {
+            return reply("200 OK").with_body(object.bytes.clone());
+        };
+        let Some((start, end)) = bounds(range, total) else {
+            return Reply::error("416 Range Not Satisfiable", "InvalidRange");
+        };
+        let range = format!("bytes {start}-{}/{total}", end - 1); // not empty
+        let body = object.bytes[start..end].to_vec();
+        reply("206 Partial Content").with("Content-Range", &range).with_body(body)
+    }
+
+    /// Removes the objects that a body in XML names.
+    fn delete(&mut self, body: &[u8]) -> Reply {
+        let body = String::from_utf8_lossy(body);
+        let mut text = "<DeleteResult>".to_owned();
+        for key in body.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
+            self.by_key.remove(&unescape(key));
+            write!(text, "<Deleted><Key>{key}</Key></Deleted>").unwrap();
+        }
+        Reply::new("200 OK").with_body((text + "</DeleteResult>").into_bytes())
+    }
+
+    /// A page of the names below a prefix; with a delimiter, names go to the next one.
+    fn list(&self, query: &BTreeMap<String, String>) -> Reply {
+        let word = |name: &str| query.get(name).map_or("", String::as_str);
+        let (prefix, delimiter) = (word("prefix"), word("delimiter"));
+        let after = word("start-after").max(word("continuation-token"));
+        let (mut text, mut folders, mut last) = (String::new(), BTreeSet::new(), None);
+        let below = self.by_key.iter().filter(|(key, _)| key.starts_with(prefix));
+        for (count, (key, object)) in below.filter(|(key, _)| key.as_str() > after).enumerate() {
+            if count == PAGE {
+                let token = escape(last.unwrap_or(key));
+                write!(text, "<NextContinuationToken>{token}</NextContinuationToken>").unwrap();
+                break;
+            }
+            last = Some(key);
+            let rest = &key[prefix.len()..];
+            match rest.find(delimiter).filter(|_| !delimiter.is_empty()) {
+                Some(end) => drop(folders.insert(&key[..prefix.len() + end + delimiter.len()])),
+                None => write!(
+                    text,
+                    "<Contents><Key>{}</Key><Size>{}</Size><ETag>{}</ETag><LastModified>{LISTED}</LastModified></Contents>",
+                    escape(key),
+                    object.bytes.len(),
+                    escape(&tag(object.version))
+                )
+                .unwrap(),
+            }
+        }
+        for folder in folders {
+            let folder = escape(folder);
+            write!(text, "<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>").unwrap();
+        }
+        let text = format!("<ListBucketResult>{text}</ListBucketResult>");
+        Reply::new("200 OK").with_body(text.into_bytes())
+    }
+}
+
+/// What a client asks.
+#[derive(Debug)]
+struct Request {
+    method: String,
+    path: String,
+    query: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// The next one; none when there is no more.
+    fn read(wire: &mut BufReader<&TcpStream>) -> Option<Self> {
+        let mut lines = wire.by_ref().lines().map_while(Result::ok);
+        let first = lines.next()?;
+        let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        });
+        let headers: BTreeMap<String, String> = headers.collect();
+        let length = headers.get("content-length").map_or(Some(0), |text| text.parse().ok())?;
+        let mut body = vec![0; length];
+        wire.read_exact(&mut body).ok()?;
+        let mut words = first.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(&value.replace('+', " ")))
+        });
+        Some(Self { method, path: decode(path), query: query.collect(), headers, body })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+/// What it is told.
+#[derive(Debug)]
+struct Reply {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn new(status: &str) -> Self {
+        Self { head: format!("HTTP/1.1 {status}\r\n"), body: Vec::new() }
+    }
+
+    fn error(status: &str, code: &str) -> Self {
+        Self::new(status).with_body(format!("<Error><Code>{code}</Code></Error>").into_bytes())
+    }
+
+    fn with(self, name: &str, value: &str) -> Self {
+        Self { head: format!("{}{name}: {value}\r\n", self.head), ..self }
+    }
+
+    fn with_body(self, body: Vec<u8>) -> Self {
+        Self { body, ..self }
+    }
+
+    fn send(self, mut stream: &TcpStream, is_head: bool) -> io::Result<()> {
+        let mut out = self.with_length().into_bytes();
+        if !is_head {
+            out.extend(&self.body);
+        }
+        stream.write_all(&out)
+    }
+
+    fn with_length(&self) -> String {
+        format!("{}Content-Length: {}\r\n\r\n", self.head, self.body.len())
+    }
+}
+
+/// Where the range `text` of so many bytes begins and ends; nothing where it holds none.
+fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
+    let (start, end) = match text.split_once('-')? {
+        ("", last) => (total.saturating_sub(last.parse().ok()?), total),
+        (start, "") => (start.parse().ok()?, total),
+        (start, last) => (start.parse().ok()?, last.parse::<usize>().ok()?.saturating_add(1)),
+    };
+    let end = end.min(total);
+    (start < end).then_some((start, end))
+}
+
+fn tag(version: u64) -> String {
+    format!("\"{version}\"")
+}
+
+/// Text of a URL without its `%`.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let code = more.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn escape(text: &str) -> String {
+    ENTITIES.iter().fold(text.to_owned(), |text, (plain, entity)| text.replace(plain, entity))
+}
+
+fn unescape(text: &str) -> String {
+    ENTITIES.iter().rev().fold(text.to_owned(), |text, (plain, entity)| text.replace(entity, plain))
+}
+
+/// The first is put first and taken last.
+const ENTITIES: [(&str, &str); 5] =
+    [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
+/// Objects of one page of a list: few, so that there are several.
+const PAGE: usize = 50;
+const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";
+const LISTED: &str = "2026-01-05T10:00:00.000Z";

@@ -1,0 +1,150 @@
+//! `zvf task finish`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+#[cfg(feature = "write")]
+use serde_json::json;
+use zvf::tasks::{Job, Tasks, ValidateJob};
+use zvf::{Error, Timeouts};
+
+use super::{tasks, unknown_job};
+#[cfg(feature = "edit")]
+use crate::commands::edit;
+#[cfg(feature = "pyramid")]
+use crate::commands::pyramid;
+use crate::commands::validate::{Shown, observe};
+use crate::outcome::Outcome;
+#[cfg(feature = "write")]
+use crate::outcome::Usage;
+use crate::session::Session;
+#[cfg(feature = "write")]
+use crate::table;
+
+/// Check that all tasks are done and whole, and put together what they made.
+///
+/// Tasks that are missing are named. May be repeated: the folder stays, unless --remove is given.
+#[derive(Args, Debug)]
+pub(crate) struct Finish {
+    /// The folder of the plan.
+    folder: String,
+    /// Of a validation: write SARIF 2.1.0 to this file, or to standard output for "-".
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Remove the plan and all that tasks left, once the work is done.
+    #[arg(long)]
+    remove: bool,
+}
+
+impl Finish {
+    pub(super) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let tasks = tasks(session, &self.folder).await?;
+        let (outcome, complete) = match &tasks.plan().job {
+            Job::Validate(job) => self.validate(session, (&tasks, job), out).await?,
+            #[cfg(feature = "write")]
+            Job::Convert(job) => (self.convert(session, (&tasks, job), out).await?, true),
+            #[cfg(feature = "pyramid")]
+            Job::Pyramid(job) => {
+                self.check_no_sarif()?;
+                let finished = pyramid::finish_levels(session, (&tasks, job), out).await;
+                let place = || format!("cannot finish {}", self.folder);
+                (finished.with_context(place).map(|()| Outcome::Clean)?, true)
+            }
+            #[cfg(feature = "edit")]
+            Job::Vacuum(_) => (self.vacuum(session, &tasks, out).await?, true),
+            #[cfg(not(feature = "write"))]
+            Job::Convert(_) => return Err(unknown_job()),
+            _ => return Err(unknown_job()),
+        };
+        if self.remove && complete {
+            out.flush()?;
+            tasks.remove().await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Prints the report of a validation, and says whether it is complete.
+    async fn validate(
+        &self,
+        session: &Session,
+        (tasks, job): (&Tasks, &ValidateJob),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<(Outcome, bool)> {
+        let store = tasks.plan().store.clone().unwrap_or_default();
+        let open = session.options(Timeouts::Batch);
+        let opened = session.unchecked_store(&store).await.map_err(Error::from);
+        let opened = opened.with_context(|| format!("cannot open {store}"))?;
+        let (observer, progress) = observe(session);
+        let report = tasks.finish_validate((&opened, &open), &observer).await;
+        session.interrupt().ask_nobody();
+        drop((observer, progress));
+        session.print_store_notices(out, &opened)?;
+        let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
+        let complete = report.complete;
+        let shown = Shown { store: &store, journal: job.journal, sarif: self.sarif.as_deref() };
+        Ok((shown.print(session, Ok(report), out)?, complete))
+    }
+
+    /// Refuses what is said of a validation.
+    #[cfg(feature = "write")]
+    fn check_no_sarif(&self) -> Result<(), Usage> {
+        match &self.sarif {
+            Some(_) => Err(Usage::new("--sarif is about a validation, and the plan is none")),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives all parts of a conversion their place.
+    #[cfg(feature = "write")]
+    async fn convert(
+        &self,
+        session: &Session,
+        (tasks, job): (&Tasks, &zvf::tasks::ConvertJob),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        self.check_no_sarif()?;
+        let progress = session.progress("finishing");
+        let parts = tasks.finish_convert().await;
+        drop(progress);
+        let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
+        let output = &job.target().output;
+        if session.json() {
+            table::json(&json!({"output": output, "parts": parts}), out)?;
+        } else {
+            let count = table::counted(u64::try_from(parts.len())?, "part");
+            writeln!(out, "{count} in {output}")?;
+        }
+        Ok(Outcome::Clean)
+    }
+
+    /// Commits what tasks wrote again, and prints the commit.
+    #[cfg(feature = "edit")]
+    async fn vacuum(
+        &self,
+        session: &Session,
+        tasks: &Tasks,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        self.check_no_sarif()?;
+        let progress = session.progress("finishing");
+        let open = session.options(Timeouts::Batch);
+        let report = tasks.finish_vacuum(&open, session.interrupt().gate()).await;
+        drop(progress);
+        let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
+        let store = tasks.plan().store.clone().unwrap_or_default();
+        match report {
+            Some(report) => return edit::finish(Ok(report), &store, session, out),
+            None if session.json() => {
+                table::json(&json!({"store": store, "commits": null}), out)?;
+            }
+            None => writeln!(out, "{store} had been finished by an earlier run")?,
+        }
+        Ok(Outcome::Clean)
+    }
+}

@@ -1,0 +1,268 @@
+//! `zvf task plan`: one subcommand for each kind of work.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use zvf::tasks::{Plan as TaskPlan, TaskLine, Tasks};
+use zvf::{Error, Timeouts};
+
+use super::{absolute, folder};
+#[cfg(feature = "write")]
+use crate::commands::convert;
+#[cfg(feature = "pyramid")]
+use crate::commands::pyramid;
+#[cfg(feature = "write")]
+use crate::commands::recorded::Recorded;
+use crate::commands::validate::Asked;
+use crate::outcome::Outcome;
+use crate::session::Session;
+use crate::table;
+
+/// Find out what there is to do, and write the list of tasks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Plan {
+    Validate(Validate),
+    #[cfg(feature = "write")]
+    Convert(Box<PlanConvert>),
+    #[cfg(feature = "pyramid")]
+    Pyramid(Box<PlanPyramid>),
+    #[cfg(feature = "edit")]
+    Vacuum(PlanVacuum),
+}
+
+/// Divide "zvf validate": the report of the last step is that of the whole.
+///
+/// Cells, links and manifests are divided. Documents, ids, groups and attributes of objects are looked into by
+/// "zvf task finish" itself.
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    /// The store: a folder or a URL.
+    store: String,
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    shares: Shares,
+}
+
+/// Divide "zvf convert": OUT becomes a folder with a part for each task.
+///
+/// Points are divided by chunks and lines by objects: parts one after the other are the whole. Graphs, skeletons and
+/// meshes are one part, unless --by-objects is given. Of several files each is a part. The folder appears when the work is
+/// finished.
+#[cfg(feature = "write")]
+#[derive(Args, Debug)]
+#[command(after_help = CONVERT_EXAMPLES)]
+pub(crate) struct PlanConvert {
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    shares: Shares,
+    /// Divide graphs, skeletons and meshes by objects too: what joins objects of two parts, and what belongs to
+    /// none, is left out.
+    #[arg(long)]
+    by_objects: bool,
+    #[command(flatten)]
+    convert: Recorded<convert::Convert>,
+}
+
+/// Divide "zvf pyramid": a task for each level, which needs those before it.
+///
+/// The store is replaced in one step when the work is finished, and is what "zvf pyramid" makes, byte for byte. Without
+/// --levels the number of levels is a guess: what there is more is made in the last step. Of stores with a journal, and of
+/// levels that add to each other, "zvf pyramid" itself makes levels.
+#[cfg(feature = "pyramid")]
+#[derive(Args, Debug)]
+#[command(after_help = PYRAMID_EXAMPLES)]
+pub(crate) struct PlanPyramid {
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    pyramid: Recorded<pyramid::Pyramid>,
+}
+
+/// Divide "zvf vacuum": chunks are written again by tasks, and one commit takes them over.
+///
+/// The store stays as it is until the work is finished, and then is what "zvf vacuum" makes, byte for byte. A store that
+/// somebody committed to after the plan is refused: plan again. Of a repository of versions there is "zvf vacuum" itself.
+#[cfg(feature = "edit")]
+#[derive(Args, Debug)]
+#[command(after_help = VACUUM_EXAMPLES)]
+pub(crate) struct PlanVacuum {
+    /// The store: a folder or a URL.
+    store: String,
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    shares: Shares,
+    /// Nobody else writes meanwhile: for backends that cannot create an object only if it is absent.
+    #[arg(long)]
+    single_writer: bool,
+}
+
+/// The folder of the plan, of a new one.
+#[derive(Args, Debug)]
+struct Work {
+    /// The folder for the plan and what tasks leave for each other: a folder that every process sees, or a URL.
+    #[arg(long = "work-dir", alias = "work", value_name = "FOLDER")]
+    folder: String,
+}
+
+/// Into how many tasks work is divided.
+#[derive(Args, Debug)]
+struct Shares {
+    /// Into about how many tasks each stage is divided.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    shares: u32,
+}
+
+impl Plan {
+    pub(super) async fn run(
+        self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Validate(plan) => plan.run(session, out).await,
+            #[cfg(feature = "write")]
+            Self::Convert(plan) => plan.run(session, out).await,
+            #[cfg(feature = "pyramid")]
+            Self::Pyramid(plan) => plan.run(session, out).await,
+            #[cfg(feature = "edit")]
+            Self::Vacuum(plan) => plan.run(session, out).await,
+        }
+    }
+}
+
+impl Validate {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let store = absolute(&self.store)?;
+        let options = self.asked.options(session)?;
+        let open = session.options(Timeouts::Batch);
+        let opened = session.unchecked_store(&store).await.map_err(Error::from);
+        let opened = opened.with_context(|| format!("cannot open {store}"))?;
+        let progress = session.progress("planning");
+        progress.set(store.clone());
+        let (place, shares) = ((&opened, store.as_str(), &open), self.shares.count()?);
+        let plan = TaskPlan::validate(place, &options, self.asked.journal(), shares).await;
+        let plan = plan.with_context(|| format!("cannot plan {store}"))?;
+        let folder = folder(session, &self.work.folder)?;
+        let tasks = plan.create(&folder).await?;
+        drop(progress);
+        print_plan(session, &self.work.folder, &tasks, out).await
+    }
+}
+
+#[cfg(feature = "write")]
+impl PlanConvert {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let progress = session.progress("planning");
+        let shares = (self.shares.count()?, self.by_objects);
+        let plan = self.convert.plan_parts(session, shares).await;
+        let plan = plan.context("cannot plan a conversion")?;
+        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
+        drop(progress);
+        print_plan(session, &self.work.folder, &tasks, out).await
+    }
+}
+
+#[cfg(feature = "pyramid")]
+impl PlanPyramid {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let progress = session.progress("planning");
+        let plan = self.pyramid.plan_levels(session).await.context("cannot plan levels")?;
+        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
+        drop(progress);
+        print_plan(session, &self.work.folder, &tasks, out).await
+    }
+}
+
+#[cfg(feature = "edit")]
+impl PlanVacuum {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let store = absolute(&self.store)?;
+        let open = session.options(Timeouts::Batch);
+        let progress = session.progress("planning");
+        progress.set(store.clone());
+        let shares = self.shares.count()?;
+        let plan = TaskPlan::vacuum((&store, &open), self.single_writer, shares).await;
+        let plan = plan.with_context(|| format!("cannot plan a vacuum of {store}"))?;
+        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
+        drop(progress);
+        print_plan(session, &self.work.folder, &tasks, out).await
+    }
+}
+
+impl Shares {
+    fn count(&self) -> anyhow::Result<usize> {
+        Ok(usize::try_from(self.shares)?)
+    }
+}
+
+/// The list of tasks, stage by stage, and what is done of it.
+async fn print_plan(
+    session: &Session,
+    folder: &str,
+    tasks: &Tasks,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (lines, done) = (tasks.plan().lines(), tasks.done().await?);
+    if session.json() {
+        let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
+            json!({"task": number, "stage": line.stage, "what": line.what, "done": done})
+        });
+        let listed: Vec<_> = listed.collect();
+        let plan = json!({"kind": tasks.plan().job.name(), "folder": folder, "tasks": listed});
+        table::json(&plan, out)?;
+        return Ok(Outcome::Clean);
+    }
+    let mut at = 0;
+    for same in lines.chunk_by(|one, other| one.stage == other.stage) {
+        let end = at + same.len();
+        let finished = done.iter().take(end).skip(at).filter(|done| **done).count();
+        write_stage(same, at, finished, out)?;
+        at = end;
+    }
+    let hint =
+        format!("run each with: zvf task run {folder} --task I; then: zvf task finish {folder}");
+    session.print_notices(out, [hint])?;
+    Ok(Outcome::Clean)
+}
+
+/// One line for the tasks of a stage.
+fn write_stage(
+    lines: &[TaskLine],
+    first: usize,
+    finished: usize,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let stage = lines.first().map_or("", |line| &*line.stage);
+    let last = first + lines.len().saturating_sub(1); // a stage has a task
+    let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
+    let what = lines.first().map_or("", |line| line.what.as_str());
+    let each = if first == last { "" } else { " and so on" };
+    let so_far = if finished > 0 { format!("; {finished} done") } else { String::new() };
+    writeln!(out, "{stage:<12}tasks {numbers}: {what}{each}{so_far}")
+}
+
+#[cfg(feature = "pyramid")]
+const PYRAMID_EXAMPLES: &str = "Examples:
+  zvf task plan pyramid brain.zarrvectors --levels 4 --work-dir plan
+  zvf task run plan --all
+  zvf task finish plan --remove";
+#[cfg(feature = "write")]
+const CONVERT_EXAMPLES: &str = "Examples:
+  zvf task plan convert points.zarrvectors parts --to parquet --work-dir plan --shares 64
+  zvf task plan convert tracts.zarrvectors parts --to trx --work-dir plan --bbox -50,-50,-50:50,50,50
+  zvf task plan convert a.csv b.csv tables --to parquet --work-dir plan";
+
+#[cfg(feature = "edit")]
+const VACUUM_EXAMPLES: &str = "Examples:
+  zvf task plan vacuum tracts.zarrvectors --work-dir plan --shares 64
+  zvf task run plan --all
+  zvf task finish plan --remove
+  zvf task plan vacuum s3://bucket/tracts.zarrvectors --work-dir s3://bucket/plan";

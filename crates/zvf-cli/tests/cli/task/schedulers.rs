@@ -1,0 +1,215 @@
+//! The job scripts of the page on schedulers, run for every kind of work, as SLURM and Kubernetes would start them.
+//!
+//! The store and the folder of the plan lie on a double of S3. Levels are made in a folder: there both are folders.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use archives::s3::S3;
+use archives::tree;
+use tempfile::TempDir;
+
+use super::rows;
+
+/// The page.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/guide/schedulers.md");
+/// The store and the folder of the plan, as the page has them in the job of Kubernetes.
+const STORE: &str = "s3://bucket/brain.zarrvectors";
+const WORK: &str = "s3://bucket/plan";
+
+/// How tasks are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheduler {
+    Slurm,
+    Kubernetes,
+}
+
+/// A bucket with a store, and a folder in which commands are run.
+struct Cluster {
+    s3: S3,
+    folder: TempDir,
+    page: String,
+}
+
+impl Cluster {
+    fn new(files: &[(String, Vec<u8>)]) -> Self {
+        let (s3, folder) = (S3::start().unwrap(), TempDir::new().unwrap());
+        s3.put("brain.zarrvectors", files);
+        Self { s3, folder, page: fs::read_to_string(PAGE).unwrap() }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What a shell does with a line: it finds `zvf`, and the bucket.
+    fn shell(&self, line: &str, number: Option<usize>) -> Output {
+        let program = Path::new(env!("CARGO_BIN_EXE_zvf")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).env("PATH", path).current_dir(self.folder.path());
+        for (name, value) in self.s3.options() {
+            command.env(name.to_ascii_uppercase(), value);
+        }
+        if let Some(number) = number {
+            let number = number.to_string();
+            command.env("SLURM_ARRAY_TASK_ID", &number).env("JOB_COMPLETION_INDEX", number);
+        }
+        command.output().unwrap()
+    }
+
+    fn done(&self, line: &str, number: Option<usize>) -> String {
+        let output = self.shell(line, number);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The numbers of the tasks of each stage of a plan, which is made by `line`.
+    fn plan(&self, line: &str) -> Vec<Vec<usize>> {
+        let plan = self.done(&format!("{line} --json"), None);
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let tasks = plan["tasks"].as_array().unwrap();
+        let same = tasks.chunk_by(|one, other| one["stage"] == other["stage"]);
+        let number = |task: &serde_json::Value| task["task"].as_u64().unwrap().try_into().unwrap();
+        same.map(|stage| stage.iter().map(number).collect()).collect()
+    }
+
+    /// Runs all tasks of the plan in `work` with the script of the page.
+    fn run(&self, scheduler: Scheduler, work: &str, stages: &[Vec<usize>]) {
+        match scheduler {
+            Scheduler::Slurm => {
+                let script = slurm_script(&self.page).replace("/scratch/plan", work);
+                fs::write(self.at("task.sh"), script).unwrap();
+                // Each array waits for the one before; within one, the order is the scheduler's.
+                for number in stages.iter().flat_map(|stage| stage.iter().rev()) {
+                    self.done("bash task.sh", Some(*number));
+                }
+            }
+            Scheduler::Kubernetes => {
+                let line = kubernetes_line(&self.page).replace(WORK, work);
+                // Pods that come too early are tried again, and nothing else is.
+                let mut pods: VecDeque<_> =
+                    stages.iter().flatten().rev().map(|n| (*n, 0)).collect();
+                while let Some((number, tries)) = pods.pop_front() {
+                    let output = self.shell(&line, Some(number));
+                    match output.status.code() {
+                        Some(0) => {}
+                        Some(5) if tries < 20 => pods.push_back((number, tries + 1)),
+                        _ => panic!("{line}, pod {number}: {output:?}"),
+                    }
+                }
+            }
+        }
+        let again = self.done(&format!("zvf task run {work} --all --quiet"), None);
+        let count: usize = stages.iter().map(Vec::len).sum();
+        assert_eq!(again.matches("had been done").count(), count, "{again}");
+    }
+}
+
+/// The script that the page hands to `sbatch`.
+fn slurm_script(page: &str) -> String {
+    let start = page.find("#!/bin/bash").unwrap();
+    let script = page[start..].split("```").next().unwrap();
+    assert!(script.contains("$SLURM_ARRAY_TASK_ID"), "{script}");
+    script.to_owned()
+}
+
+/// The command line of the pod on the page.
+fn kubernetes_line(page: &str) -> String {
+    let line = page.lines().find_map(|line| line.trim().strip_prefix("args: ['")).unwrap();
+    let line = line.strip_suffix("']").unwrap();
+    assert!(line.contains("$JOB_COMPLETION_INDEX") && line.contains(WORK), "{line}");
+    line.to_owned()
+}
+
+/// What the page has in code: `zvf task plan validate ...` and so on, with fewer tasks.
+fn command_of(page: &str, start: &str) -> String {
+    let mut codes = page.split('`').filter(|code| code.starts_with(start) && code.contains(WORK));
+    codes.next().unwrap().replace("--shares 64", "--shares 2")
+}
+
+const SCHEDULERS: [Scheduler; 2] = [Scheduler::Slurm, Scheduler::Kubernetes];
+
+#[test]
+fn a_validation_on_s3_reports_what_the_whole_reports() {
+    let cluster = Cluster::new(&archives::files("pc3_objects"));
+    let whole = cluster.done(&format!("zvf validate {STORE}"), None);
+    for scheduler in SCHEDULERS {
+        let stages = cluster.plan(&command_of(&cluster.page, "zvf task plan validate"));
+        assert!(stages.len() > 1, "{stages:?}");
+        cluster.run(scheduler, WORK, &stages);
+        let report = cluster.done(&command_of(&cluster.page, "zvf task finish"), None);
+        assert_eq!(report, whole, "{scheduler:?}");
+        assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
+    }
+}
+
+#[test]
+fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
+    let cluster = Cluster::new(&archives::files("pc3_objects"));
+    fs::create_dir(cluster.at("whole")).unwrap();
+    cluster.done(&format!("zvf convert {STORE} whole/whole.csv --quiet"), None);
+    for scheduler in SCHEDULERS {
+        let stages = cluster.plan(&format!(
+            "zvf task plan convert {STORE} s3://bucket/{scheduler:?} --to csv --work-dir {WORK} --shares 3"
+        ));
+        assert_eq!(stages.len(), 1);
+        assert!(stages[0].len() > 1, "{stages:?}");
+        cluster.run(scheduler, WORK, &stages);
+        let output = format!("{scheduler:?}");
+        assert!(cluster.s3.tree(&output).is_empty(), "nothing is to be seen before the end");
+        cluster.done(&format!("zvf task finish {WORK} --remove"), None);
+        let parts: Vec<_> = cluster.s3.tree(&output).into_iter().collect();
+        assert_eq!(parts.len(), stages[0].len());
+        archives::write(&cluster.folder.path().join(&output), &parts);
+        assert_eq!(rows(&cluster.at(&output)), rows(&cluster.at("whole")), "{scheduler:?}");
+    }
+}
+
+#[test]
+fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
+    let files = archives::files_with_waste("sl3_streamlines");
+    let cluster = Cluster::new(&files);
+    let before: BTreeMap<_, _> = files.iter().cloned().collect();
+    archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
+    cluster.done("zvf vacuum whole.zarrvectors", None);
+    let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
+    for scheduler in SCHEDULERS {
+        cluster.s3.remove("brain.zarrvectors");
+        cluster.s3.remove("brain.zarrvectors.zvf");
+        cluster.s3.put("brain.zarrvectors", &files);
+        let stages =
+            cluster.plan(&format!("zvf task plan vacuum {STORE} --work-dir {WORK} --shares 3"));
+        cluster.run(scheduler, WORK, &stages);
+        assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "{scheduler:?}");
+        cluster.done(&format!("zvf task finish {WORK}"), None);
+        assert_eq!(cluster.s3.tree("brain.zarrvectors"), whole, "{scheduler:?}");
+        let again = cluster.done(&format!("zvf task finish {WORK} --remove"), None);
+        assert!(again.ends_with("had been finished by an earlier run\n"), "{again}");
+    }
+}
+
+#[test]
+fn levels_are_made_in_folders_by_the_same_scripts() {
+    let files = archives::files("pc3_objects");
+    let cluster = Cluster::new(&files);
+    let options = "--levels 2 --cell-size 9";
+    let remote = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
+    assert_eq!(cluster.shell(&remote, None).status.code(), Some(2), "levels are made in a folder");
+    archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
+    cluster.done(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+    for scheduler in SCHEDULERS {
+        let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
+        archives::write(Path::new(&store), &files);
+        let line = format!("zvf task plan pyramid {store} --work-dir plan {options}");
+        let stages = cluster.plan(&line);
+        assert_eq!(stages, [[0], [1]]);
+        cluster.run(scheduler, "plan", &stages);
+        cluster.done("zvf task finish plan --remove", None);
+        let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
+        assert_eq!(tree(Path::new(&store)), whole, "{scheduler:?}");
+    }
+}

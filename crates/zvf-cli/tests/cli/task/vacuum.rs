@@ -1,0 +1,131 @@
+//! A vacuum that processes divide.
+
+use std::path::Path;
+
+use archives::{Unpacked, tree};
+
+use super::{done, names, run, run_roughly, start};
+
+/// A store with waste in many chunks, its address, and a folder beside it.
+fn place() -> (Unpacked, String, String) {
+    let store = Unpacked::from_files(&archives::files_with_waste("sl3_streamlines"));
+    let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
+    let address = store.path().to_str().unwrap().to_owned();
+    (store, address, work)
+}
+
+fn plan(address: &str, work: &str, shares: &str) -> usize {
+    let plan = ["task", "plan", "vacuum", address, "--work-dir", work, "--shares", shares];
+    let plan = done(&[&plan[..], &["--json"]].concat());
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["kind"], "vacuum");
+    plan["tasks"].as_array().unwrap().len()
+}
+
+/// The report of a commit without its names.
+fn report(text: &str) -> serde_json::Value {
+    let mut report: serde_json::Value = serde_json::from_str(text).unwrap();
+    report["store"].take();
+    report["commits"][0]["txid"].take();
+    report
+}
+
+#[test]
+fn the_store_becomes_that_of_zvf_vacuum() {
+    let ((whole, single, _), (store, address, work)) = (place(), place());
+    let before = tree(store.path());
+    let told = done(&["vacuum", &single, "--json"]);
+    assert_eq!(plan(&address, &work, "2"), 2);
+    let (one, two) = (["task", "run", &work, "--task", "0"], ["task", "run", &work, "--task", "1"]);
+    let early = run(&["task", "finish", &work]);
+    assert_eq!(early.status.code(), Some(5), "a task is missing");
+    let both = [start(&one), start(&two)].map(|child| child.wait_with_output().unwrap());
+    let said = both.map(|output| String::from_utf8(output.stdout).unwrap());
+    assert_eq!(said, ["task 0, chunks: done\n", "task 1, chunks: done\n"]);
+    assert_eq!(tree(store.path()), before, "tasks do not change the store");
+    let finished = done(&["task", "finish", &work, "--json"]);
+    assert_eq!(report(&finished), report(&told));
+    assert_eq!(tree(store.path()), tree(whole.path()));
+    assert_eq!(run(&["validate", "-q", &address]).status.code(), Some(0));
+    let again = done(&["task", "finish", &work, "--json"]);
+    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again, serde_json::json!({"store": address, "commits": null}));
+    let again = done(&["task", "finish", &work, "--remove"]);
+    assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
+    assert!(!Path::new(&work).exists());
+}
+
+#[test]
+fn tasks_and_the_last_step_may_be_killed() {
+    let ((whole, single, _), (store, address, work)) = (place(), place());
+    done(&["vacuum", &single]);
+    let before = tree(store.path());
+    let count = plan(&address, &work, "3");
+    assert!(count > 1, "{count}");
+    run_roughly(&work, count, || assert_eq!(tree(store.path()), before));
+    for _ in 0..3 {
+        let mut killed = start(&["task", "finish", &work]);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+    }
+    done(&["task", "finish", &work, "--remove"]);
+    assert_eq!(tree(store.path()), tree(whole.path()));
+    let left = names(store.path().parent().unwrap().to_str().unwrap());
+    assert_eq!(left, ["store.zarrvectors", "store.zarrvectors.zvf"]);
+    // Nothing is left to do: that is said, and changes nothing.
+    assert!(plan(&address, &work, "3") > 1);
+    done(&["task", "run", &work, "--all"]);
+    assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 1\n");
+    assert_eq!(tree(store.path()), tree(whole.path()));
+}
+
+#[test]
+fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
+    let (store, address, work) = place();
+    plan(&address, &work, "2");
+    done(&["task", "run", &work, "--task", "0"]);
+    done(&["edit", "rm", &address, "--objects", "3"]);
+    let edited = tree(store.path());
+    let late = run(&["task", "run", &work, "--all"]);
+    assert_eq!(late.status.code(), Some(6), "a task of what was");
+    assert!(String::from_utf8(late.stderr).unwrap().contains("it changed since"));
+    let other = ["task", "plan", "vacuum", &address, "--work-dir", &work];
+    assert_eq!(run(&other).status.code(), Some(4), "the folder holds another plan");
+    done(&["task", "remove", &work]);
+
+    plan(&address, &work, "2");
+    done(&["task", "run", &work, "--all"]);
+    assert_eq!(tree(store.path()), edited);
+    done(&["edit", "rm", &address, "--objects", "5"]);
+    let edited = tree(store.path());
+    let late = run(&["task", "finish", &work, "--remove"]);
+    assert_eq!(late.status.code(), Some(6), "the last step of what was");
+    assert_eq!(tree(store.path()), edited, "nothing is lost");
+    assert!(Path::new(&work).exists());
+    let sarif = run(&["task", "finish", &work, "--sarif", "-"]);
+    assert_eq!(sarif.status.code(), Some(2));
+
+    let nothing = format!("{address}.not");
+    let wrong = ["task", "plan", "vacuum", &nothing, "--work-dir", &work];
+    let wrong = run(&wrong);
+    assert_eq!(wrong.status.code(), Some(4));
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains(&nothing), "{said}");
+    assert_eq!(run(&["task", "run", &nothing, "--all"]).status.code(), Some(4));
+    for word in ["--dry-run", "--accept-foreign", "--memory=1"] {
+        let refused = run(&["task", "plan", "vacuum", &address, "--work-dir", &nothing, word]);
+        assert_eq!(refused.status.code(), Some(2), "{word}");
+    }
+    assert!(!Path::new(&nothing).exists());
+}
+
+#[test]
+fn a_store_without_chunks_has_no_tasks() {
+    let store = Unpacked::new("pc3_zero_points");
+    let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
+    let before = tree(store.path());
+    assert_eq!(plan(store.path().to_str().unwrap(), &work, "2"), 0);
+    assert_eq!(done(&["task", "run", &work, "--all"]), "");
+    assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 0\n");
+    assert_eq!(tree(store.path()), before);
+}

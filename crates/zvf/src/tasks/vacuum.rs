@@ -1,0 +1,209 @@
+//! A vacuum of an edited store, by many processes: each writes some of the chunks again, and one commit takes these over.
+//!
+//! A task reads chunks and keeps in the folder of the plan what becomes of them; the store stays as it is. The commit of the
+//! last step names the plan, so that a repeated last step knows what was done, also after one that was killed.
+//!
+//! Not here: which chunks have waste, and how they are written again (`zvf-edit`).
+
+use async_recursion::async_recursion as boxed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use zvf_edit::{EditError, Place, VacuumShare};
+use zvf_format::Class;
+use zvf_publish::CommitGate;
+use zvf_store::{OpenOptions, Store};
+
+use super::identity::StoreIdentity;
+use super::record::{Record, Writer};
+use super::{Job, Plan, Ran, TaskLine, Tasks};
+use crate::Error;
+
+/// Which chunks are written again, of which commit of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VacuumJob {
+    head: u64,
+    /// Nobody else writes meanwhile: [`Place::with_single_writer`].
+    single_writer: bool,
+    shares: Vec<VacuumShare>,
+}
+
+impl VacuumJob {
+    pub(super) fn lines(&self) -> Vec<TaskLine> {
+        let line = |share: &VacuumShare| {
+            let [first, _last] = &share.span;
+            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
+            let what =
+                format!("{} chunks of {} from {}", share.chunks, share.kind, first.join("."));
+            TaskLine { stage: "chunks".into(), what }
+        };
+        self.shares.iter().map(line).collect()
+    }
+}
+
+impl Plan {
+    /// Divides a vacuum of the store at `address` into about `shares` tasks. Whether chunks have waste is for tasks to find out.
+    /// `is_single_writer` says that nobody else writes meanwhile, which backends without conditional puts need.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
+    /// # archives::write(&dir.path().join("a.zarrvectors"), &archives::files("pc3_objects"));
+    /// use zvf::publish::CommitGate;
+    /// use zvf::tasks::{Plan, Ran, WorkFolder};
+    ///
+    /// let (address, open) = (at("a.zarrvectors")?, zvf::OpenOptions::default());
+    /// let plan = Plan::vacuum((&address, &open), false, 2).await?;
+    /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
+    /// for number in 0..tasks.plan().lines().len() {
+    ///     assert_eq!(tasks.run_vacuum(number, &open).await?, Ran::Now);
+    /// }
+    /// let report = tasks.finish_vacuum(&open, &CommitGate::default()).await?;
+    /// assert_eq!(report.map(|report| report["changed"].clone()), Some(false.into()), "there was no waste");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When there is no store, it lies in a repository of versions, or cannot be read.
+    #[boxed]
+    pub async fn vacuum(
+        (address, open): (&str, &OpenOptions),
+        is_single_writer: bool,
+        shares: usize,
+    ) -> Result<Self, Error> {
+        let place = place(address, open)?;
+        let store = Store::open(address, open.clone()).await?;
+        // A commit between these two makes the first task refuse.
+        let identity = StoreIdentity::read(&store, address, open).await?;
+        let (head, shares) =
+            on_thread("open", move || zvf_edit::plan_vacuum(place, shares)).await?;
+        let job = VacuumJob { head, single_writer: is_single_writer, shares };
+        Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Vacuum(job)))
+    }
+}
+
+impl Tasks {
+    /// Writes the chunks of task `number` again, as far as they hold waste, and keeps them in the folder of the plan.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` when the store changed since the plan; when a chunk cannot be read, or nothing be kept.
+    #[boxed]
+    pub async fn run_vacuum(&self, number: usize, open: &OpenOptions) -> Result<Ran, Error> {
+        self.check_number(number)?;
+        let (job, address) = self.vacuum_job()?;
+        if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
+            return Ok(Ran::Before);
+        }
+        let Some(share) = job.shares.get(number).cloned() else { return Ok(Ran::Before) };
+        self.check_store_at(address, open).await?;
+        let (place, head) = (place(address, open)?, job.head);
+        let bytes = on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
+        self.check_store_at(address, open).await?;
+        let mut writer = Writer::new(&self.folder);
+        if let Err(error) = writer.write(&bytes).await {
+            // What was written counts for nothing; the first error is the one to report.
+            drop(writer.abandon().await);
+            return Err(error.into());
+        }
+        let made = writer.finish(&self.digest, number, Json::Null).await?;
+        Ok(if made { Ran::Now } else { Ran::Before })
+    }
+
+    /// Commits what all tasks wrote, through `gate`: the report of the commit, as [`zvf_edit::vacuum`] gives it. `None` where
+    /// that had been done.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when a task is not done, `Checksum` when what it wrote is damaged, `Conflict` when the store changed
+    /// since the plan, and when nothing can be committed.
+    #[boxed]
+    pub async fn finish_vacuum(
+        &self,
+        open: &OpenOptions,
+        gate: &CommitGate,
+    ) -> Result<Option<Json>, Error> {
+        let (job, address) = self.vacuum_job()?;
+        let records = self.records(job.shares.len(), "to finish").await?;
+        let mut place = place(address, open)?;
+        if job.single_writer {
+            place = place.with_single_writer();
+        }
+        if let Err(changed) = self.check_store_at(address, open).await {
+            return self.finished_before(place, changed).await;
+        }
+        let mut parts = Vec::with_capacity(records.len());
+        for (share, record) in job.shares.iter().zip(&records) {
+            parts.push((share.clone(), record.bytes(&self.folder).await?));
+        }
+        gate.enter().map_err(|_stopped| Error::stopped())?;
+        let (own, head, digest) = (place.clone(), job.head, self.digest.clone());
+        let commit = move || zvf_edit::finish_vacuum(own, (head, &digest), parts);
+        match on_thread("write", commit).await {
+            Ok(report) => {
+                self.folder.put(FINISHED, &self.digest.clone().into()).await?;
+                Ok(Some(report))
+            }
+            // Of two last steps at once one commits.
+            Err(refused) => {
+                if refused.class() != Class::CommitUnknown {
+                    gate.leave();
+                }
+                self.finished_before(place, refused).await
+            }
+        }
+    }
+
+    /// Nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
+    async fn finished_before(&self, place: Place, refused: Error) -> Result<Option<Json>, Error> {
+        let (job, _) = self.vacuum_job()?;
+        if refused.class() != Class::Conflict {
+            return Err(refused);
+        }
+        let (head, digest) = (job.head, self.digest.clone());
+        let is_committed = on_thread("read", move || {
+            let is_committed = zvf_edit::is_vacuumed(&place, (head, &digest))?;
+            if is_committed {
+                zvf_edit::settle(&place)?; // whoever committed may have been killed before it was applied
+            }
+            Ok(is_committed)
+        });
+        if is_committed.await? || self.folder.exists(FINISHED).await? {
+            return Ok(None);
+        }
+        Err(refused)
+    }
+
+    fn vacuum_job(&self) -> Result<(&VacuumJob, &str), Error> {
+        let address = self.plan.store.as_deref().unwrap_or_default();
+        let Job::Vacuum(job) = &self.plan.job else {
+            return Err(self.other_kind("one of zvf task plan vacuum"));
+        };
+        Ok((job, address))
+    }
+}
+
+fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
+    Place::open(address, open).map_err(|error| in_words("open", &error))
+}
+
+/// What `work` comes to: edits wait where they are, and so get a thread of their own.
+pub(super) async fn on_thread<T: Send + 'static>(
+    op: &'static str,
+    work: impl FnOnce() -> Result<T, EditError> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| in_words(op, &error)),
+        Err(error) => Err(Error::in_words(Class::Io, op, error.to_string())),
+    }
+}
+
+fn in_words(op: &'static str, error: &EditError) -> Error {
+    Error::in_words(error.class, op, error.to_string())
+}
+
+/// Is there when the last step came to its end, also where there was nothing to commit.
+const FINISHED: &str = "done/finished";
