@@ -69,7 +69,8 @@ mod versions;
 pub use budget::{Budget, Reservation};
 pub use build::{
     Arrange, Build, BuildOptions, CellPlan, CellReport, CellSink, DensePlan, DenseReport,
-    DenseSink, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray, VerbatimReport,
+    DenseSink, MAX_SHARD_CELLS, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray,
+    VerbatimReport, count_shard_cells, fit_shard_shape,
 };
 pub use codec::{CodecPipeline, Partial};
 pub use error::{Op, Seen, StoreError};

@@ -23,7 +23,7 @@ use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_publish::CommitGate;
-use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline};
+use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline, count_shard_cells};
 
 use crate::any::{AnyArray, TEXT_UNIT, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
@@ -288,6 +288,7 @@ async fn to_zarr(
     })?;
     let geometry =
         BlockGeometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
+    count_shard_cells(&per)?;
     let text = document(array, dtype, &shard, &block, options).print();
 
     let store = BuildOptions {

@@ -213,7 +213,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When there is another number of axes, or an axis has no cells. Say [`Schema::binned_by`] first.
+    /// When there is another number of axes, an axis has no cells, or a shard more than
+    /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Say [`Schema::binned_by`] first.
     pub fn sharded(self, cells: &[u64]) -> Result<Self, WriteError> {
         if cells.len() != self.key_rank() {
             return Err(WriteError::setting("shard", self.key_rank().to_string(), cells.len()));
@@ -221,6 +222,7 @@ impl Schema {
         if cells.contains(&0) {
             return Err(WriteError::setting("shard", "at least 1 cell on each axis", 0));
         }
+        zvf_store::count_shard_cells(cells)?;
         Ok(Self { shard: Some(cells.to_vec()), ..self })
     }
 
@@ -334,6 +336,7 @@ mod tests {
             plain().and(Kind::Mesh).unwrap().and(Kind::Graph).err(),
             plain().sharded(&[2]).err(),
             plain().sharded(&[2, 0]).err(),
+            plain().sharded(&[1 << 10, 1 << 11]).err(),
             plain().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
         ];
         let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap().to_string()).collect();
@@ -352,6 +355,8 @@ mod tests {
                 "kinds: expected each once, found graph",
                 "shard: expected 2, found 1",
                 "shard: expected at least 1 cell on each axis, found 0",
+                "InvalidArgument, shards of 1024 x 2048 cells: expected at most 1048576 cells in one, found 2097152: \
+                 readers hold the index of all cells of a shard; 1024 x 1024 would do",
                 "shard: expected 3, found 2",
             ]
         );

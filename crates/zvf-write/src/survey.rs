@@ -16,6 +16,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
+use zvf_store::fit_shard_shape;
 
 use crate::extent::Extent;
 use crate::{Schema, WriteError};
@@ -110,7 +111,7 @@ impl Survey {
         let cell = held * each;
         let cells =
             power_below((SHARD_BYTES / cell).powf(1.0 / f64_from_u64(to_u64(self.axes))), 64.0);
-        let shard = (cells > 1.0).then(|| vec![trunc_u64(cells); self.axes]);
+        let shard = (cells > 1.0).then(|| fit_shard_shape(vec![trunc_u64(cells); self.axes]));
         let plan = Plan { kind: self.kind, bounds, chunk, bins, shard, held, cell, chunks };
         Ok(plan)
     }

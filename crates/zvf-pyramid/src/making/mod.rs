@@ -22,7 +22,7 @@ use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
-use zvf_store::{Build, CodecPipeline, Store};
+use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
 use zvf_write::{LevelWriter, Outside, Pairs, Report, Schema, SpillFolder, WriteOptions};
 
 use self::again::{Again, NOT_BY_OBJECTS, Previous, Refusal, Stored, Tried};
@@ -370,9 +370,11 @@ impl Making<'_> {
                 schema = schema.with_index_codecs(CodecPipeline::zstd(1));
             }
             if doc.sharding().is_some() {
-                // A chunk of this level may hold much more than one of level 0.
-                let most = self.ladder.options().memory / 8;
-                schema = schema.sharded(&doc.chunk_shape)?.with_shard_bytes(most);
+                // A chunk of this level may hold much more than one of level 0, and level 0 may have been written
+                // before shards had a largest number of cells.
+                let (shard, most) =
+                    (fit_shard_shape(doc.chunk_shape.clone()), self.ladder.options().memory / 8);
+                schema = schema.sharded(&shard)?.with_shard_bytes(most);
             }
         }
         self.meaning(schema, linked).await

@@ -58,6 +58,7 @@ pub use self::dense::{DensePlan, DenseReport, DenseSink};
 pub use self::rearrange::{Arrange, Moved, Rearrangement};
 pub(crate) use self::room::MemoryLimiter;
 pub use self::rows::{RowPlan, RowReport, RowSink};
+pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};
 use crate::budget::Budget;

@@ -24,6 +24,7 @@ use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, No
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};
+use super::shards::count_kept_cells;
 use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
@@ -174,8 +175,8 @@ impl Rearrangement {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
-        let sink =
-            build.cells(key.as_str(), self.plan(doc)?)?.copying(inner, doc.extras.clone())?;
+        let plan = self.plan(doc).map_err(|error| error.with_key(key))?;
+        let sink = build.cells(key.as_str(), plan)?.copying(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
                 if self.codecs.is_none() {
@@ -227,7 +228,13 @@ impl Rearrangement {
             StoreError::refused(Class::Overflow, Op::Parse, "shape", expected, "more")
         })?;
         let shard = match &self.shards {
-            Arrange::Keep => doc.sharding().map(|_| doc.chunk_shape.clone()),
+            Arrange::Keep => match doc.sharding() {
+                None => None,
+                Some(_) => {
+                    count_kept_cells(&doc.chunk_shape)?;
+                    Some(doc.chunk_shape.clone())
+                }
+            },
             Arrange::Cells => None,
             Arrange::Shards(shape) => Some(fitted(shape, rank)?),
         };

@@ -5,6 +5,10 @@
 //! index    16 bytes for each cell of the shard: offset and nbytes, or all ones; then a CRC-32C
 //! ```
 //!
+//! Readers fetch and keep the index of a shard whole, however few of its cells they want: that of
+//! [`MAX_SHARD_CELLS`] is 16 MiB, and fits a handle's usual memory many times. A larger one is not written,
+//! unless a document is copied word by word; it is read where the memory of the handle allows.
+//!
 //! Not here: how a cell is encoded, and where a shard is written.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,21 +40,23 @@ struct Held {
 impl Shards {
     /// Shards of this shape, in an array of `rank` axes.
     pub(super) fn new(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
-        let refused = |expected, found| {
-            let class = Class::InvalidArgument;
-            Err(StoreError::refused(class, Op::Open, "cells per shard", expected, found))
-        };
+        Self::with_cap(shape, rank, MAX_SHARD_CELLS)
+    }
+
+    /// Shards as a document that is copied has them: whoever copies does not choose them.
+    pub(super) fn copied(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
+        Self::with_cap(shape, rank, MAX_COPIED_CELLS)
+    }
+
+    fn with_cap(shape: &[u64], rank: usize, max_cells: u64) -> Result<Self, StoreError> {
         if shape.len() != rank {
-            return refused(Expected::Rule("one number for each axis"), "another count");
+            let (class, what) = (Class::InvalidArgument, "cells per shard");
+            let expected = Expected::Rule("one number for each axis");
+            return Err(StoreError::refused(class, Op::Open, what, expected, "another count"));
         }
-        let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
-        match cells {
-            Some(cells @ 1..=MAX_CELLS) => {
-                let (open, closed) = (BTreeMap::new(), BTreeSet::new());
-                Ok(Self { shape: shape.into(), cells, open, closed })
-            }
-            _ => refused(Expected::Rule("at least 1 on each axis, 16777216 in all"), "another"),
-        }
+        let cells = count_cells(shape, max_cells, "")?;
+        let (open, closed) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { shape: shape.into(), cells, open, closed })
     }
 
     /// The shard of the cell at `index`, and the place of the cell in it.
@@ -135,8 +141,82 @@ impl Whole {
     }
 }
 
-/// An index of more would be larger than what it points to.
-const MAX_CELLS: u64 = 1 << 24;
+/// Counts the cells of a shard of this shape, each axis in cells.
+///
+/// ```
+/// use zvf_store::{MAX_SHARD_CELLS, count_shard_cells};
+///
+/// assert_eq!(count_shard_cells(&[1024, 1024])?, MAX_SHARD_CELLS);
+/// assert_eq!(
+///     count_shard_cells(&[255, 255, 255]).unwrap_err().to_string(),
+///     "InvalidArgument, shards of 255 x 255 x 255 cells: expected at most 1048576 cells in one, found 16581375: \
+///      readers hold the index of all cells of a shard; 128 x 128 x 64 would do",
+/// );
+/// # Ok::<(), zvf_store::StoreError>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Class::InvalidArgument`] when an axis has no cells, or there are more than [`MAX_SHARD_CELLS`] in all.
+pub fn count_shard_cells(shape: &[u64]) -> Result<u64, StoreError> {
+    count_cells(shape, MAX_SHARD_CELLS, "")
+}
+
+/// Counts the cells of a shard of an array that keeps its shards.
+pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64, StoreError> {
+    count_cells(shape, MAX_SHARD_CELLS, " in zvf shard, which writes the store with smaller ones")
+}
+
+fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64, StoreError> {
+    let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
+    let found = match cells {
+        _ if shape.contains(&0) => {
+            let (class, what) = (Class::InvalidArgument, "cells per shard");
+            let expected = Expected::Rule("at least 1 on each axis");
+            return Err(StoreError::refused(class, Op::Open, what, expected, Found::from(0_u64)));
+        }
+        Some(cells) if cells <= max_cells => return Ok(cells),
+        Some(cells) => cells.to_string(),
+        None => "2^64 or more".to_owned(),
+    };
+    let by = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ");
+    let text = format!(
+        "shards of {} cells: expected at most {max_cells} cells in one, found {found}: readers hold the index of \
+         all cells of a shard; {} would do{remedy}",
+        by(shape),
+        by(&fit_shard_shape(shape.to_vec())),
+    );
+    Err(StoreError::in_words(Class::InvalidArgument, Op::Open, text))
+}
+
+/// Halves the longest axis of a shard until it has at most [`MAX_SHARD_CELLS`].
+///
+/// ```
+/// assert_eq!(zvf_store::fit_shard_shape(vec![8, 8, 8]), [8, 8, 8]);
+/// assert_eq!(zvf_store::fit_shard_shape(vec![64; 4]), [32; 4]);
+/// ```
+#[must_use]
+pub fn fit_shard_shape(mut shape: Vec<u64>) -> Vec<u64> {
+    let is_large = |shape: &[u64]| {
+        let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
+        cells.is_none_or(|cells| cells > MAX_SHARD_CELLS)
+    };
+    while is_large(&shape) {
+        let Some(longest) = shape.iter_mut().max() else { break };
+        *longest = longest.div_ceil(2);
+    }
+    shape
+}
+
+/// Cells of a shard at most, wherever somebody chooses how many: see [`count_shard_cells`].
+///
+/// ```
+/// assert_eq!(zvf_store::MAX_SHARD_CELLS, 1 << 20); // 101 on each of three axes
+/// ```
+pub const MAX_SHARD_CELLS: u64 = 1 << 20;
+
+/// Cells of a shard at most where a document is copied: zvf wrote such shards once.
+const MAX_COPIED_CELLS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
@@ -189,9 +269,46 @@ mod tests {
         let plan = |shape: &[u64]| Shards::new(shape, 2).unwrap_err().to_string();
         let what = "InvalidArgument, cells per shard: expected";
         assert_eq!(plan(&[1]), format!("{what} one number for each axis, found \"another count\""));
-        for shape in [[0, 1], [1 << 24, 2], [u64::MAX, u64::MAX]] {
-            let rule = "at least 1 on each axis, 16777216 in all, found \"another\"";
-            assert_eq!(plan(&shape), format!("{what} {rule}"));
+        for shape in [[0, 1], [u64::MAX, 0]] {
+            assert_eq!(plan(&shape), format!("{what} at least 1 on each axis, found 0"));
+        }
+        for (shape, cells, would_do) in [
+            ([1 << 20, 2], "1048576 x 2", "524288 x 2"),
+            ([1025, 1024], "1025 x 1024", "513 x 1024"),
+            ([u64::MAX, u64::MAX], "18446744073709551615 x 18446744073709551615", "1024 x 1024"),
+        ] {
+            let found = match shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)) {
+                Some(found) => found.to_string(),
+                None => "2^64 or more".to_owned(),
+            };
+            let message = format!(
+                "InvalidArgument, shards of {cells} cells: expected at most 1048576 cells in one, found {found}: \
+                 readers hold the index of all cells of a shard; {would_do} would do"
+            );
+            assert_eq!(plan(&shape), message);
+        }
+    }
+
+    #[test]
+    fn copied_documents_keep_larger_shards() {
+        let larger = [255, 255, 255];
+        assert_eq!(Shards::copied(&larger, 3).unwrap().cells, 16_581_375);
+        assert_eq!(Shards::new(&larger, 3).unwrap_err().class(), Class::InvalidArgument);
+        assert_eq!(
+            Shards::copied(&[256, 256, 257], 3).unwrap_err().class(),
+            Class::InvalidArgument
+        );
+    }
+
+    #[test]
+    fn fitted_shapes_are_allowed() {
+        for shape in
+            [vec![], vec![u64::MAX; 3], vec![1, 1 << 40], vec![0, u64::MAX, 2], vec![3; 13]]
+        {
+            let fitted = fit_shard_shape(shape.clone());
+            assert_eq!(fitted.len(), shape.len());
+            let allowed = count_shard_cells(&fitted);
+            assert_eq!(allowed.is_ok(), !shape.contains(&0), "{shape:?}: {fitted:?}");
         }
     }
 }

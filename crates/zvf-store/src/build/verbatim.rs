@@ -105,7 +105,7 @@ impl VerbatimArray {
                 let shape: Vec<u64> =
                     // No chunk is empty.
                     chunks.map(|(shard, chunk)| shard.checked_div(*chunk).unwrap_or(1)).collect();
-                Some(Shards::new(&shape, doc.rank()).map_err(named)?)
+                Some(Shards::copied(&shape, doc.rank()).map_err(named)?)
             }
         };
         let state = Mutex::new(State { shards, report: VerbatimReport::default() });

@@ -25,7 +25,7 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// The bucket that `url` names.
@@ -36,7 +36,7 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// The container that `url` names.
@@ -47,7 +47,7 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// The server that `url` names; where on it the store lies is kept apart.
@@ -61,7 +61,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     })?;
     let server = &url[..url::Position::BeforePath];
     let builder = builder.with_url(server);
-    built(builder.with_retry(no_retry()).with_http_connector(Connector::default()).build())
+    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// `builder` with everything that is known about its backend.

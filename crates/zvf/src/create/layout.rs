@@ -335,6 +335,7 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
         let found = format!("{} numbers for {axes} axes", cells.len());
         return Err(Error::bad_request(what, "one number, or one for each axis", &found));
     }
+    zvf_store::count_shard_cells(&of_each_axis(cells, axes))?;
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-    ReqwestConnector,
 };
 use object_store::{ClientOptions, HeaderMap};
 
@@ -39,13 +38,13 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Connects as `object_store` does, and listens to refusals.
+/// Connects as `object_store` does, with clients that are [shared](super::clients), and listens to refusals.
 #[derive(Debug, Default)]
-pub(in crate::source) struct Connector(ReqwestConnector);
+pub(in crate::source) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Listening(self.0.connect(options)?)))
+        Ok(HttpClient::new(Listening(super::clients::connect(options)?)))
     }
 }
 

@@ -84,6 +84,7 @@ class ResolvedLayout:
 
 
 _CELL_BYTES = 64 << 20
+_MAX_SHARD_CELLS = 1 << 20  # in what is written
 _SUBCELLS = 4
 
 
@@ -140,7 +141,7 @@ class Layout:
         if not count:
             return 8
         a_cell = max(count * len(extent) * 4 / cells, 1.0)
-        return max(1, int((self.target_object_bytes / a_cell) ** (1 / len(extent))))
+        return max(1, int(min(self.target_object_bytes / a_cell, _MAX_SHARD_CELLS) ** (1 / len(extent))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,308 @@
+//! HTTP clients, which handles of one process share.
+//!
+//! Making a client loads the certificates of the system, and its pool of connections is empty: both take longer
+//! than a small read. So handles whose connections are set up alike have one client together, and the second one
+//! finds connections that the first one opened. Alike is what agrees in all of this:
+//!
+//! ```text
+//! options        of the connection: timeouts, proxies, headers, certificates, versions of HTTP
+//! environment    what a client looks up when it is made: proxies, and where certificates are
+//! runtime        the one of tokio in which its connections run
+//! ```
+//!
+//! The runtime matters because a connection is a task of the runtime in which it was opened. When that ends, the
+//! connection ends; and while nobody waits in a runtime of a single thread, its connections stand still, although
+//! they look open from outside. So a client is used in one runtime only, and a handle that is used in another one
+//! than before takes another client. A blocking front that makes a runtime for each handle shares nothing.
+//!
+//! Who may read what is said with each request; nothing of it is kept in a client.
+//!
+//! Not here: what is done with replies ([`super::refusal`]).
+
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+    ReqwestConnector,
+};
+use tokio::runtime::{Handle, Id};
+
+use crate::clock::Instant;
+
+/// A client for `options` that other handles may have as well.
+pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
+    let terms = Terms::new(options);
+    let client = get_client(options, &terms)?;
+    let current = Mutex::new((terms.runtime, client));
+    Ok(HttpClient::new(SharedClient { options: options.clone(), current }))
+}
+
+/// What two connections must agree in to be of one client.
+#[derive(Clone, PartialEq, Eq)]
+struct Terms {
+    options: String,
+    environment: Vec<Option<OsString>>,
+    runtime: Option<Id>,
+}
+
+impl Terms {
+    fn new(options: &ClientOptions) -> Self {
+        Self {
+            // Derived, so that no field is missing. What it would not show cannot be said in words to a
+            // backend: certificates as values, sensitive headers, and resolvers of names.
+            options: format!("{options:?}"),
+            environment: ENVIRONMENT.iter().map(std::env::var_os).collect(),
+            runtime: current_runtime(),
+        }
+    }
+}
+
+fn current_runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|handle| handle.id())
+}
+
+/// The client of one handle: always that of the runtime in which it is called.
+struct SharedClient {
+    options: ClientOptions,
+    current: Mutex<(Option<Id>, HttpClient)>,
+}
+
+impl SharedClient {
+    fn client(&self) -> object_store::Result<HttpClient> {
+        let runtime = current_runtime();
+        {
+            let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            if current.0 == runtime {
+                return Ok(current.1.clone());
+            }
+        }
+        let client = get_client(&self.options, &Terms::new(&self.options))?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = (runtime, client.clone());
+        Ok(client)
+    }
+}
+
+// Options may hold the password of a proxy.
+impl fmt::Debug for SharedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedClient").finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl HttpService for SharedClient {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let client =
+            self.client().map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+        client.execute(request).await
+    }
+}
+
+/// A client that is at hand, with the time when it was made.
+struct Known {
+    terms: Terms,
+    client: HttpClient,
+    made: Instant,
+}
+
+/// The clients at hand, those used last at the end.
+struct Clients(Vec<Known>);
+
+static CLIENTS: Mutex<Clients> = Mutex::new(Clients(Vec::new()));
+
+fn get_client(options: &ClientOptions, terms: &Terms) -> object_store::Result<HttpClient> {
+    let clients = || CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(client) = clients().find(terms, Instant::now()) {
+        return Ok(client);
+    }
+    // Without the lock: others need not wait for certificates.
+    let client = ReqwestConnector::default().connect(options)?;
+    Ok(clients().keep(terms, client, Instant::now()))
+}
+
+impl Clients {
+    fn find(&mut self, terms: &Terms, now: Instant) -> Option<HttpClient> {
+        self.0.retain(|known| now.duration_since(known.made) < MAX_AGE);
+        let at = self.0.iter().position(|known| known.terms == *terms)?;
+        let known = self.0.remove(at);
+        let client = known.client.clone();
+        self.0.push(known);
+        Some(client)
+    }
+
+    /// Keeps `client` for others, unless one was made meanwhile: that one then.
+    fn keep(&mut self, terms: &Terms, client: HttpClient, now: Instant) -> HttpClient {
+        if let Some(known) = self.find(terms, now) {
+            return known;
+        }
+        if self.0.len() >= MAX_CLIENTS {
+            self.0.remove(0);
+        }
+        self.0.push(Known { terms: terms.clone(), client: client.clone(), made: now });
+        client
+    }
+}
+
+/// Clients at hand at most; handles keep theirs as long as they live.
+const MAX_CLIENTS: usize = 16;
+/// How long a client is given to new handles: certificates and proxies of the system change now and then.
+const MAX_AGE: Duration = Duration::from_secs(600);
+/// What a client looks up in the environment when it is made.
+const ENVIRONMENT: [&str; 11] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "REQUEST_METHOD", // of a CGI program, which must not believe HTTP_PROXY
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::key::Key;
+    use crate::options::{OpenOptions, Timeouts};
+    use crate::source::{Get, Source};
+
+    /// A server that keeps connections open, and how many there were.
+    fn server() -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/store", listener.local_addr().unwrap());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || answer(&stream.unwrap()));
+            }
+        });
+        (address, connections)
+    }
+
+    fn answer(mut stream: &TcpStream) {
+        let mut lines = BufReader::new(stream).lines();
+        while let Some(Ok(line)) = lines.next() {
+            if line.is_empty() {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            }
+        }
+    }
+
+    fn open(address: &str, options: &OpenOptions) -> Source {
+        Source::open(address, &Budget::new(options), options).unwrap()
+    }
+
+    async fn read(source: &Source) {
+        let get = Get::all(Key::root().child("a").unwrap());
+        let got = source.read_many(&[get]).await.pop().unwrap().unwrap().unwrap();
+        assert_eq!(got.bytes, "ok");
+        // Until the connection is back in its pool.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn handles_share_connections_unless_their_options_differ() {
+        let (address, connections) = server();
+        let usual = OpenOptions::default();
+        let patient = OpenOptions { timeouts: Timeouts::Batch, ..usual.clone() };
+        let named = usual.clone().with_storage_option("user_agent", "somebody");
+        let rerouted = named.clone().with_storage_option("proxy_excludes", "127.0.0.1");
+        let table = [
+            (&usual, 1),
+            (&usual, 1),
+            (&patient, 2),
+            (&named, 3),
+            (&rerouted, 4),
+            (&named, 4),
+            (&usual, 4),
+        ];
+        runtime().block_on(async {
+            for (row, (options, expected)) in table.into_iter().enumerate() {
+                read(&open(&address, options)).await;
+                assert_eq!(connections.load(Ordering::SeqCst), expected, "row {row}");
+            }
+            let (one, other) = (open(&address, &usual), open(&address, &usual));
+            read(&one).await;
+            read(&other).await;
+            read(&one).await;
+        });
+        assert_eq!(connections.load(Ordering::SeqCst), 4);
+    }
+
+    #[test]
+    fn runtimes_that_end_or_rest_disturb_nobody() {
+        let (address, connections) = server();
+        let options = OpenOptions::default();
+        let first = runtime();
+        let source = first.block_on(async {
+            let source = open(&address, &options);
+            read(&source).await;
+            source
+        });
+        // The first one rests: its connection is open, and nothing would move it.
+        let second = runtime();
+        second.block_on(read(&source));
+        second.block_on(async { read(&open(&address, &options)).await });
+        assert_eq!(connections.load(Ordering::SeqCst), 2);
+        drop(first);
+        drop(second);
+        let third = runtime();
+        third.block_on(read(&source));
+        third.block_on(async { read(&open(&address, &options)).await });
+        assert_eq!(connections.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn handles_opened_outside_of_runtimes_are_read_inside() {
+        let (address, connections) = server();
+        let source = open(&address, &OpenOptions::default());
+        let runtime = runtime();
+        runtime.block_on(read(&source));
+        runtime.block_on(read(&source));
+        assert_eq!(connections.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn few_clients_are_kept_and_none_for_long() {
+        let terms =
+            |n: usize| Terms { options: n.to_string(), environment: Vec::new(), runtime: None };
+        let client = ReqwestConnector::default().connect(&ClientOptions::new()).unwrap();
+        let (mut clients, now) = (Clients(Vec::new()), Instant::now());
+        for n in 0..MAX_CLIENTS {
+            clients.keep(&terms(n), client.clone(), now);
+        }
+        assert!(clients.find(&terms(0), now).is_some()); // and was used last, then
+        clients.keep(&terms(MAX_CLIENTS), client.clone(), now);
+        let known = |clients: &mut Clients, now| -> Vec<usize> {
+            (0..=MAX_CLIENTS).filter(|n| clients.find(&terms(*n), now).is_some()).collect()
+        };
+        let expected: Vec<usize> = (0..=MAX_CLIENTS).filter(|n| *n != 1).collect();
+        assert_eq!(known(&mut clients, now), expected);
+        clients.0.truncate(2);
+        let later = now + MAX_AGE / 2;
+        clients.keep(&terms(1), client, later);
+        assert_eq!(known(&mut clients, later), [0, 1, 2]);
+        assert_eq!(known(&mut clients, now + MAX_AGE), [1]);
+    }
+}
