@@ -12,6 +12,8 @@
 //! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
 //! when ([`retry`]).
 
+#[cfg(not(target_arch = "wasm32"))]
+mod blocks;
 #[cfg(feature = "net")]
 mod clients;
 mod part;
