@@ -62,13 +62,10 @@ pub async fn build_with_notices(
     how: &BuildOptions,
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    // Nobody else changes the store from before it is looked at. What another build left goes with that.
-    let lock = Build::lock_target(address, &how.disk)?;
-    let how = &BuildOptions { lock, ..how.clone() };
-    let store = Store::open(address, options.opening()).await?;
+    let (how, store) = lock_and_open(address, options, how).await?;
     let aside = Aside::open(address, &store, options).await?;
     let made =
-        replace((address, &store), options, None, (how, aside.as_ref()), &mut on_event).await;
+        replace((address, &store), options, None, (&how, aside.as_ref()), &mut on_event).await;
     if let Some(aside) = aside {
         aside.remove();
     }
@@ -83,10 +80,8 @@ pub(crate) async fn build_aside(
     aside: &Aside,
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    let lock = Build::lock_target(address, &how.disk)?;
-    let how = &BuildOptions { lock, ..how.clone() };
-    let store = Store::open(address, options.opening()).await?;
-    replace((address, &store), options, None, (how, Some(aside)), &mut on_event).await
+    let (how, store) = lock_and_open(address, options, how).await?;
+    replace((address, &store), options, None, (&how, Some(aside)), &mut on_event).await
 }
 
 /// Makes level `level` and puts it `aside`, where the levels below it are or go; `None` when there is none.
@@ -117,10 +112,19 @@ pub async fn refresh(
     how: &BuildOptions,
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
-    let lock = Build::lock_target(address, &how.disk)?;
-    let how = &BuildOptions { lock, ..how.clone() };
-    let store = Store::open(address, options.opening()).await?;
-    replace((address, &store), options, Some(stale), (how, None), &mut on_event).await
+    let (how, store) = lock_and_open(address, options, how).await?;
+    replace((address, &store), options, Some(stale), (&how, None), &mut on_event).await
+}
+
+/// Locks the store and opens it. Nobody else changes it from before it is looked at, and what another build left goes
+/// with that.
+async fn lock_and_open(
+    address: &str,
+    options: &Options,
+    how: &BuildOptions,
+) -> Result<(BuildOptions, Store), PyramidError> {
+    let how = BuildOptions { lock: Build::lock_target(address, &how.disk)?, ..how.clone() };
+    Ok((how, Store::open(address, options.opening()).await?))
 }
 
 async fn replace(

@@ -121,7 +121,8 @@ impl Docs {
     }
 
     /// Whether every document that was read is still the same, in the same file: a folder that changes places
-    /// with another may bring the same documents with other cells.
+    /// with another may bring the same documents with other cells. A presence list that nobody asked for is not read for
+    /// this, as long as its file says that nobody wrote to it.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
         let docs: Vec<(Key, Doc)> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,6 +135,7 @@ impl Docs {
         for (key, doc) in docs {
             let kept = match doc {
                 Doc::Whole(kept) => kept,
+                Doc::Outline(outline) if outline.is_untouched(source).await? => continue,
                 Doc::Outline(outline) => match outline.kept().await {
                     Ok(kept) => Some(kept.clone()),
                     // What is wrong with it shows when it is asked for.
@@ -183,6 +185,14 @@ impl Outline {
     /// All of it.
     pub(crate) async fn node(&self) -> Result<Arc<Node>, StoreError> {
         Ok(Arc::clone(&self.kept().await?.node))
+    }
+
+    /// Whether no more than the outline was read, and the file is the one that it was read from, as it was.
+    async fn is_untouched(&self, source: &Source) -> Result<bool, StoreError> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
+        let now = source.begin(&self.document, LONG_BYTES, END_BYTES).await?;
+        Ok(matches!(now, Begun::Ends(_, _, now) if now.version() == file.version()))
     }
 
     async fn kept(&self) -> Result<&Kept, StoreError> {

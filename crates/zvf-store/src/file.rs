@@ -113,7 +113,7 @@ impl RangedFile {
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
         let name = path.file_name().and_then(|name| name.to_str());
-        let key = Key::root().child(name.unwrap_or_default())?;
+        let key = Key::root().child(name.unwrap_or_default())?; // refuses a path without a name
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(std::path::Path::new("."));
         Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
@@ -175,7 +175,7 @@ impl RangedFile {
         let Some(Got { bytes: tail, size, version }) = next()? else {
             return Err(StoreError::absent(&key, "this file was asked for"));
         };
-        let head = next()?.map(|got| got.bytes).unwrap_or_default();
+        let head = next()?.map(|got| got.bytes).unwrap_or_default(); // read later where it is not at hand
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
     }
 
@@ -224,7 +224,7 @@ impl RangedFile {
             }
         };
         let size = self.len();
-        let first = size.saturating_sub(to_u64(tail.len()));
+        let first = size - to_u64(tail.len());
         // Not every backend answers a request for nothing, or for what is not there.
         let asked = |range: &Range<u64>| range.start < range.end && range.end <= size;
         let in_head = |range: &Range<u64>| range.end <= to_u64(head.len());
@@ -233,7 +233,7 @@ impl RangedFile {
             .iter()
             .filter(|range| asked(range) && !in_head(range) && !in_tail(range))
             .map(|range| {
-                let len = range.end.saturating_sub(range.start);
+                let len = range.end - range.start;
                 Get::at(key.clone(), range.start, len).with_version(version.clone())
             })
             .collect();
@@ -246,7 +246,7 @@ impl RangedFile {
                 return part(head, range).map_err(|error| error.with_key(key));
             }
             if in_tail(range) {
-                let near = range.start.saturating_sub(first)..range.end.saturating_sub(first);
+                let near = range.start - first..range.end - first;
                 return part(tail, &near).map_err(|error| error.with_key(key));
             }
             match answers.next() {

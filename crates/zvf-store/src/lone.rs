@@ -89,7 +89,7 @@ impl LoneArray {
         };
         let shards = Shards::from_doc(doc, coding.index)?;
         let items = doc.inner_chunk_shape().iter().copied();
-        let chunk_bytes = items.fold(dtype.size, u64::saturating_mul);
+        let chunk_bytes = items.fold(dtype.size, u64::saturating_mul); // a claim, above every limit then
         if chunk_bytes > budget.max_bytes() {
             let most = budget.max_bytes();
             return Err(StoreError::limit(Op::Open, "bytes of a chunk", most, chunk_bytes));

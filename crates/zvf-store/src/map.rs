@@ -183,7 +183,7 @@ impl MappedFile {
             let expected = Expected::Rule("one that holds the bytes asked for");
             let size = Found::from(self.len());
             let error = StoreError::refused(Class::Truncated, Op::Read, "size", expected, size);
-            return Err(error.with_span(start, start.saturating_add(len)));
+            return Err(error.with_span(start, start.saturating_add(len))); // as far as one can say it
         };
         let (start, end) = (saturating_usize(start), saturating_usize(end));
         Ok(View { file: Arc::clone(&self.0), start, end })
@@ -336,7 +336,7 @@ impl Deref for View {
 
     fn deref(&self) -> &[u8] {
         let map = self.file.map.as_ref().map_or(&[][..], |mapping| &mapping.map);
-        map.get(self.start..self.end).unwrap_or_default()
+        &map[self.start..self.end] // inside: a map keeps its length
     }
 }
 

@@ -163,6 +163,43 @@ impl Objects {
         self.remote.put(&Key::root().below(key)?, std::slice::from_ref(bytes)).await
     }
 
+    /// Puts a file of this machine, whatever is there: a long one block by block. The object appears when all of it came.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or the backend refuses.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[boxed]
+    pub async fn upload(&self, from: &std::path::Path, key: &str) -> Result<(), StoreError> {
+        self.remote.put_file(&Key::root().below(key)?, from).await
+    }
+
+    /// Has the backend copy an object, whatever is there.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// use std::sync::Arc;
+    /// use object_store::memory::InMemory;
+    /// use zvf_store::{Objects, OpenOptions};
+    ///
+    /// let objects = Objects::new(Arc::new(InMemory::new()), &"a".into(), &OpenOptions::default());
+    /// objects.put("runs/1", &"bytes".into()).await?;
+    /// objects.copy("runs/1", "result").await?;
+    /// assert_eq!(objects.read("result").await?.expect("it is there"), "bytes");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](zvf_format::Class::NotFound) when there is none; otherwise when the backend refuses.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[boxed]
+    pub async fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        self.remote.copy(&Key::root().below(from)?, &Key::root().below(to)?).await
+    }
+
     /// Replaces an object if it still is the one that was `seen`.
     ///
     /// # Errors

@@ -318,7 +318,7 @@ impl Store {
     /// The root document as it is stored.
     #[must_use]
     pub fn root_json(&self) -> Bytes {
-        self.shared.docs.text(&Key::root()).unwrap_or_default()
+        self.shared.docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
     /// The format version that the store says it is of.

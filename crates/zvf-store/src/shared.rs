@@ -88,7 +88,7 @@ impl Shared {
     /// beside those that are done.
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
         let buffers = to_u64(rayon::current_num_threads()) * BUFFERS;
-        let share = self.budget.max_bytes().checked_div(buffers).unwrap_or(0); // `max` below
+        let share = self.budget.max_bytes() / buffers; // a pool has threads
         Caps { chunk, thread: share.max(SMALLEST_SHARE), batch: self.budget.max_bytes() }
     }
 

@@ -128,6 +128,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 fn map_zero_page(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(|place| place.holds(address)) else { return false };
     let page = PAGE.load(Ordering::Acquire).max(1);
+    // In words that cannot panic, as a handler must not.
     let start = address.saturating_sub(address.checked_rem(page).unwrap_or(0));
     place.hit.store(true, Ordering::Release);
     // SAFETY: `errno` is a location of this thread; it is put back, because the code that was

@@ -16,6 +16,13 @@ use crate::parts::made::text;
 use crate::peer::Environment;
 use crate::pyramid::zvf;
 
+/// The condition of the box of all statements.
+macro_rules! in_the_box {
+    () => {
+        "x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42"
+    };
+}
+
 /// Asks the store of a trial; `beside` also Parquet of the same rows.
 pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow::Result<()> {
     let (sql, cluster) = match (program("zvf-sql"), program("zvf-cluster")) {
@@ -75,7 +82,7 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         ("SQL, all rows to Arrow", "", &[][..]),
         (
             "SQL, rows of a box to Arrow",
-            " WHERE x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42",
+            concat!(" WHERE ", in_the_box!()),
             &["--bbox", "40,40,40:42,42,42"][..],
         ),
     ] {
@@ -166,8 +173,7 @@ const STATEMENTS: [(&str, &str); 5] = [
     ("SQL, count", "SELECT count(*) FROM t"),
     (
         "SQL, a box",
-        "SELECT count(*), min(intensity), max(intensity) FROM t \
-         WHERE x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42",
+        concat!("SELECT count(*), min(intensity), max(intensity) FROM t WHERE ", in_the_box!()),
     ),
     ("SQL, by value", "SELECT count(*), min(x), max(x) FROM t WHERE intensity > 99"),
     (

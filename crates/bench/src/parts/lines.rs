@@ -38,21 +38,26 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             "one streamline",
             vec![named(&some[1..2])],
             json!({"work": "objects", "ids": some[1..2]}),
-            vec![&trx],
+            vec![(&trx, "lines.trx")],
         ),
         (
             "2000 streamlines",
             vec![named(&some)],
             json!({"work": "objects", "ids": some}),
-            vec![&trx],
+            vec![(&trx, "lines.trx")],
         ),
         (
             "streamlines through 5 boxes of 1/1000",
             boxed?,
             json!({"work": "boxes", "boxes": small}),
-            vec![&flat],
+            vec![(&flat, "lines.fgb")],
         ),
-        ("all streamlines", vec![all], json!({"work": "scan"}), vec![&trx, &flat]),
+        (
+            "all streamlines",
+            vec![all],
+            json!({"work": "scan"}),
+            vec![(&trx, "lines.trx"), (&flat, "lines.fgb")],
+        ),
     ] {
         let work = format!("{work}, of {count}");
         if !bench.wants(&work) {
@@ -67,9 +72,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             variant("zvf, in shards", &shards, &sharded),
             variant("zvf, packed and mapped", &mapped, &pack),
         ];
-        for other in others {
-            let file =
-                folder.join(if std::ptr::eq(other, &trx) { "lines.trx" } else { "lines.fgb" });
+        for (other, file) in others {
+            let file = folder.join(file);
             contenders.push(other.contender(request.clone()).holding(file));
         }
         page.row(contest(bench, "lines", work, contenders)?);

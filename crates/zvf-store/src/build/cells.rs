@@ -236,8 +236,7 @@ impl CellSink {
             Some(shape) => {
                 let axes = key.components().iter().zip(index.index().iter().zip(shape));
                 let first = axes.map(|(&component, (index, cells))| {
-                    let past = index.checked_rem(*cells).unwrap_or(0);
-                    component.saturating_sub_unsigned(past) // not below the lowest key
+                    component.saturating_sub_unsigned(index % cells) // not below the lowest key
                 });
                 first.collect()
             }
@@ -413,7 +412,7 @@ impl Core {
             low.iter_mut().zip(key.components()).for_each(|(low, at)| *low = (*low).min(*at));
         }
         for (key, payload, _kept) in pending {
-            let path = ChunkPath::from_key(&key, low.as_deref().unwrap_or_default())?;
+            let path = ChunkPath::from_key(&key, low.as_deref().unwrap_or_default())?; // there is a key
             self.write(&key, &path, payload)?;
         }
         Ok(())

@@ -83,18 +83,19 @@ fn scope(segment: &str) -> Option<&'static str> {
 fn spec(attributes: &Object) -> Option<AttributeSpec> {
     let text = |key: &str| attributes.get(key).and_then(Value::as_str);
     let dtype = text("dtype").filter(|dtype| Dtype::parse(dtype).is_ok())?;
-    let lengths = |key: &str| -> Vec<u64> {
-        let lengths = attributes.get(key).and_then(Value::as_array);
-        lengths.into_iter().flatten().filter_map(Value::as_u64).collect()
+    // Where it is not said a row has one value; where what is said is no shape nothing is declared.
+    let lengths = |key: &str| -> Option<Vec<u64>> {
+        let Some(lengths) = attributes.get(key) else { return Some(Vec::new()) };
+        lengths.as_array()?.iter().map(Value::as_u64).collect()
     };
     // Rows of cells say their shape; arrays of rows say that of the array.
     let row = match attributes.contains_key("row_shape") {
-        true => lengths("row_shape"),
-        false => lengths("shape").get(1..).unwrap_or_default().to_vec(),
+        true => lengths("row_shape")?,
+        false => lengths("shape")?.get(1..).unwrap_or_default().to_vec(),
     };
     let declared = attributes.get("declared_categorical").and_then(Value::as_bool) == Some(true);
     Some(AttributeSpec {
-        channels: row.iter().product(),
+        channels: row.iter().try_fold(1_u64, |all, length| all.checked_mul(*length))?,
         categorical: declared || attributes.contains_key("categories"),
         unit: text("unit").map(str::to_owned),
         description: text("description").map(str::to_owned),
@@ -145,6 +146,11 @@ mod tests {
             ("0/fragment_attributes/speed", json!({"dtype": "uint8"})),
             ("0/vertex_attributes/odd", json!({"dtype": "complex"})),
             ("0/vertex_attributes/none", json!({})),
+            (
+                "0/vertex_attributes/huge",
+                json!({"dtype": "int8", "row_shape": [1_u64 << 40, 1_u64 << 40]}),
+            ),
+            ("0/vertex_attributes/words", json!({"dtype": "int8", "row_shape": ["3"]})),
             ("1/vertex_attributes/mass", json!({"dtype": "float64"})),
             (
                 "1/vertex_attributes/count",

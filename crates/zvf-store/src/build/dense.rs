@@ -228,8 +228,8 @@ impl DenseSink {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.room.clear();
         let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX);
-        // One chunk holds all rows.
-        let number = self.report.rows.saturating_sub(1).checked_div(per_chunk).unwrap_or(0);
+        // One chunk holds all rows; there are some, and some in a chunk.
+        let number = (self.report.rows - 1) / per_chunk;
         let size = self.fill.len().max(1);
         if chunk.chunks(size).all(|item| item == &*self.fill) {
             return Ok(());

@@ -316,9 +316,17 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken.
+    /// When `path` is no path or is taken, or a chunk has no rows.
     pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink, StoreError> {
-        Ok(RowSink::begin(self.clone(), self.claim(path, State::Array(false))?, plan))
+        let key = self.claim(path, State::Array(false))?;
+        if plan.chunk_rows == Some(0) {
+            self.release(&key);
+            let (class, expected) = (Class::InvalidArgument, Expected::AtLeast(1));
+            let found = zvf_format::Found::from(0_u64);
+            return Err(StoreError::refused(class, Op::Open, "rows of a chunk", expected, found)
+                .with_key(&key));
+        }
+        Ok(RowSink::begin(self.clone(), key, plan))
     }
 
     /// A standalone array of items of one size at `path`.
@@ -666,8 +674,8 @@ fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut above = Vec::new();
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();
+    // The root has no segments.
     for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-        // the root has no segments
         at = at.child(segment)?;
         above.push(at.clone());
     }

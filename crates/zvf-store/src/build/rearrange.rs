@@ -221,6 +221,7 @@ impl Rearrangement {
             Some(origin) => origin.iter().filter_map(|at| at.as_i64()).collect(),
             None => vec![0; rank],
         };
+        // Of no cells, the lowest: the array is left out before.
         let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
         let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
         let high = high.ok_or_else(|| {
@@ -252,16 +253,13 @@ impl Rearrangement {
     ) -> Result<Vec<Vec<ChunkKey>>, StoreError> {
         let plan = sink.plan();
         let shape = plan.shard.as_ref().unwrap_or(&doc.chunk_shape);
-        let shard = |key: &ChunkKey| -> Vec<i64> {
+        // No key lies below the lowest: a sink refuses such a one.
+        let shard = |key: &ChunkKey| -> Vec<u64> {
             let axes = key.components().iter().zip(&plan.low).zip(shape);
-            let number = axes.map(|((at, low), cells)| {
-                let cells = i64::try_from(*cells).unwrap_or(i64::MAX);
-                at.saturating_sub(*low).checked_div_euclid(cells).unwrap_or(0) // to be compared
-            });
-            number.collect()
+            axes.map(|((at, low), cells)| at.abs_diff(*low) / cells).collect()
         };
         let present = cells.presence().await?;
-        let mut keys: Vec<(Vec<i64>, ChunkKey)> =
+        let mut keys: Vec<(Vec<u64>, ChunkKey)> =
             present.iter().map(|key| (shard(&key), key)).collect();
         keys.sort_by(|(one, _), (other, _)| one.cmp(other)); // stable: numeric order inside
         let runs = keys.chunk_by(|(one, _), (other, _)| one == other);

@@ -166,6 +166,7 @@ impl RowSink {
 
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport, StoreError> {
         let rows = self.report.rows;
+        // One chunk is as long as the array; of an array without rows it has one.
         let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
         if self.in_chunk > 0 {
             self.flush(chunk)?;
@@ -181,9 +182,9 @@ impl RowSink {
 
     /// Writes the chunk as one of `count` rows.
     fn flush(&mut self, count: u64) -> Result<(), StoreError> {
-        let number = self.report.rows.saturating_sub(1).checked_div(count).unwrap_or(0);
+        let number = (self.report.rows - 1) / count; // some rows came, and fit in the chunk
         let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT]);
-        let missing = count.saturating_sub(self.in_chunk);
+        let missing = count - self.in_chunk;
         self.in_chunk = 0;
         self.room.clear();
         if std::mem::replace(&mut self.empty, true) {
@@ -195,8 +196,8 @@ impl RowSink {
         if let Some(front) = chunk.first_chunk_mut() {
             *front = short.to_le_bytes();
         }
-        let padding = zvf_format::num::saturating_usize(missing.saturating_mul(4));
-        chunk.resize(chunk.len().saturating_add(padding), 0);
+        let padding = zvf_format::num::saturating_usize(missing * 4); // below 2^34
+        chunk.resize(chunk.len() + padding, 0);
         let mut encoder = self.build.encoder();
         let parts = self.plan.codecs.encode(vec![chunk.into()], &mut encoder);
         self.build.give_back(encoder);

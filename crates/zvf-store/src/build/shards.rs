@@ -62,10 +62,8 @@ impl Shards {
     /// The shard of the cell at `index`, and the place of the cell in it.
     pub(super) fn locate(&self, index: &[u64]) -> (Box<[u64]>, u64) {
         let axes = || index.iter().zip(&self.shape);
-        let shard = axes().map(|(i, n)| i.checked_div(*n).unwrap_or(0)).collect();
-        let place = axes().fold(0_u64, |place, (i, n)| {
-            place.saturating_mul(*n).saturating_add(i.checked_rem(*n).unwrap_or(0))
-        });
+        let shard = axes().map(|(i, n)| i / n).collect();
+        let place = axes().fold(0_u64, |place, (i, n)| place * n + i % n); // below `cells`
         (shard, place)
     }
 

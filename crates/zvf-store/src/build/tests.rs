@@ -467,6 +467,11 @@ async fn every_refusal_has_its_words() {
         told(dense.push(b"abc").unwrap_err()),
         "BadShape in 0/d, bytes of rows: expected whole rows, found 3"
     );
+    let rowless = RowPlan { chunk_rows: Some(0), ..RowPlan::default() };
+    assert_eq!(
+        told(build.rows("0/r", rowless).unwrap_err()),
+        "InvalidArgument in 0/r, rows of a chunk: expected at least 1, found 0",
+    );
     let wide = DensePlan { columns: Some(0), ..DensePlan::new(int) };
     assert_eq!(
         told(build.dense("0/e", wide).unwrap_err()),

@@ -102,9 +102,7 @@ impl VerbatimArray {
             Some(_) => {
                 let inner = doc.inner_chunk_shape().iter();
                 let chunks = doc.chunk_shape.iter().zip(inner);
-                let shape: Vec<u64> =
-                    // No chunk is empty.
-                    chunks.map(|(shard, chunk)| shard.checked_div(*chunk).unwrap_or(1)).collect();
+                let shape: Vec<u64> = chunks.map(|(shard, chunk)| shard / chunk).collect(); // no chunk is empty
                 Some(Shards::copied(&shape, doc.rank()).map_err(named)?)
             }
         };

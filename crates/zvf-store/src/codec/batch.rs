@@ -52,7 +52,7 @@ pub(crate) struct Job {
 impl Job {
     /// What ordinary data of this length holds at most.
     fn ordinary(&self) -> u64 {
-        let most = to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALL);
+        let most = to_u64(self.stored.len()) * PLAUSIBLE_RATIO + SMALL;
         most.min(self.caps.chunk)
     }
 
@@ -105,7 +105,7 @@ fn decode_late(
     scratch: &mut Scratch,
 ) -> Vec<Result<Bytes, StoreError>> {
     let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(stopped));
-    let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default();
+    let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
     let mut undone = Vec::with_capacity(places.len());
     for job in late() {
         undone.push(job.and_then(|job| {
@@ -115,7 +115,7 @@ fn decode_late(
             let bytes = job.decode(cap, scratch)?;
             // A chunk may well hold less than ordinary data could: then it takes nothing.
             let beyond = to_u64(bytes.len()).saturating_sub(ordinary);
-            left = left.saturating_sub(beyond); // `cap` kept it below
+            left -= beyond; // `cap` kept it below
             Ok(bytes)
         }));
     }
@@ -201,7 +201,8 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
     items.into_iter().map(|item| run(item, &mut scratch)).collect()
 }
 
-fn stopped() -> StoreError {
+/// The fault of a chunk that has no answer.
+pub(crate) fn stopped() -> StoreError {
     let (expected, found) = (Expected::Rule("a chunk of the batch"), Found::Text("none"));
     StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)
 }

@@ -11,8 +11,9 @@ use std::ops::Range;
 
 use zvf_blosc::{BloscError, Chunk, Decoder, Layout, Stored, parse_header};
 use zvf_format::num::saturating_usize;
+use zvf_format::{Class, Expected};
 
-use crate::error::StoreError;
+use crate::error::{Op, StoreError};
 
 /// All of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
@@ -81,22 +82,29 @@ impl Blocks {
         let piece = |range: &Range<u64>| {
             let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
             let (run, bytes) = (runs.get(at)?, decoded.get(at)?);
-            let inside = |at: u64| saturating_usize(at.saturating_sub(run.start));
+            let inside = |at: u64| saturating_usize(at - run.start);
             bytes.get(inside(range.start)..inside(range.end)).map(<[u8]>::to_vec)
         };
-        // Every range that is not empty lies in a run.
-        Ok(ranges.iter().map(|range| piece(range).unwrap_or_default()).collect())
+        let found = |range: &Range<u64>| {
+            // Of nothing there is no run.
+            let found = if range.is_empty() { Some(Vec::new()) } else { piece(range) };
+            found.ok_or_else(|| {
+                let expected = Expected::Rule("all bytes of its range");
+                StoreError::refused(Class::Codec, Op::Decode, "blosc block", expected, "fewer")
+            })
+        };
+        ranges.iter().map(found).collect()
     }
 
     /// The ranges, ascending, with those that share a block joined.
     fn runs(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        let block = |at: u64| at.checked_div(self.block_len()).unwrap_or(0);
+        let block = |at: u64| at / self.block_len();
         let mut order: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();
         order.sort_unstable_by_key(|range| range.start);
         let mut runs: Vec<Range<u64>> = Vec::with_capacity(order.len());
         for range in order {
             match runs.last_mut() {
-                Some(run) if block(range.start) <= block(run.end.saturating_sub(1)) => {
+                Some(run) if block(range.start) <= block(run.end - 1) => {
                     run.end = run.end.max(range.end);
                 }
                 _ => runs.push(range.clone()),
@@ -123,7 +131,7 @@ mod tests {
     fn chunks_typed_by_hand() {
         assert_eq!(decode(&mut Decoder::new(24), CHUNK).unwrap(), b"abcdefghijklmnopqrstuvwx");
         let error = decode(&mut Decoder::new(23), CHUNK).unwrap_err();
-        assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
+        assert_eq!(error.class(), Class::LimitExceeded);
         // In the header, in the table, in a block, and in the last byte.
         for cut in [9, 20, 40, 63] {
             let error = decode(&mut Decoder::new(24), &CHUNK[..cut]).unwrap_err();

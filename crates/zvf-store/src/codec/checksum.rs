@@ -1,18 +1,13 @@
 //! The `crc32c` codec: a payload, then the CRC-32C of it as u32, little-endian.
 
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::num::to_u64;
+use zvf_format::{Class, Expected, FormatError, Found, Part};
 
 /// How many bytes of `stored` are the payload, once the checksum behind it was verified.
 pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
-    let at = zvf_format::num::to_u64(stored.len().saturating_sub(SUM));
+    let at = to_u64(stored.len().saturating_sub(SUM)); // of less than a sum, from its first byte
     let Some((payload, sum)) = stored.split_last_chunk::<SUM>() else {
-        let expected = Expected::Bytes(4);
-        return Err(refuse(
-            Class::Truncated,
-            at,
-            expected,
-            u32::try_from(stored.len()).unwrap_or(0),
-        ));
+        return Err(refuse(Class::Truncated, at, Expected::Bytes(4), stored.len()));
     };
     let (stated, computed) = (u32::from_le_bytes(*sum), crc32c::crc32c(payload));
     if stated != computed {
@@ -22,7 +17,7 @@ pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
     Ok(payload.len())
 }
 
-fn refuse(class: Class, at: u64, expected: Expected, found: u32) -> FormatError {
+fn refuse(class: Class, at: u64, expected: Expected, found: impl Into<Found>) -> FormatError {
     FormatError::new(class, Part::CodecStream, "crc32c", at, expected, found)
 }
 

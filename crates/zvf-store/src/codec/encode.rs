@@ -61,10 +61,10 @@ impl CodecPipeline {
         Self { steps: vec![Step::Zstd { level, checksum: false }] }
     }
 
-    /// Gzip at `level`, 0 to 9.
+    /// Gzip at `level`, 0 to 9; nothing is encoded with another.
     #[must_use]
     pub fn gzip(level: u32) -> Self {
-        Self { steps: vec![Step::Gzip { level: level.min(9) }] }
+        Self { steps: vec![Step::Gzip { level }] }
     }
 
     /// One Blosc 1 chunk, of which blocks can be read without the rest.
@@ -160,6 +160,12 @@ fn bad_level(what: &'static str, expected: Expected, found: i64) -> StoreError {
     StoreError::refused(Class::InvalidArgument, Op::Encode, what, expected, Found::from(found))
 }
 
+fn bad_gzip_level(found: i64) -> StoreError {
+    bad_level("level of gzip", Expected::Between(0, MAX_GZIP_LEVEL.into()), found)
+}
+
+const MAX_GZIP_LEVEL: u32 = 9;
+
 impl Step {
     fn from_spec(codec: &CodecSpec) -> Result<Self, StoreError> {
         let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
@@ -172,9 +178,8 @@ impl Step {
             })?;
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
-            let known = u32::try_from(level).ok().filter(|level| *level <= 9);
-            let refused = || bad_level("level of gzip", Expected::Between(0, 9), level);
-            Ok(Self::Gzip { level: known.ok_or_else(refused)? })
+            let known = u32::try_from(level).ok().filter(|level| *level <= MAX_GZIP_LEVEL);
+            Ok(Self::Gzip { level: known.ok_or_else(|| bad_gzip_level(level))? })
         } else if *codec.kind() == CodecKind::Crc32c {
             Ok(Self::Crc32c)
         } else {
@@ -289,6 +294,9 @@ impl Encoder {
 }
 
 fn gzip(parts: &[Bytes], level: u32) -> Result<Bytes, StoreError> {
+    if level > MAX_GZIP_LEVEL {
+        return Err(bad_gzip_level(level.into()));
+    }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
     for part in parts {
         encoder.write_all(part).map_err(|error| StoreError::io(Op::Encode, error))?;
@@ -322,6 +330,16 @@ mod tests {
 
     fn parts(parts: &[&[u8]]) -> Vec<Bytes> {
         parts.iter().map(|part| Bytes::copy_from_slice(part)).collect()
+    }
+
+    #[test]
+    fn levels_that_gzip_does_not_have_are_refused() {
+        let pack = |level| CodecPipeline::gzip(level).pack(Bytes::from_static(b"bytes"));
+        assert!(pack(9).is_ok());
+        assert_eq!(
+            pack(10).unwrap_err().to_string(),
+            "InvalidArgument, level of gzip: expected 0 to 9, found 10"
+        );
     }
 
     #[test]

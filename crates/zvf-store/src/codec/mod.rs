@@ -30,7 +30,7 @@ mod order;
 #[cfg_attr(target_arch = "wasm32", path = "zstd_rust.rs")]
 mod zstd;
 
-pub(crate) use batch::{Caps, Job, decode_many, spread};
+pub(crate) use batch::{Caps, Job, decode_many, spread, stopped};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::CodecPipeline;

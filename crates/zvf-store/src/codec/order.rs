@@ -18,6 +18,10 @@ pub(crate) fn untranspose(
     order: &[usize],
     width: usize,
 ) -> Vec<u8> {
+    if stored.is_empty() {
+        return Vec::new();
+    }
+    // No axis is empty, and all of them together are as long as `stored`.
     let steps = steps(shape, order, width);
     let mut items = Vec::with_capacity(stored.len());
     let mut index = vec![0_usize; shape.len()];
@@ -29,11 +33,11 @@ pub(crate) fn untranspose(
             let Some(((index, &extent), &step)) = axes.next() else { return items };
             *index += 1;
             if *index < extent {
-                at = at.saturating_add(step);
+                at += step;
                 break;
             }
             *index = 0;
-            at = at.saturating_sub(step.saturating_mul(extent.saturating_sub(1)));
+            at -= step * (extent - 1);
         }
     }
     items
@@ -60,7 +64,7 @@ fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     for &axis in order.iter().rev() {
         if let (Some(free), Some(extent)) = (steps.get_mut(axis), shape.get(axis)) {
             *free = step;
-            step = step.saturating_mul(*extent);
+            step *= *extent;
         }
     }
     steps

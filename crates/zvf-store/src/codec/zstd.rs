@@ -7,6 +7,7 @@
 //! Not here: dictionaries, which the Zarr codec does not have.
 
 use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
+use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 use super::within_cap;
@@ -69,15 +70,14 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
 /// What is reserved before anything is decoded: what the frame states, as far as the input and
 /// the cap make that plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
-    let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALLEST);
+    let plausible = input.len() * PLAUSIBLE_RATIO + SMALLEST;
     let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
-    let stated = usize::try_from(stated).unwrap_or(usize::MAX);
-    stated.min(plausible).min(room(cap, 0))
+    saturating_usize(stated).min(plausible).min(room(cap, 0))
 }
 
 /// How many bytes may still be decoded: one more than the cap, so that passing it is seen.
 fn room(cap: u64, used: usize) -> usize {
-    usize::try_from(cap).unwrap_or(usize::MAX).saturating_add(1).saturating_sub(used).max(1)
+    saturating_usize(cap).saturating_add(1).saturating_sub(used).max(1)
 }
 
 fn named(code: ErrorCode, at: usize) -> FormatError {

@@ -52,7 +52,7 @@ fn decode_with(decoder: &mut FrameDecoder, input: &[u8], cap: u64) -> Result<Vec
 }
 
 fn collect(decoder: &mut FrameDecoder, decoded: &mut Vec<u8>, cap: u64) -> Result<(), FormatError> {
-    within_cap("zstd", decoded.len().saturating_add(decoder.can_collect()), cap)?;
+    within_cap("zstd", decoded.len() + decoder.can_collect(), cap)?;
     decoder.collect_to_writer(&mut *decoded).map(drop).map_err(|_error| {
         let expected = Expected::Rule("zstd frames");
         FormatError::new(Class::Codec, Part::CodecStream, "zstd", 0, expected, "another")
@@ -60,7 +60,7 @@ fn collect(decoder: &mut FrameDecoder, decoded: &mut Vec<u8>, cap: u64) -> Resul
 }
 
 fn refuse(input: &[u8], rest: &[u8], expected: &'static str, found: &'static str) -> FormatError {
-    let at = zvf_format::num::to_u64(input.len().saturating_sub(rest.len()));
+    let at = zvf_format::num::to_u64(input.len() - rest.len());
     let (class, found) =
         if rest.is_empty() { (Class::Truncated, "the end") } else { (Class::Codec, found) };
     FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)

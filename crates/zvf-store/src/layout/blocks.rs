@@ -124,7 +124,7 @@ impl<'a> Blosc<'a> {
         };
         let gets: Option<Vec<Get>> = self.asked.iter().map(|part| place.part(part)).collect();
         gets.unwrap_or_else(|| {
-            let end = self.asked.iter().map(|part| part.end).max().unwrap_or(0);
+            let end = self.asked.iter().map(|part| part.end).max().unwrap_or(0); // for the message
             self.asked.clear();
             self.state = State::Failed(past_the_end(place, &(0..end)));
             Vec::new()
@@ -138,7 +138,9 @@ impl<'a> Blosc<'a> {
         let state = mem::replace(&mut self.state, State::Absent);
         let next = match taken {
             Err(error) => Err(error),
-            Ok(None) if matches!(state, State::Start) => Ok(State::Absent),
+            Ok(None) if matches!(state, State::Start) => {
+                place.check_absent().map(|()| State::Absent)
+            }
             Ok(None) => Err(StoreError::changed(Change::Version)),
             Ok(Some(got)) => self.next(place, state, got),
         };
@@ -174,7 +176,8 @@ impl<'a> Blosc<'a> {
         for range in self.ranges {
             let shifted = shifted(place, range)?;
             if shifted.end > total {
-                return Err(past_payload(place, total.saturating_sub(FRAME), range.end));
+                let payload = total.saturating_sub(FRAME); // none in a chunk that is shorter than its frame
+                return Err(past_payload(place, payload, range.end));
             }
             wanted.push(shifted);
         }

@@ -28,7 +28,7 @@ use super::packed::PackedDense;
 use super::shard::Shards;
 use super::tiny::flat;
 use super::zarr::{Place, Stored, ZarrArray};
-use crate::codec::{Caps, Coding, Packing, swap, untranspose};
+use crate::codec::{Caps, Coding, Packing, stopped, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::{Caching, Shared};
@@ -261,7 +261,7 @@ impl DenseArray {
     async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         match &self.core.body {
             Body::Flat { .. } => self.flat_rows(range).await,
-            Body::Packed(packed) => packed.rows(&self.core.grid, range, bytes).await,
+            Body::Packed(packed) => packed.rows(range, bytes).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
             Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, range, bytes).await,
         }
@@ -454,12 +454,9 @@ impl DenseArray {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
         }
         if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
-            let chunks = self.chunks(chunked, &touched, chunk_bytes).await;
-            let [Ok(Some(chunk))] = chunks.as_slice() else {
-                return match chunks.into_iter().next() {
-                    Some(Err(error)) => Err(error),
-                    _ => Ok(filled(bytes, &self.core.fill).into()),
-                };
+            let chunk = self.chunks(chunked, &touched, chunk_bytes).await.pop();
+            let Some(chunk) = chunk.unwrap_or_else(|| Err(stopped()))? else {
+                return Ok(filled(bytes, &self.core.fill).into());
             };
             let row = self.row_bytes()?;
             let first = index.first().map_or(0, |index| index * self.core.grid.chunk_rows());
@@ -531,7 +528,10 @@ impl DenseArray {
                     self.check_len(&chunk.key, total, chunk_bytes)?;
                     out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
                 }
-                _ => out.extend_from_slice(&filled(row, &self.core.fill)),
+                (chunk, _) => {
+                    chunk.map_or(Ok(()), Place::check_absent)?;
+                    out.extend_from_slice(&filled(row, &self.core.fill));
+                }
             }
         }
         Ok(out.into())
@@ -639,6 +639,8 @@ impl DenseArray {
                         return Err(short());
                     }
                     out[at..end].copy_from_slice(&bytes);
+                } else {
+                    place.check_absent()?;
                 }
             }
             at = end;

@@ -19,6 +19,8 @@ mod rows;
 mod shard;
 mod table;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod tiny;
 mod zarr;
 

@@ -496,7 +496,7 @@ fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
 }
 
 fn span_len(span: &Range<u64>) -> u64 {
-    span.end.saturating_sub(span.start)
+    span.end - span.start
 }
 
 /// A source that rather reads this much in vain than sends another request.

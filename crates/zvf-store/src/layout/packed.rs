@@ -121,7 +121,7 @@ impl PackedCells {
         coords: impl IntoIterator<Item = &[i64]>,
     ) -> Vec<Result<Option<u64>, StoreError>> {
         let size = |span: Result<Option<Range<u64>>, StoreError>| {
-            Ok(span?.map(|span| span.end.saturating_sub(span.start)))
+            Ok(span?.map(|span| part::length(&span)))
         };
         self.spans(coords).await.into_iter().map(size).collect()
     }
@@ -149,8 +149,8 @@ impl PackedCells {
             let table = table.as_ref().map_err(Clone::clone)?;
             let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
             Ok(cell.map(|cell| {
-                let at = |row: u64| row.saturating_mul(self.row_len); // inside, as the table checked
-                at(cell.first())..at(cell.first().saturating_add(cell.count()))
+                let at = |row: u64| row * self.row_len; // inside, as the table checked
+                at(cell.first())..at(cell.first() + cell.count())
             }))
         };
         coords.into_iter().map(span).collect()
@@ -198,6 +198,7 @@ pub(crate) struct PackedDense {
 impl PackedDense {
     /// The items of the array at `key` over `grid`.
     pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self, StoreError> {
+        // More than 64 bits count is more than any pack has.
         let expected = super::grid::bytes_of(&grid.shape, grid.width).unwrap_or(u64::MAX);
         let found = pack.array(key, |array| {
             let bytes = array.geometry().byte_len();
@@ -225,13 +226,8 @@ impl PackedDense {
         Ok(Self { pack: pack.clone(), key: key.clone(), values })
     }
 
-    /// The rows `range` of the array over `grid`, which are `bytes` bytes.
-    pub(crate) async fn rows(
-        &self,
-        grid: &Grid,
-        range: &Range<u64>,
-        bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    /// The rows `range` of the array, which are `bytes` bytes.
+    pub(crate) async fn rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
@@ -248,8 +244,9 @@ impl PackedDense {
                 }
                 return tet.read(dataset, &axes, most).await;
             };
-            let start = range.start.saturating_mul(grid.row_bytes().unwrap_or(0));
-            values.read(tet, start..start.saturating_add(bytes), most).await
+            // All rows together were counted, and there are some in the range.
+            let start = range.start * (bytes / (range.end - range.start));
+            values.read(tet, start..start + bytes, most).await
         };
         read.await.map_err(|error| error.with_key(&self.key))
     }

@@ -56,8 +56,9 @@ pub(super) async fn sizes(
     let mut answers = shared.source.read_many(&gets).await.into_iter();
     let size = |place: &Option<&Place>| match place {
         None => Ok(None),
-        Some(Place { span: Some((span, _)), .. }) => {
-            Ok(Some(span.end.saturating_sub(span.start).saturating_sub(FRAME)))
+        Some(place @ Place { span: Some((span, _)), .. }) => {
+            let payload = length(span).checked_sub(FRAME);
+            payload.map(Some).ok_or_else(|| past_the_end(place, &(0..FRAME)))
         }
         Some(place) => match answers.next().unwrap_or(Ok(None))? {
             None => Ok(None),
@@ -95,7 +96,9 @@ fn pieces(
     answers: Vec<Result<Option<Got>, StoreError>>,
 ) -> Result<Option<Vec<Bytes>>, StoreError> {
     let mut answers = answers.into_iter();
-    let Some(frame) = answers.next().unwrap_or(Ok(None))? else { return Ok(None) };
+    let Some(frame) = answers.next().unwrap_or(Ok(None))? else {
+        return place.check_absent().map(|()| None);
+    };
     let whole = length(&payload(place, &frame)?);
     if let Some(range) = ranges.iter().find(|range| range.end > whole) {
         return Err(past_payload(place, whole, range.end));
@@ -116,8 +119,9 @@ fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
         .map_err(|error| place.blame(error.into()))
 }
 
+/// The length of a span or a payload, which do not go backwards.
 pub(super) fn length(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
+    range.end - range.start
 }
 
 /// The bytes `range` of a payload that is the bytes `payload` of something.
@@ -126,7 +130,7 @@ pub(super) fn inside(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u
     if range.start > range.end || range.end > whole {
         return Err(out_of_payload(whole, range.end));
     }
-    let at = |from: u64| payload.start.saturating_add(from);
+    let at = |from: u64| payload.start + from;
     Ok(at(range.start)..at(range.end))
 }
 
@@ -158,6 +162,7 @@ pub(super) fn past_payload(place: &Place, whole: u64, end: u64) -> StoreError {
 }
 
 pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
+    // Of a chunk that is shorter than its frame there is no payload.
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME);
     past_payload(place, whole, part.end.saturating_sub(FRAME))
 }

@@ -181,7 +181,7 @@ impl Rows {
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
         let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
-            return Err(self.past_the_end(past.saturating_add(1), len));
+            return Err(self.past_the_end(past.saturating_add(1), len)); // no range ends beyond 2^64 - 1
         }
         match &self.core.body {
             Body::Chunked { array: Err(error), .. } => Err(error.clone()),
@@ -212,7 +212,7 @@ impl Rows {
         id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let of = |place: u64| place.checked_div(chunk).unwrap_or(0);
+        let of = |place: u64| place / chunk; // which is not empty
         let mut touched: Vec<u64> = places.iter().map(|&place| of(place)).collect();
         touched.sort_unstable();
         touched.dedup();
@@ -235,11 +235,13 @@ impl Rows {
         let kept: Result<Vec<Option<Bytes>>, StoreError> = kept.into_iter().collect();
         let kept = kept?;
         let row = |&place: &u64| {
-            let at = touched.binary_search(&of(place)).ok()?;
-            let bytes = kept.get(at)?.as_ref()?;
-            row(bytes, chunk, place.checked_rem(chunk)?)
+            let number = of(place);
+            let at = touched.partition_point(|touched| *touched < number);
+            // Of a chunk that was never written all rows are empty.
+            let Some(bytes) = &kept[at] else { return Ok(Bytes::new()) };
+            row(bytes, chunk, place % chunk).ok_or_else(|| self.no_table(number))
         };
-        Ok(places.iter().map(|place| row(place).unwrap_or_default()).collect())
+        places.iter().map(row).collect()
     }
 
     /// The content of the flat form, read once.
@@ -261,6 +263,14 @@ impl Rows {
         content.await.map(Some)
     }
 
+    /// The fault of a chunk whose table does not fit it.
+    fn no_table(&self, number: u64) -> StoreError {
+        let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
+        let found = format!("another behind chunk {number}");
+        StoreError::refused(class, Op::Decode, "chunk of rows", expected, &*found)
+            .with_key(&self.core.key)
+    }
+
     fn past_the_end(&self, end: u64, len: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
         StoreError::refused(Class::OutOfBounds, Op::Read, "end of a range of rows", expected, found)
@@ -271,37 +281,37 @@ impl Rows {
 impl Flat {
     fn row(&self, place: u64) -> Bytes {
         let place = saturating_usize(place);
-        let start = self.starts.get(place).copied().unwrap_or(self.data.len());
-        let end = self.starts.get(place.saturating_add(1)).copied().unwrap_or(self.data.len());
+        let start = self.starts[place]; // there are as many as rows
+        let end = self.starts.get(place + 1).copied().unwrap_or(self.data.len()); // the last row
         self.data.slice(start..end)
     }
 }
 
 /// Where rows start, checked against the length of what they lie in.
 fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
-    let refuse = |class, at: usize, expected, found: i64| {
-        let at = to_u64(at).saturating_mul(8);
+    let refuse = |class, at: usize, expected, found: Found| {
+        let at = to_u64(at) * 8;
         FormatError::new(class, Part::Manifest, "offsets", at, expected, found)
     };
     let (numbers, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
-        let found = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
-        return Err(refuse(Class::Misaligned, numbers.len(), Expected::MultipleOf(8), found));
+        let (expected, found) = (Expected::MultipleOf(8), Found::from(bytes.len()));
+        return Err(refuse(Class::Misaligned, numbers.len(), expected, found));
     }
-    let most = i128::try_from(data).unwrap_or(i128::MAX);
+    let most = i128::from(to_u64(data));
     let mut last = 0_i64;
     let mut starts = Vec::with_capacity(numbers.len());
     for (at, number) in numbers.iter().enumerate() {
         let start = i64::from_le_bytes(*number);
         if start < last {
             let expected = Expected::AtLeast(last.into());
-            return Err(refuse(Class::NotMonotonic, at, expected, start));
+            return Err(refuse(Class::NotMonotonic, at, expected, start.into()));
         }
         if i128::from(start) > most {
-            return Err(refuse(Class::OutOfBounds, at, Expected::AtMost(most), start));
+            return Err(refuse(Class::OutOfBounds, at, Expected::AtMost(most), start.into()));
         }
         last = start;
-        starts.push(usize::try_from(start).unwrap_or(data));
+        starts.push(usize::try_from(start).unwrap_or(data)); // not above `data`
     }
     Ok(starts.into())
 }
@@ -314,12 +324,18 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     for payload in rows.iter() {
         end += ITEM_HEAD + payload.len();
         // A chunk is at most the cap of one, far below 2^32.
-        ends.extend_from_slice(&u32::try_from(end).unwrap_or(u32::MAX).to_le_bytes());
+        let end = u32::try_from(end).map_err(|_large| too_long(end))?;
+        ends.extend_from_slice(&end.to_le_bytes());
     }
     let mut kept = Vec::from(bytes);
     kept.truncate(end);
     kept.extend_from_slice(&ends);
     Ok(kept.into())
+}
+
+fn too_long(end: usize) -> FormatError {
+    let expected = Expected::AtMost(u32::MAX.into());
+    FormatError::new(Class::LimitExceeded, Part::VlenRows, "end of a row", 0, expected, end)
 }
 
 /// Row `place` of a chunk of `count` rows that has its table behind it.

@@ -105,9 +105,8 @@ impl Shards {
         let mut inner = 0_u64;
         shard.clear();
         shard.extend(index.iter().zip(&self.per).map(|(&index, &per)| {
-            let within = index.checked_rem(per).unwrap_or(0);
-            inner = inner.saturating_mul(per).saturating_add(within); // below `cells`
-            index.checked_div(per).unwrap_or(0)
+            inner = inner * per + index % per; // below `cells`
+            index / per
         }));
         saturating_usize(inner)
     }
@@ -140,9 +139,10 @@ impl Shards {
             return Arc::clone(slot);
         }
         // What was handed out stays alive with whoever holds it.
-        known.bytes = known.bytes.saturating_add(self.cells.saturating_mul(SPAN_BYTES));
+        let bytes = self.cells.saturating_mul(SPAN_BYTES); // documents may state any number
+        known.bytes = known.bytes.saturating_add(bytes);
         if known.bytes > KEPT_BYTES {
-            *known = Known { bytes: self.cells.saturating_mul(SPAN_BYTES), ..Known::default() };
+            *known = Known { bytes, ..Known::default() };
         }
         Arc::clone(known.indexes.entry(key.clone()).or_default())
     }
@@ -150,7 +150,7 @@ impl Shards {
     async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>, StoreError> {
         let sum = if self.checksum { SUM_BYTES } else { 0 };
         let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
-        let len = len.unwrap_or(u64::MAX);
+        let len = len.unwrap_or(u64::MAX); // longer than any object, which is a fault below
         let get = match self.location {
             IndexLocation::End => Get::last(key.clone(), len),
             IndexLocation::Start => Get::at(key.clone(), 0, len),

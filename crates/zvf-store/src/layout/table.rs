@@ -39,9 +39,9 @@ impl KeyTable {
     /// When `rank` is not that of a key, or a key has another one.
     pub fn new(rank: usize, keys: impl IntoIterator<Item = ChunkKey>) -> Result<Self, FormatError> {
         let keys = keys.into_iter();
-        let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
         // Any key of that rank will do to have the rank itself checked by the one place that knows.
         ChunkKey::new(&vec![0; rank.min(MORE_THAN_ANY_RANK)])?;
+        let mut coords = Vec::with_capacity(rank * keys.size_hint().0);
         for key in keys {
             let components = key.components();
             if components.len() != rank {
@@ -285,7 +285,7 @@ fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
 
 fn wrong_rank(expected: usize, found: usize) -> FormatError {
     use zvf_format::{Class, Expected, Hint, Part};
-    let expected = Expected::Exactly(i128::try_from(expected).unwrap_or(i128::MAX));
+    let expected = Expected::Exactly(zvf_format::num::to_u64(expected).into());
     FormatError::new(Class::BadShape, Part::ChunkKey, "components", 0, expected, found)
         .with_hint(Hint::WrongRank)
 }
@@ -301,6 +301,13 @@ mod tests {
 
     fn key(text: &str) -> ChunkKey {
         ChunkKey::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_rank_that_no_key_has_is_refused_before_room_is_made() {
+        for rank in [0, 2, usize::MAX] {
+            assert!(KeyTable::new(rank, [key("1")]).is_err(), "{rank}");
+        }
     }
 
     #[test]

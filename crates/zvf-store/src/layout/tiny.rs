@@ -156,7 +156,7 @@ impl Tiny {
         let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
         let Some(end) = end else {
             let expected = Expected::AtMost(to_u64(bytes.len()).into());
-            let found = Found::from(start.saturating_add(*len));
+            let found = Found::from(start.saturating_add(*len)); // as far as one can say it
             let what = "end of a span in shard_index";
             return Err(StoreError::refused(Class::OutOfBounds, Op::Read, what, expected, found)
                 .with_key(shard));

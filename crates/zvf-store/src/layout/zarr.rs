@@ -17,7 +17,7 @@ use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
 use super::shard::{Shards, Spans};
-use crate::codec::{Caps, Chain, Job, decode_many};
+use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::shared::Caching;
@@ -66,7 +66,15 @@ impl Place {
     pub(crate) fn total(&self, got: &Got) -> u64 {
         match &self.span {
             None => got.size,
-            Some((span, _)) => span.end.saturating_sub(span.start),
+            Some((span, _)) => span.end - span.start,
+        }
+    }
+
+    /// Whether it may be that there is no such object: not where an index of the object was read.
+    pub(crate) fn check_absent(&self) -> Result<(), StoreError> {
+        match &self.span {
+            None => Ok(()),
+            Some(_) => Err(StoreError::absent(&self.key, "a shard index was read")),
         }
     }
 
@@ -80,7 +88,7 @@ impl Place {
     }
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
-        let len = span.end.saturating_sub(span.start);
+        let len = span.end - span.start;
         Get::at(self.key.clone(), span.start, len).with_version(version.clone())
     }
 }
@@ -162,11 +170,7 @@ impl ZarrArray {
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut answer = |place: Place| match answers.next() {
-            None | Some(Ok(None)) if place.span.is_some() => {
-                // The index of the shard was there a moment ago.
-                Err(StoreError::absent(&place.key, "a shard index was read"))
-            }
-            None | Some(Ok(None)) => Ok(None),
+            None | Some(Ok(None)) => place.check_absent().map(|()| None),
             Some(Ok(Some(got))) => Ok(Some((place, got.bytes))),
             Some(Err(error)) => Err(error),
         };
@@ -192,8 +196,8 @@ impl ZarrArray {
             Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), caps })
         });
         let mut undone = decode_many(jobs.collect()).await.into_iter();
-        let mut next = |(place, stored): (Place, Bytes)| match undone.next() {
-            None => Ok(Some((place, stored))), // there is one for each
+        let mut next = |(place, _stored): (Place, Bytes)| match undone.next() {
+            None => Err(place.blame(stopped())), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),
             Some(Err(error)) => Err(place.blame(error)),
         };

@@ -15,6 +15,7 @@ mod plan;
 pub(crate) mod remote;
 pub(crate) mod url;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -357,6 +358,25 @@ pub(crate) enum ByteRange {
     First(u64),
     /// The last so many; all when there are fewer.
     Last(u64),
+}
+
+impl ByteRange {
+    /// The bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64 bits do not
+    /// count that end, at the largest number, which is behind every object as well.
+    pub(crate) fn wanted(self, size: u64) -> Range<u64> {
+        match self {
+            Self::All => 0..size,
+            Self::First(len) => 0..len.min(size),
+            Self::Last(len) => size.saturating_sub(len)..size,
+            Self::At { start, len } => start..start.saturating_add(len),
+        }
+    }
+
+    /// Those of them that such an object has.
+    pub(crate) fn existing(self, size: u64) -> Range<u64> {
+        let Range { start, end } = self.wanted(size);
+        start.min(size)..end.min(size)
+    }
 }
 
 /// What was read.

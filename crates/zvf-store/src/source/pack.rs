@@ -9,7 +9,7 @@
 //! their names is learned from a pack too. Nothing else is an object here.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
-use super::{ByteRange, Child, Get, Got, IoStats, Version};
+use super::{Child, Get, Got, IoStats, Version};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
@@ -120,13 +120,8 @@ impl Pack {
             return Ok(None);
         };
         let size = to_u64(bytes.len());
-        let (start, end) = match get.range {
-            ByteRange::All => (0, size),
-            ByteRange::First(len) => (0, len.min(size)),
-            ByteRange::Last(len) => (size.saturating_sub(len), size),
-            ByteRange::At { start, len } => (start, start.saturating_add(len)),
-        };
-        if end > size || start > end {
+        let Range { start, end } = get.range.wanted(size);
+        if end > size {
             let expected = Expected::AtLeast(end.into());
             let (class, found) = (Class::Truncated, zvf_format::Found::from(size));
             return Err(StoreError::refused(class, Op::Read, "size", expected, found)

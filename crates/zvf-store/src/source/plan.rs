@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
 use super::{ByteRange, Get, Got, Version};
@@ -111,7 +111,7 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
 fn merged(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64> {
     let end = first.checked_add(length)?;
     let covered = start.checked_add(len)?.max(end).checked_sub(first)?;
-    let close = start <= end.saturating_add(gap);
+    let close = start <= end.saturating_add(gap); // all is close to the end of what 64 bits count
     // A range inside the one before it costs nothing, however long that one is.
     (close && (covered <= MERGE_MAX || covered == length)).then_some(covered)
 }
@@ -139,12 +139,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(StoreError::changed(Change::Version));
     }
-    let (start, end) = match get.range {
-        ByteRange::All => (0, read.size),
-        ByteRange::First(len) => (0, len.min(read.size)),
-        ByteRange::Last(len) => (read.size.saturating_sub(len), read.size),
-        ByteRange::At { start, len } => (start, start.saturating_add(len)),
-    };
+    let Range { start, end } = get.range.wanted(read.size);
     if end > read.size {
         let expected = Expected::Rule("one that holds the bytes asked for");
         let size = Found::from(read.size);
@@ -153,14 +148,12 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     if start == end {
         return Ok(Got { bytes: Bytes::new(), size: read.size, version: read.version.clone() });
     }
-    let from = saturating_usize(start.saturating_sub(read.start));
-    let to = saturating_usize(end.saturating_sub(read.start));
-    let held = read.bytes.len();
-    if start < read.start || from > to || to > held {
-        let (expected, found) = (end.saturating_sub(start), read.bytes.len());
-        let found = zvf_format::num::to_u64(found.saturating_sub(from));
-        return Err(StoreError::changed(Change::length(expected, found)));
+    let held = read.start..read.start + to_u64(read.bytes.len());
+    if start < held.start || end > held.end {
+        let found = end.min(held.end).saturating_sub(start.max(held.start)); // none where they lie apart
+        return Err(StoreError::changed(Change::length(end - start, found)));
     }
+    let [from, to] = [start, end].map(|at| saturating_usize(at - held.start));
     let bytes = share(&read.bytes, from..to);
     Ok(Got { bytes, size: read.size, version: read.version.clone() })
 }
@@ -170,7 +163,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
 /// keeps a copy instead.
 fn share(whole: &Bytes, range: Range<usize>) -> Bytes {
     let part = whole.slice(range);
-    let beside = whole.len().saturating_sub(part.len());
+    let beside = whole.len() - part.len();
     if beside > part.len() / 8 { Bytes::from_owner(part) } else { part }
 }
 
@@ -178,7 +171,7 @@ fn share(whole: &Bytes, range: Range<usize>) -> Bytes {
 fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
     match range {
         ByteRange::At { start, len } => {
-            error.with_key(key).with_span(start, start.saturating_add(len))
+            error.with_key(key).with_span(start, start.saturating_add(len)) // as far as one can say it
         }
         ByteRange::All | ByteRange::First(_) | ByteRange::Last(_) => error.with_key(key),
     }

@@ -4,28 +4,55 @@
 //! the others go element by element, in a loop for each size there is.
 
 use zvf_format::num::saturating_usize;
-use zvf_tet::{CopyRun, Runs};
+use zvf_format::{Class, Expected};
+use zvf_tet::{CopyRun, Row, Runs};
 
-/// Copies `runs` of a tile into the result. `tile` begins `skipped` bytes after the start of the tile.
-pub(super) fn runs(tile: &[u8], skipped: u64, runs: Runs, size: u64, out: &mut [u8]) {
+use crate::error::{Op, StoreError};
+
+/// Copies `runs` of a tile, which `row` describes, into the result.
+pub(super) fn runs(
+    (tile, row): (&[u8], &Row),
+    runs: Runs,
+    size: u64,
+    out: &mut [u8],
+) -> Result<(), StoreError> {
     for run in runs {
-        copy_run(tile, skipped, &run, size, out);
+        copy_run((tile, 0), &run, size, out).ok_or_else(|| outside(row))?;
     }
+    Ok(())
 }
 
-/// Copies one run; what lies outside of either is left out.
-pub(super) fn copy_run(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out: &mut [u8]) {
-    let from = saturating_usize(run.src.saturating_sub(skipped));
-    let len = saturating_usize(run.count.saturating_mul(size));
-    let to = saturating_usize(run.dst);
-    let (Some(from), Some(to)) = (tile.get(from..), out.get_mut(to..to.saturating_add(len))) else {
-        return;
-    };
+/// The fault of a tile that does not hold its runs. Plans compare lengths before, so none should.
+pub(super) fn outside(row: &Row) -> StoreError {
+    let expected = Expected::Rule("every run of the selection");
+    let error = StoreError::refused(Class::CountMismatch, Op::Decode, "tile", expected, "fewer");
+    error.with_span(row.payload_offset(), row.payload_end())
+}
+
+/// Bytes from the first element of a run to the end of its last; of none, one element.
+pub(super) fn reach(run: &CopyRun, size: u64) -> u64 {
+    run.count.saturating_sub(1).saturating_mul(run.stride).saturating_add(size)
+}
+
+/// Copies one run. `tile` comes with the place in the tile where its bytes begin. None when the run lies outside of them,
+/// or of the result.
+pub(super) fn copy_run(
+    (tile, begin): (&[u8], u64),
+    run: &CopyRun,
+    size: u64,
+    out: &mut [u8],
+) -> Option<()> {
+    if run.count == 0 {
+        return Some(());
+    }
+    let from = usize::try_from(run.src.checked_sub(begin)?).ok()?;
+    let from = tile.get(from..from.checked_add(usize::try_from(reach(run, size)).ok()?)?)?;
+    let len = usize::try_from(run.count.checked_mul(size)?).ok()?;
+    let to = usize::try_from(run.dst).ok()?;
+    let to = out.get_mut(to..to.checked_add(len)?)?;
     if run.is_contiguous(size) {
-        if let Some(from) = from.get(..len) {
-            to.copy_from_slice(from);
-        }
-        return;
+        to.copy_from_slice(from);
+        return Some(());
     }
     let stride = saturating_usize(run.stride).max(1);
     match size {
@@ -34,6 +61,7 @@ pub(super) fn copy_run(tile: &[u8], skipped: u64, run: &CopyRun, size: u64, out:
         4 => gather::<4>(from, stride, to),
         _ => gather::<8>(from, stride, to),
     }
+    Some(())
 }
 
 fn gather<const N: usize>(from: &[u8], stride: usize, to: &mut [u8]) {
@@ -60,12 +88,33 @@ mod tests {
             (12, 0, 2, 8, 4, 10, &[2, 3, 4, 5, 10, 11, 12, 13]),
             (0, 1, 2, 16, 8, 0, &[0, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]),
             (3, 0, 2, 5, 1, 0, &[3, 8]),
-            (30, 0, 2, 2, 2, 0, &[0, 0, 0, 0]), // past the end: nothing
         ];
         for (src, dst, count, stride, size, skipped, expected) in table {
             let mut out = vec![0; expected.len()];
-            copy_run(&tile, skipped, &CopyRun { src, dst, count, stride }, size, &mut out);
+            let run = CopyRun { src, dst, count, stride };
+            assert_eq!(copy_run((&tile, skipped), &run, size, &mut out), Some(()));
             assert_eq!(out, expected, "{src} {stride}");
+        }
+    }
+
+    #[test]
+    fn runs_outside_are_refused() {
+        let tile = [1; 32];
+        #[rustfmt::skip]
+        let table = [
+            // source, result, count, stride, element, where the tile begins
+            (30, 0, 2, 2, 2, 0), // the second element past the end, side by side
+            (27, 0, 2, 4, 2, 0), // its end just past it, apart
+            (0, 3, 2, 2, 2, 0), // past the result
+            (4, 0, 1, 2, 2, 5), // before the tile
+            (u64::MAX, 0, 1, 1, 1, 0),
+            (0, u64::MAX, 1, 1, 1, 0),
+            (0, 0, u64::MAX, u64::MAX, 8, 0),
+        ];
+        for (src, dst, count, stride, size, begin) in table {
+            let (run, mut out) = (CopyRun { src, dst, count, stride }, [0; 6]);
+            assert_eq!(copy_run((&tile, begin), &run, size, &mut out), None, "{src} {dst} {count}");
+            assert_eq!(out, [0; 6], "{src} {dst} {count}");
         }
     }
 }

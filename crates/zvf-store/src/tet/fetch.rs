@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
-use zvf_tet::{DECODED_CAP, Plan, Row, Runs, TensorCodec, Touched};
+use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, Touched};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, decode_many};
+use crate::codec::{Caps, Chain, Job, Step, decode_many, stopped};
 use crate::error::{Op, StoreError};
 
 /// The elements of `plan`, row-major.
@@ -36,7 +36,8 @@ pub(super) async fn selection(
         if let (Some(whole), true) = (whole, touched.is_raw()) {
             let tile = whole
                 .get(saturating_usize(row.payload_offset())..saturating_usize(row.payload_end()));
-            copy::runs(tile.unwrap_or_default(), 0, touched.runs(), size, &mut out);
+            let tile = tile.ok_or_else(|| copy::outside(row))?;
+            copy::runs((tile, row), touched.runs(), size, &mut out)?;
             continue;
         }
         let bytes = if touched.is_raw() {
@@ -44,7 +45,7 @@ pub(super) async fn selection(
         } else {
             row.decoded_len(DECODED_CAP.min(most.max(SMALLEST)))?
         };
-        held = held.saturating_add(bytes).saturating_add(row.stored_byte_len());
+        held = held.saturating_add(bytes).saturating_add(row.stored_byte_len()); // claims: more is flushed
         wave.push(touched);
         if held >= WAVE || wave.len() >= WAVE_CHUNKS {
             flush(file, &wave, size, &mut out).await?;
@@ -76,7 +77,7 @@ pub(super) async fn chunk(
         TensorCodec::Raw => Ok(stored),
         TensorCodec::Zstd => {
             let decoded = decoded(vec![(*row, stored)]).await.pop();
-            decoded.unwrap_or_else(|| Ok(Bytes::new()))
+            decoded.unwrap_or_else(|| Err(stopped()))
         }
     }
 }
@@ -89,67 +90,50 @@ async fn flush(
     out: &mut [u8],
 ) -> Result<(), StoreError> {
     let mut asks: Vec<Range<u64>> = Vec::with_capacity(wave.len());
-    let mut counts = Vec::with_capacity(wave.len());
     for touched in wave {
-        let before = asks.len();
-        match touched.is_raw() {
-            true => asks.extend(raw_ranges(touched, size)),
+        match is_by_run(touched) {
+            true => asks.extend(run_ranges(touched, size)),
             false => asks.push(touched.row().payload_offset()..touched.row().payload_end()),
         }
-        counts.push(asks.len() - before);
     }
-    let mut fetched = asks.iter().zip(file.bytes().read_many(&asks).await);
+    let mut fetched = file.bytes().read_many(&asks).await.into_iter();
+    let mut next = || fetched.next().unwrap_or_else(|| Err(stopped()));
     let mut packed = Vec::new();
-    for (touched, count) in wave.iter().zip(counts) {
-        for (range, bytes) in fetched.by_ref().take(count) {
-            let bytes = bytes?;
-            if touched.is_raw() {
-                let start = touched.row().payload_offset();
-                let skipped = range.start.saturating_sub(start);
-                let inside = range.end.saturating_sub(start);
-                copy_part(&bytes, skipped..inside, touched.runs(), size, out);
-            } else {
-                packed.push((*touched.row(), bytes));
+    for touched in wave {
+        let row = touched.row();
+        if is_by_run(touched) {
+            for run in touched.runs() {
+                let bytes = next()?;
+                let copied = copy::copy_run((&*bytes, run.src), &run, size, out);
+                copied.ok_or_else(|| copy::outside(row))?;
             }
+        } else if touched.is_raw() {
+            let tile = next()?;
+            copy::runs((&*tile, row), touched.runs(), size, out)?;
+        } else {
+            packed.push((*row, next()?));
         }
     }
     let mut tiles = decoded(packed).await.into_iter();
     for touched in wave.iter().filter(|touched| !touched.is_raw()) {
-        let tile = tiles.next().unwrap_or_else(|| Ok(Bytes::new()))?;
-        copy::runs(&tile, 0, touched.runs(), size, out);
+        let tile = tiles.next().unwrap_or_else(|| Err(stopped()))?;
+        copy::runs((&*tile, touched.row()), touched.runs(), size, out)?;
     }
     Ok(())
 }
 
-/// Where the runs of a raw tile lie in the file: each by itself, or all in one when there are many.
-fn raw_ranges(touched: &Touched<'_>, size: u64) -> Vec<Range<u64>> {
-    let whole = touched.row().payload_offset()..touched.row().payload_end();
+/// Whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
+fn is_by_run(touched: &Touched<'_>) -> bool {
+    touched.is_raw() && touched.runs().nth(MANY_RUNS - 1).is_none()
+}
+
+/// Where the runs of a raw tile lie in the file.
+fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u64>> {
     let start = touched.row().payload_offset();
-    let span = |run: zvf_tet::CopyRun| {
-        let first = start.saturating_add(run.src);
-        first..first.saturating_add(reach(run.count, run.stride, size))
-    };
-    let spans: Vec<Range<u64>> = touched.runs().map(span).take(MANY_RUNS).collect();
-    if spans.len() < MANY_RUNS {
-        return spans;
-    }
-    Vec::from([whole])
-}
-
-/// Copies those runs that lie in this part of the tile.
-fn copy_part(bytes: &[u8], part: Range<u64>, runs: Runs, size: u64, out: &mut [u8]) {
-    let here = |run: &zvf_tet::CopyRun| {
-        let end = run.src.saturating_add(reach(run.count, run.stride, size));
-        run.src >= part.start && end <= part.end
-    };
-    for run in runs.filter(here) {
-        copy::copy_run(bytes, part.start, &run, size, out);
-    }
-}
-
-/// Bytes from the first element of a run to the end of its last.
-const fn reach(count: u64, stride: u64, size: u64) -> u64 {
-    count.saturating_sub(1).saturating_mul(stride).saturating_add(size)
+    touched.runs().map(move |run| {
+        let first = start.saturating_add(run.src); // no file has what lies beyond 2^64
+        first..first.saturating_add(copy::reach(&run, size))
+    })
 }
 
 /// The tiles of zstd payloads, each with its row.

@@ -98,7 +98,7 @@ impl TetFile {
         let len = file.len();
         let mut need = Need { prefix: len.min(FIRST_PREFIX), tail: 0 };
         loop {
-            let tail_at = len.saturating_sub(need.tail);
+            let tail_at = len.saturating_sub(need.tail); // all of a file that is shorter
             let mut parts = file.read_many(&[0..need.prefix, tail_at..len]).await.into_iter();
             let mut next = || parts.next().unwrap_or_else(|| Ok(Bytes::new()));
             // Copied before they are checked: bytes of a map may be others the next time.
@@ -289,6 +289,7 @@ impl TetFile {
         let view = plan.strided()?;
         let strides = view.shape().iter().zip(view.strides());
         let size = plan.selection().geometry().element().size();
+        // Of nothing, one element: it is there, and the shape says that none is meant.
         let reach = strides.fold(size, |reach, (n, stride)| {
             reach.saturating_add(n.saturating_sub(1).saturating_mul(*stride))
         });
@@ -350,7 +351,7 @@ fn datasets(file: &File<'_>) -> Vec<TetDataset> {
         let geometry = dataset.geometry();
         let this = first_row;
         let rows = geometry.as_ref().map_or(0, TileGeometry::tile_count);
-        first_row = first_row.saturating_add(rows);
+        first_row = first_row.saturating_add(rows); // behind every index, where extents claim that much
         TetDataset {
             id: dataset.id(),
             name: dataset.name().into(),

@@ -91,7 +91,7 @@ impl Strip {
         match &self.form {
             Form::Span(offset) => {
                 let shifted = |range: &Range<u64>| {
-                    offset.saturating_add(range.start)..offset.saturating_add(range.end)
+                    offset + range.start..offset + range.end // inside of the span, which lies in the file
                 };
                 let asks: Vec<Range<u64>> =
                     ranges.iter().filter(|range| inside(range)).map(shifted).collect();
@@ -103,14 +103,15 @@ impl Strip {
                 ranges.iter().map(answer).collect()
             }
             Form::Chunks { step, rows } => {
-                let place = |at: u64| saturating_usize(at.checked_div(*step).unwrap_or(0));
+                let place = |at: u64| saturating_usize(at / step); // which is never 0
                 let mut touched: Vec<usize> = Vec::new();
                 for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
-                    touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
+                    touched.extend(place(range.start)..=place(range.end - 1));
                 }
                 let chunks = read_chunks(file, rows, touched, most).await;
                 let answer = |range: &Range<u64>| match inside(range) {
-                    true => assemble(range, *step, &chunks),
+                    true => assemble(range, *step, &chunks)
+                        .and_then(|found| found.ok_or_else(|| out_of_chunks(range))),
                     false => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
@@ -163,29 +164,68 @@ async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most:
     chunks
 }
 
-/// The bytes `range` out of the chunks that hold them.
-fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Bytes, StoreError> {
+fn out_of_chunks(range: &Range<u64>) -> StoreError {
+    let (class, expected) =
+        (Class::CountMismatch, Expected::Exactly((range.end - range.start).into()));
+    StoreError::refused(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
+}
+
+/// The bytes `range` out of the chunks that hold them; none where these hold fewer.
+fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Option<Bytes>, StoreError> {
     let mut pieces = Vec::new();
     let mut at = range.start;
     while at < range.end {
-        let place = at.checked_div(step).unwrap_or(0);
-        let start = place.saturating_mul(step);
-        let Some(chunk) = chunks.get(&saturating_usize(place)) else { break };
+        let (place, inside) = (at / step, at % step);
+        let Some(chunk) = chunks.get(&saturating_usize(place)) else { return Ok(None) };
         let chunk = chunk.as_ref().map_err(Clone::clone)?;
-        let end = range.end.min(start.saturating_add(to_u64(chunk.len())));
+        let start = at - inside;
+        let end = range.end.min(start + step).min(start + to_u64(chunk.len()));
         if end <= at {
-            break;
+            return Ok(None);
         }
-        let [from, to] = [at, end].map(|at| saturating_usize(at.saturating_sub(start)));
+        let [from, to] = [at, end].map(|at| saturating_usize(at - start));
         pieces.push(chunk.slice(from..to));
         at = end;
     }
     match pieces.as_slice() {
-        [one] => Ok(one.clone()),
+        [one] => Ok(Some(one.clone())),
         _ => {
             let mut all = BytesMut::new();
             pieces.iter().for_each(|piece| all.extend_from_slice(piece));
-            Ok(all.freeze())
+            Ok(Some(all.freeze()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_or_faults() {
+        let chunk = |bytes: &'static [u8]| Ok(Bytes::from_static(bytes));
+        let chunks = Chunks::from([
+            (0, chunk(b"abcd")),
+            (1, chunk(b"ef")),    // as the last one, or cut
+            (2, chunk(b"ijkl+")), // longer than a step
+            (4, chunk(b"qrst")),
+        ]);
+        let table: [(Range<u64>, Option<&[u8]>); 9] = [
+            (0..4, Some(b"abcd")),
+            (1..3, Some(b"bc")),
+            (3..6, Some(b"def")),
+            (2..2, Some(b"")),
+            (3..7, None),
+            (6..7, None),
+            (8..12, Some(b"ijkl")),
+            (8..13, None),
+            (12..17, None),
+        ];
+        for (range, expected) in table {
+            let found = assemble(&range, 4, &chunks).unwrap();
+            assert_eq!(found.as_deref(), expected, "{range:?}");
+        }
+        let broken = Chunks::from([(0, Err(out_of_chunks(&(0..1))))]);
+        assert_eq!(assemble(&(0..1), 4, &broken).unwrap_err().class(), Class::CountMismatch);
     }
 }

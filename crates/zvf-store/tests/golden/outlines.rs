@@ -52,6 +52,25 @@ fn replace(document: &Path, text: &str) {
 }
 
 #[tokio::test]
+async fn looking_again_reads_no_list_that_nobody_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = long_store(dir.path());
+    let store = open(&path).await.unwrap();
+    store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    assert!(store.revalidate().await.unwrap().is_none());
+    assert!(store.io_stats().bytes_read < 80 << 10, "{:?}", store.io_stats());
+    // A file that was written to counts as another, whatever it holds now.
+    let text = long_document(&path, "vertices");
+    fs::write(document(&path, "vertices"), &text).unwrap();
+    assert!(store.revalidate().await.is_ok_and(|now| now.is_some()));
+    let changed = text.replacen("-1.0", "-2.0", 1);
+    let fresh = open(&path).await.unwrap();
+    fresh.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    replace(&document(&path, "vertices"), &changed);
+    assert!(fresh.revalidate().await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
     let dir = tempfile::tempdir().unwrap();
     let path = long_store(dir.path());

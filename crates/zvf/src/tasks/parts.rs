@@ -7,10 +7,7 @@
 //! ```
 //!
 //! In a folder of this machine the result appears at once. Object stores have no folders that could be renamed: a task writes
-//! its part to a folder for temporary files and uploads it, and the last step has the store copy one after the other
-//! ([`objects`]).
-
-mod objects;
+//! its part to a folder for temporary files and uploads it, and the last step has the store copy one after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,9 +17,8 @@ use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use zvf_format::Class;
 use zvf_publish::{Disk, hash_file, hidden_sibling};
-use zvf_store::{Backend, Op, OpenOptions, Store, StoreError};
+use zvf_store::{Backend, Objects, Op, OpenOptions, Store, StoreError};
 
-use self::objects::PartObjects;
 use super::folder::new_run;
 use crate::Error;
 
@@ -35,7 +31,7 @@ pub(super) enum PartsFolder {
     },
     /// Names are below those of `objects`.
     Remote {
-        objects: PartObjects,
+        objects: Objects,
         output: String,
         staging: String,
     },
@@ -103,7 +99,7 @@ impl PartsFolder {
             let output = prefix.filename().ok_or_else(no_name)?.to_owned();
             let above = prefix.parts_count().checked_sub(1).ok_or_else(no_name)?;
             let above: ObjectPath = prefix.parts().take(above).collect();
-            let objects = PartObjects::new(store, above, options);
+            let objects = Objects::new(store, &above, options);
             return Ok(Self::Remote { objects, staging: format!(".{output}.zvf-{WORD}"), output });
         }
         let path = output.strip_prefix("file://").unwrap_or(output);
@@ -118,7 +114,7 @@ impl PartsFolder {
         let is_free = match self {
             Self::Local { output, .. } => fs::symlink_metadata(output).is_err(),
             // An object of that name, or objects below it.
-            Self::Remote { objects, output, .. } => objects.sizes(output).await?.is_empty(),
+            Self::Remote { objects, output, .. } => sizes(objects, output).await?.is_empty(),
         };
         if is_free { Ok(()) } else { Err(self.taken()) }
     }
@@ -202,10 +198,10 @@ impl PartsFolder {
                 let expected: Vec<(String, u64)> =
                     part.files.iter().map(|(name, bytes, _)| (name.clone(), *bytes)).collect();
                 let waiting = format!("{staging}/{}/{}", part.id, part.name);
-                if objects.sizes(&waiting).await? == expected {
+                if sizes(objects, &waiting).await? == expected {
                     return Ok(Some(FoundPart::Waiting(part.id.clone())));
                 }
-                let published = objects.sizes(&format!("{output}/{}", part.name)).await?;
+                let published = sizes(objects, &format!("{output}/{}", part.name)).await?;
                 Ok((published == expected).then_some(FoundPart::Published))
             }
         }
@@ -232,7 +228,7 @@ impl PartsFolder {
         match self {
             Self::Local { output, staging } => publish_local((output, staging), parts),
             Self::Remote { objects, output, staging } => {
-                let there = objects.sizes(output).await?;
+                let there = sizes(objects, output).await?;
                 let is_own = |name: &str| {
                     let name = name.trim_start_matches('/');
                     parts.iter().any(|(_, part)| {
@@ -265,9 +261,20 @@ impl PartsFolder {
                 removed.map_err(|error| in_place(Op::Write, staging, &error))
             }
             Self::Local { .. } => Ok(()),
-            Self::Remote { objects, staging, .. } => objects.remove_below(staging).await,
+            Self::Remote { objects, staging, .. } => Ok(objects.remove_below(staging).await?),
         }
     }
+}
+
+/// The length of an object, whose name is empty, or the names and lengths of all objects below its name.
+async fn sizes(objects: &Objects, key: &str) -> Result<Vec<(String, u64)>, Error> {
+    if let Some((bytes, _changed)) = objects.about(key).await? {
+        return Ok(vec![(String::new(), bytes)]);
+    }
+    let listed = objects.list(key).await?.into_iter();
+    let mut sizes: Vec<_> = listed.map(|(name, bytes)| (format!("/{name}"), bytes)).collect();
+    sizes.sort();
+    Ok(sizes)
 }
 
 /// Moves all parts into one folder, and gives it its name.

@@ -6,7 +6,8 @@
 //! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
 //! `double` where every value is exact in it, and refused otherwise. Text is refused.
 //!
-//! The header counts before the first vertex: what comes piece by piece waits in files ([`stream`]).
+//! The header counts before the first vertex: what comes piece by piece waits in files ([`stream`]). A batch at hand is
+//! counted already and waits nowhere; a test there has both write the same bytes.
 
 mod stream;
 

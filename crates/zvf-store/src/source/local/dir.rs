@@ -87,7 +87,7 @@ impl Stamp {
         let since =
             about.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let modified = since.map_or((0, 0), |since| {
-            (since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos().into())
+            (since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos().into()) // no clock shows that
         });
         Self { place: (0, 0), modified, changed: (0, 0) }
     }

@@ -27,6 +27,7 @@ mod spares;
 mod unix;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,6 +206,7 @@ impl Local {
                     drop(permit);
                     tried
                 };
+                // What has no answer is a fault in the end.
                 joined(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
             }
         });
@@ -454,13 +456,8 @@ impl Shared {
 
 /// Where the part of `range` starts that an object of `size` bytes has, and how long it is.
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
-    let (start, end) = match range {
-        ByteRange::All => (0, size),
-        ByteRange::First(len) => (0, len.min(size)),
-        ByteRange::Last(len) => (size.saturating_sub(len), size),
-        ByteRange::At { start, len } => (start.min(size), start.saturating_add(len).min(size)),
-    };
-    (start, end.saturating_sub(start))
+    let Range { start, end } = range.existing(size);
+    (start, end - start)
 }
 
 impl Version {

@@ -45,8 +45,7 @@ impl BufferPool {
             return None;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits =
-            |buffer: &Vec<u8>| (wanted..=wanted.saturating_add(wanted / 4)).contains(&buffer.len());
+        let fits = |buffer: &Vec<u8>| (wanted..=wanted + wanted / 4).contains(&buffer.len());
         let bytes = match kept.buffers.iter().rposition(fits) {
             Some(found) => {
                 let bytes = kept.buffers.swap_remove(found);
@@ -62,13 +61,13 @@ impl BufferPool {
 impl Spare {
     /// Its first bytes, to be read into.
     pub(super) fn first_bytes(&mut self, len: usize) -> &mut [u8] {
-        self.bytes.get_mut(..len).unwrap_or_default()
+        &mut self.bytes[..len]
     }
 
     /// Its first bytes, once they were read.
     pub(super) fn into_bytes(self, len: usize) -> Bytes {
         let all = Bytes::from_owner(self);
-        all.slice(..len.min(all.len()))
+        all.slice(..len)
     }
 }
 

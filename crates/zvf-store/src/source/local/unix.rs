@@ -74,7 +74,8 @@ impl Dir {
                 // A link to nowhere, or a file that went away meanwhile, is not there.
                 let Ok(about) = statat(&dir, name, AtFlags::empty()) else { continue };
                 kind = FileType::from_raw_mode(about.st_mode);
-                size = u64::try_from(about.st_size).unwrap_or(0);
+                size =
+                    u64::try_from(about.st_size).map_err(|_negative| io::ErrorKind::InvalidData)?;
             }
             let is_dir = kind == FileType::Directory;
             if is_dir || kind == FileType::RegularFile {
@@ -94,7 +95,7 @@ impl File {
         while bytes.len() < wanted {
             match pread(&self.open, spare_capacity(&mut bytes), at) {
                 Ok(0) => break,
-                Ok(n) => at = at.saturating_add(to_u64(n)),
+                Ok(n) => at += to_u64(n),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -107,7 +108,7 @@ impl File {
     pub(super) fn read_into(&self, start: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match pread(&self.open, rest, start.saturating_add(to_u64(done))) {
+            match pread(&self.open, rest, start + to_u64(done)) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}

@@ -226,12 +226,14 @@ mod tests {
         let (address, connections) = server();
         let usual = OpenOptions::default();
         let patient = OpenOptions { timeouts: Timeouts::Batch, ..usual.clone() };
+        let hasty = usual.clone().with_storage_option("connect_timeout", "3s");
         let named = usual.clone().with_storage_option("user_agent", "somebody");
         let rerouted = named.clone().with_storage_option("proxy_excludes", "127.0.0.1");
         let table = [
             (&usual, 1),
             (&usual, 1),
-            (&patient, 2),
+            (&patient, 1), // which differs in nothing that a client knows
+            (&hasty, 2),
             (&named, 3),
             (&rerouted, 4),
             (&named, 4),

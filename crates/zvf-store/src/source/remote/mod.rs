@@ -12,6 +12,8 @@
 //! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
 //! when ([`retry`]).
 
+#[cfg(not(target_arch = "wasm32"))]
+mod blocks;
 #[cfg(feature = "net")]
 mod clients;
 mod part;
@@ -249,6 +251,7 @@ impl Shared {
                 ByteRange::All => None,
                 _ if self.no_ranges.load(Ordering::Relaxed) => None,
                 ByteRange::At { start, len } => {
+                    // No object reaches where this saturates, and what is short is refused.
                     Some(GetRange::Bounded(start..start.saturating_add(len)))
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
@@ -267,7 +270,7 @@ impl Shared {
             let miss = match self.ask(path, options, tries).await {
                 Ok(reply) => {
                     let range = if wanted.is_some() { range } else { ByteRange::All };
-                    let expected = existing(range, reply.meta.size);
+                    let expected = range.existing(reply.meta.size);
                     return Ok(Some(Begun::Reply(reply, expected)));
                 }
                 Err(miss) => miss,
@@ -284,7 +287,7 @@ impl Shared {
                 // A range past the end is refused in many ways; the size tells.
                 (Some(Class::OutOfBounds | Class::Io | Class::InvalidArgument), Some(_)) => {
                     return match self.size(path, tries).await? {
-                        Some(known) if existing(range, known.size).is_empty() => {
+                        Some(known) if range.existing(known.size).is_empty() => {
                             Ok(Some(Begun::Known(known)))
                         }
                         Some(_) => Err(miss),
@@ -331,9 +334,9 @@ impl Shared {
         expected: Range<u64>,
         tries: &mut Tries,
     ) -> Result<Part, Miss> {
-        let len = expected.end.saturating_sub(expected.start);
+        let len = expected.end - expected.start;
         if found != expected {
-            let found = found.end.saturating_sub(found.start);
+            let found = found.end.saturating_sub(found.start); // as the backend says
             return Err(Miss::Final(StoreError::changed(Change::length(len, found))));
         }
         let asked = tries.deadline.map(|_| Instant::now());
@@ -359,7 +362,7 @@ impl Shared {
         tries: &Tries,
     ) -> Result<Read, Miss> {
         let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
-        let len = begun.range.end.saturating_sub(begun.range.start);
+        let len = begun.range.end - begun.range.start;
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
         let whole = match tries.run_within(self, "body", self.retry.policy.body(len), body).await {
             Ok(Ok(whole)) => whole,
@@ -426,6 +429,7 @@ impl Shared {
         {
             // A list may be as long as it is, as long as it goes on.
             tries.restart(self);
+            // What lies elsewhere, or is this place, has no name below it.
             let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
             let name = name.strip_prefix('/').unwrap_or(name);
             if !name.is_empty() {
@@ -461,16 +465,6 @@ fn one_version(seen: &mut Option<Version>, read: Option<Read>) -> Result<Option<
     let Some(read) = read else { return Ok(None) };
     let first = seen.get_or_insert_with(|| read.version.clone());
     if *first == read.version { Ok(Some(read)) } else { Err(StoreError::changed(Change::Version)) }
-}
-
-/// The part of `range` that an object of `size` bytes has.
-fn existing(range: ByteRange, size: u64) -> Range<u64> {
-    match range {
-        ByteRange::All => 0..size,
-        ByteRange::First(len) => 0..len.min(size),
-        ByteRange::Last(len) => size.saturating_sub(len)..size,
-        ByteRange::At { start, len } => start.min(size)..start.saturating_add(len).min(size),
-    }
 }
 
 /// Whether `name` can be a key below `prefix`, and is not a writer's own.

@@ -32,7 +32,7 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn next(&self) -> u64 {
-        self.range.start.saturating_add(to_u64(self.bytes.len()))
+        self.range.start + to_u64(self.bytes.len())
     }
 
     /// The request for what is missing.
@@ -55,11 +55,14 @@ impl Part {
         mut body: BoxStream<'static, object_store::Result<Bytes>>,
         counter: &AtomicU64,
     ) -> object_store::Result<Result<Option<Bytes>, Miss>> {
-        let expected = self.range.end.saturating_sub(self.range.start);
+        let expected = self.range.end - self.range.start;
         let mut whole = None;
         let mut found = to_u64(self.bytes.len());
         while let Some(chunk) = body.next().await {
             let chunk = chunk?;
+            if chunk.is_empty() {
+                continue; // it would pass for the whole behind the whole
+            }
             counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
             found += to_u64(chunk.len());
             if found > expected {
@@ -70,7 +73,7 @@ impl Part {
                 whole = Some(chunk);
             } else {
                 // What is still missing.
-                self.bytes.reserve(saturating_usize(expected).saturating_sub(self.bytes.len()));
+                self.bytes.reserve(saturating_usize(expected) - self.bytes.len());
                 self.bytes.extend_from_slice(&chunk);
             }
         }

@@ -284,7 +284,7 @@ impl Remote {
 
 impl Shared {
     /// One try to put an object.
-    async fn send(
+    pub(super) async fn send(
         &self,
         key: &Key,
         parts: &[Bytes],

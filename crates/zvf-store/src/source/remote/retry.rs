@@ -60,7 +60,7 @@ impl Policy {
 
     /// How long the body of a reply of `len` bytes may take.
     pub(super) fn body(&self, len: u64) -> Duration {
-        self.request.saturating_add(self.transfer(len))
+        self.request + self.transfer(len)
     }
 
     /// How long `len` bytes take at the slowest speed that is waited for.
@@ -70,7 +70,8 @@ impl Policy {
 
     /// The longest pause after try number `tried`, counted from 1.
     fn pause(&self, tried: u32) -> Duration {
-        let doubled = FIRST_PAUSE.saturating_mul(1 << tried.saturating_sub(1).min(16));
+        // Sixteen times doubled it is longer than any.
+        let doubled = FIRST_PAUSE * (1 << tried.saturating_sub(1).min(16));
         doubled.min(self.longest_pause)
     }
 }
@@ -103,8 +104,8 @@ impl Retry {
         asked: Option<Duration>,
     ) -> Option<Duration> {
         let longest = self.policy.pause(tried).as_millis();
-        let pause = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
-        let pause = Duration::from_millis(self.random().checked_rem(pause).unwrap_or(0));
+        let longest = u64::try_from(longest).unwrap_or(u64::MAX - 1); // seconds, as policies have it
+        let pause = Duration::from_millis(self.random() % (longest + 1));
         let pause = asked.map_or(pause, |asked| asked.max(pause));
         let now = Instant::now();
         let in_time = now.checked_add(pause).is_some_and(|then| then < deadline);
@@ -147,8 +148,8 @@ impl Window {
         }
         match self.0.back_mut() {
             Some(slice) if !is_past(slice.start, SLICE) => {
-                slice.requests = slice.requests.saturating_add(requests);
-                slice.retries = slice.retries.saturating_add(retries);
+                slice.requests += requests;
+                slice.retries += retries;
             }
             _ => self.0.push_back(Slice { start: now, requests, retries }),
         }

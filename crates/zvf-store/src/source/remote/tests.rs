@@ -45,6 +45,17 @@ fn shown(asked: &[Asked]) -> String {
     asked.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
+#[tokio::test]
+async fn an_empty_piece_behind_the_whole_is_not_the_whole() {
+    let budget = Budget::new(&OpenOptions::default());
+    let (version, bytes) = (Version::of_size(3), BytesMut::new());
+    let _held = budget.reserve(3).await.unwrap();
+    let mut part = Part { range: 0..3, size: 3, version, tag: None, bytes, _held };
+    let body = stream::iter([Ok(Bytes::from_static(b"abc")), Ok(Bytes::new())]).boxed();
+    let whole = part.fill(body, &AtomicU64::new(0)).await.unwrap().unwrap();
+    assert_eq!(whole.unwrap(), "abc");
+}
+
 /// The answer and the requests for it, when `faults` meet the first operations.
 #[tokio::test(start_paused = true)]
 async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {

@@ -103,9 +103,9 @@ impl Tries {
         let mut pauses = vec![after];
         let silent = REPORT_AFTER.saturating_sub(begin.saturating_duration_since(self.began));
         if self.tried > 0 && silent < after {
-            pauses = vec![silent, after.saturating_sub(silent)];
+            pauses = vec![silent, after - silent];
         }
-        let last = pauses.len().saturating_sub(1);
+        let last = pauses.len() - 1;
         for (nth, pause) in pauses.into_iter().enumerate() {
             let Some(sleep) = shared.sleep(pause) else { return work.await.map_err(Miss::Fault) };
             match select(&mut work, pin!(sleep)).await {

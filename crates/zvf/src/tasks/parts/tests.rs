@@ -7,14 +7,13 @@ use object_store::memory::InMemory;
 use object_store::{ObjectMeta, ObjectStore as _, ObjectStoreExt as _};
 use tempfile::TempDir;
 
-use super::objects::BLOCK_BYTES;
 use super::*;
 
 /// A bucket, and the place of a result in it.
 fn remote() -> (Arc<InMemory>, PartsFolder) {
     let store = Arc::new(InMemory::new());
     let shared = Arc::<InMemory>::clone(&store);
-    let objects = PartObjects::new(shared, "deep".into(), &OpenOptions::default());
+    let objects = Objects::new(shared, &"deep".into(), &OpenOptions::default());
     let (output, staging) = ("out".to_owned(), ".out.zvf-task".to_owned());
     let folder = PartsFolder::Remote { objects, output, staging };
     (store, folder)
@@ -29,7 +28,7 @@ async fn keys(store: &InMemory) -> Vec<String> {
 
 /// More than goes to a store at once.
 fn long() -> Vec<u8> {
-    vec![7; usize::try_from(BLOCK_BYTES).unwrap() + 1]
+    vec![7; (16 << 20) + 1]
 }
 
 /// Writes a part of two files, a long and a short one.

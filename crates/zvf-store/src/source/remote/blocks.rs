@@ -1,0 +1,215 @@
+//! Files of any length to a store behind the `ObjectStore` trait, and copies that the store makes itself.
+//!
+//! A store takes only so much in one request. A file that is longer than a block goes block by block, of which one is in
+//! memory; the object appears when all of them came. What is built in memory goes in one request ([`super::put`]).
+//!
+//! A block cannot be sent again by itself: `object_store` counts blocks as they are handed over. So a further try sends
+//! the file from its start, and tries end when no block was taken for as long as any request may take.
+//!
+//! Not here: what is uploaded, and under which name it counts.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path as FilePath;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use object_store::{MultipartUpload as _, ObjectStoreExt as _, PutMode};
+use zvf_format::num::to_u64;
+
+use super::tries::{Miss, Tries};
+use super::{Remote, Shared};
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+
+impl Remote {
+    /// Puts a file of this machine, whatever is there.
+    pub(crate) async fn put_file(&self, key: &Key, from: &FilePath) -> Result<(), StoreError> {
+        let mut tries = Tries::new(&self.0, Op::Write, key, None);
+        loop {
+            match self.0.send_file(key, from, &mut tries).await {
+                Ok(()) => return Ok(()),
+                Err(miss) => {
+                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    again.map_err(|error| error.with_key(key))?;
+                }
+            }
+        }
+    }
+
+    /// Has the store copy an object, whatever is there.
+    pub(crate) async fn copy(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+        let Some(meta) = self.head(from).await? else {
+            return Err(StoreError::absent(from, "it is to be copied"));
+        };
+        let (source, target) = (self.0.path(from)?, self.0.path(to)?);
+        let mut tries = Tries::new(&self.0, Op::Write, to, None);
+        tries.allow_body(self.0.retry.policy.transfer(meta.size));
+        loop {
+            let copied = {
+                let _request = self.0.budget.request().await;
+                self.0.requests.fetch_add(1, Ordering::Relaxed);
+                let limit = self.0.retry.policy.body(meta.size);
+                let copied = self.0.store.copy(&source, &target);
+                tries.run_within(&self.0, "answer", limit, copied).await
+            };
+            match copied {
+                Ok(()) => return Ok(()),
+                Err(miss) => {
+                    let again = tries.retry_or_fail(&self.0, miss).await;
+                    again.map_err(|error| error.with_key(to))?;
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// One try to put a file.
+    async fn send_file(&self, key: &Key, from: &FilePath, tries: &mut Tries) -> Result<(), Miss> {
+        let mut file = File::open(from).map_err(|error| unreadable(from, &error))?;
+        let first = read_block(&mut file, from)?;
+        if first.len() < BLOCK_BYTES {
+            tries.allow_body(self.retry.policy.transfer(to_u64(first.len())));
+            return self.send(key, &[first], PutMode::Overwrite, tries).await;
+        }
+        self.send_blocks(key, first, || read_block(&mut file, from), tries).await
+    }
+
+    /// Sends `first` and what `next` gives, up to an empty block.
+    async fn send_blocks(
+        &self,
+        key: &Key,
+        first: Bytes,
+        mut next: impl FnMut() -> Result<Bytes, Miss>,
+        tries: &mut Tries,
+    ) -> Result<(), Miss> {
+        let path = self.path(key).map_err(Miss::Final)?;
+        let _request = self.budget.request().await;
+        let policy = &self.retry.policy;
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let begun = self.store.put_multipart(&path);
+        let mut upload = tries.run_within(self, "answer", policy.body(0), begun).await?;
+        let mut block = first;
+        while !block.is_empty() {
+            let len = to_u64(block.len());
+            // An upload may be as long as it is, as long as it goes on.
+            tries.restart(self);
+            tries.extend(policy.transfer(len));
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            let sent = upload.put_part(block.into());
+            let sent = tries.run_within(self, "answer", policy.body(len), sent).await;
+            block = match sent.and_then(|()| next()) {
+                Ok(next) => next,
+                Err(miss) => {
+                    // The first fault is the one to report; stores remove what is left of it in time.
+                    drop(upload.abort().await);
+                    return Err(miss);
+                }
+            };
+        }
+        tries.restart(self);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let done = upload.complete();
+        tries.run_within(self, "answer", policy.body(0), done).await.map(drop)
+    }
+}
+
+/// The next bytes of a file; none at its end.
+fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, Miss> {
+    let mut block = Vec::new();
+    let read = file.take(to_u64(BLOCK_BYTES)).read_to_end(&mut block);
+    read.map(|_len| block.into()).map_err(|error| unreadable(from, &error))
+}
+
+fn unreadable(from: &FilePath, error: &io::Error) -> Miss {
+    let text = format!("{}: {error}", from.display());
+    Miss::Final(StoreError::io(Op::Read, io::Error::new(error.kind(), text)))
+}
+
+/// Bytes of an upload that go at once: all but the last of an object are as long, and a store takes 10 000.
+pub(crate) const BLOCK_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fault_store::{Asked, Fault, FaultStore};
+    use object_store::ObjectStore;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::options::OpenOptions;
+
+    fn remote(store: &Arc<FaultStore>) -> Remote {
+        let (options, store) = (OpenOptions::default(), Arc::<FaultStore>::clone(store));
+        let store: Arc<dyn ObjectStore> = store;
+        Remote::new(store, Path::from("root"), Budget::new(&options), &options)
+    }
+
+    fn key(name: &str) -> Key {
+        Key::root().below(name).unwrap()
+    }
+
+    fn shown(asked: &[Asked]) -> String {
+        asked.iter().map(|asked| asked.what).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Two blocks and a bit, none alike.
+    fn long() -> Vec<u8> {
+        let block = |n: u8| vec![n; BLOCK_BYTES];
+        [block(1), block(2), vec![3; 5]].concat()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_sent_in_one_request_or_in_blocks() {
+        let here = tempfile::tempdir().unwrap();
+        let file = here.path().join("file");
+        let whole_blocks = vec![9; BLOCK_BYTES];
+        #[rustfmt::skip]
+        let table: [(&[u8], Option<Fault>, &str); 6] = [
+            (b"", None, "put"),
+            (b"short", None, "put"),
+            (b"short", Some(Fault::Status(503)), "put, put"),
+            (&whole_blocks, None, "put in parts"),
+            (&long(), None, "put in parts"),
+            (&long(), Some(Fault::Reset), "put in parts, put in parts"),
+        ];
+        for (bytes, fault, asked) in table {
+            std::fs::write(&file, bytes).unwrap();
+            let store = Arc::new(FaultStore::new());
+            let what = format!("{} bytes, {fault:?}", bytes.len());
+            if let Some(fault) = fault {
+                store.plan(0, fault);
+            }
+            let remote = remote(&store);
+            remote.put_file(&key("a"), &file).await.unwrap();
+            assert_eq!(shown(&store.asked()), asked, "{what}");
+            assert!(remote.read(&key("a")).await.unwrap().unwrap() == bytes, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stores_copy_by_themselves() {
+        let store = Arc::new(FaultStore::new());
+        store.insert("root/a", b"bytes").await;
+        let remote = remote(&store);
+        store.plan(1, Fault::Status(503));
+        remote.copy(&key("a"), &key("b/c")).await.unwrap();
+        assert_eq!(shown(&store.asked()), "head, copy, copy");
+        assert_eq!(remote.read(&key("b/c")).await.unwrap().unwrap(), b"bytes".as_slice());
+        let error = remote.copy(&key("x"), &key("y")).await.unwrap_err();
+        assert_eq!((error.class(), error.key()), (zvf_format::Class::NotFound, Some("x")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_not_there_is_named_and_nothing_is_sent() {
+        let store = Arc::new(FaultStore::new());
+        let error =
+            remote(&store).put_file(&key("a"), FilePath::new("/no/file")).await.unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::NotFound);
+        assert!(error.io_error().unwrap().to_string().starts_with("/no/file: "), "{error}");
+        assert_eq!(shown(&store.asked()), "");
+    }
+}
