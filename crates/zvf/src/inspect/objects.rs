@@ -128,7 +128,8 @@ fn view(
         let room = most.saturating_sub(references.len());
         let listed = block.fragments.len().min(to_u64(room));
         *left = left.checked_sub(listed).ok_or_else(|| {
-            let (what, expected) = ("fragments that are listed", Expected::AtMost(MAX_REFERENCES.into()));
+            let (what, expected) =
+                ("fragments that are listed", Expected::AtMost(MAX_REFERENCES.into()));
             ModelError::refused(Class::LimitExceeded, what, expected, "more").of_object(id)
         })?;
         let fragments = block.fragments.iter().take(room);
