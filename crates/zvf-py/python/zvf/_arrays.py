@@ -107,8 +107,9 @@ def indices(value: Any, what: str, below: int | None = None) -> np.ndarray:
 _MOST_IDS = 1 << 28  # of a range that a store has in a few bytes
 
 
-def ids_between(low: int, high: int, what: str) -> np.ndarray:
-    """The ids from ``low`` to below ``high``."""
+def ids_between(span: Sequence[int], what: str) -> np.ndarray:
+    """The ids from the first of ``span`` to below the second."""
+    low, high = span
     if high - low > _MOST_IDS:
         raise SpaceError(f"{what}: expected at most {_MOST_IDS} ids, found {high - low}", class_name="LimitExceeded", op="read")
     return np.arange(low, high, dtype=np.int64)

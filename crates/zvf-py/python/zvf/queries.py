@@ -70,7 +70,7 @@ class Level:
         """The members of each group, by its name."""
         found = json.loads(self.dataset._native.groups(self.number, 2**31).wait())
         return {
-            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else ids_between(*g["range"], f"the group {g['name']!r}")
+            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else ids_between(g["range"], f"the group {g['name']!r}")
             for g in found
         }
 

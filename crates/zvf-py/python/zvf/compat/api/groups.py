@@ -60,7 +60,7 @@ class GroupCatalog(Mapping[str, ObjectGroup]):
         members = self._members(view)
         if isinstance(members, range):
             with translating(ArrayError):
-                members = ids_between(members.start, members.stop, f"the group {view['name']!r}")
+                members = ids_between((members.start, members.stop), f"the group {view['name']!r}")
         return ObjectGroup(self._level, view["group"], view["name"], np.asarray(members, dtype=np.int64))
 
     def __getitem__(self, name: str) -> ObjectGroup:

@@ -48,7 +48,7 @@ def fragment_rows(level: Group, chunk: Sequence[int]) -> list[npt.NDArray[Any]]:
         said, _ = command("cell", level._shared.address, text, "--level", level.level, "--limit", 1, storage=level._shared.storage)
     with translating(ArrayError):
         return [
-            ids_between(*fragment["range"], "rows of a fragment") if fragment["range"] is not None else np.asarray(fragment["listed"], dtype=np.int64)
+            ids_between(fragment["range"], "rows of a fragment") if fragment["range"] is not None else np.asarray(fragment["listed"], dtype=np.int64)
             for fragment in said["fragments"]
         ]
 
