@@ -1,7 +1,7 @@
-"""No value from Python crashes the interpreter: each entry point gets a thousand random ones, in child processes.
+"""No value from Python crashes the interpreter, and no store: each entry point gets a thousand random values, in child processes.
 
 ``fuzz/every.py`` finds the entry points by looking, so that none is left out; ``fuzz/deep.py`` calls those that do most with
-values that get further.
+values that get further. ``fuzz/broken.py`` reads every broken store of the archives.
 """
 
 from __future__ import annotations
@@ -31,3 +31,11 @@ def test_no_value_crashes_the_interpreter():
     assert {words[0] for words in told} == {"survived"} and ended[-1].stdout.startswith("survived")
     every = {int(words[3]) for words in told}
     assert len(every) == 1 and sum(int(words[1]) for words in told) == every.pop(), "each entry point, or a reason"
+
+
+def test_no_store_crashes_the_interpreter():
+    archives = Path(__file__).parents[3] / "testdata/zvf/broken"
+    done = run(FOLDER / "broken.py", archives)
+    assert done.returncode == 0, (done.stdout[-200:], done.stderr[-3000:])
+    word, stores, calls = done.stdout.splitlines()[-1].split()
+    assert word == "survived" and int(stores) == len(list(archives.glob("*.tar.zst"))) > 100 and int(calls) > 20 * int(stores)

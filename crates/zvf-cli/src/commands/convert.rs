@@ -184,9 +184,9 @@ impl Convert {
             kind,
         });
         let sources = sources.collect();
-        session.print_notices(out, notes)?;
+        session.print_notices(out, notes.iter().cloned())?;
         let Self { output, dry_run, how, .. } = self;
-        Create::from_sources(sources, output, dry_run, *how).run(session, out).await
+        Create::from_sources((sources, notes), output, dry_run, *how).run(session, out).await
     }
 
     /// What is asked of a store, for each kind, and what should be known of it.

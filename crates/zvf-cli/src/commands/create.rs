@@ -46,23 +46,26 @@ pub(crate) struct Create {
     /// Answers of stores in the place of files.
     #[arg(skip)]
     sources: Vec<StoreSource>,
+    /// What of these stores the answers lack.
+    #[arg(skip)]
+    unread: Vec<String>,
 }
 
 impl Create {
     /// What `zvf create` would do with these arguments.
     pub(crate) const fn new(files: Vec<PathBuf>, store: String, dry_run: bool, how: How) -> Self {
-        Self { files, store, dry_run, how, sources: Vec::new() }
+        Self { files, store, dry_run, how, sources: Vec::new(), unread: Vec::new() }
     }
 
-    /// The same for answers of stores; objects keep their ids.
+    /// The same for answers of stores, which lack what is `unread`; objects keep their ids.
     pub(crate) fn from_sources(
-        sources: Vec<StoreSource>,
+        (sources, unread): (Vec<StoreSource>, Vec<String>),
         store: String,
         dry_run: bool,
         how: How,
     ) -> Self {
         let files = sources.iter().map(|source| source.name.clone()).collect();
-        Self { files, store, dry_run, how, sources }
+        Self { files, store, dry_run, how, sources, unread }
     }
 
     pub(crate) async fn run(
@@ -96,7 +99,7 @@ impl Create {
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
             drop(bar);
-            return print(&layouts, None, session, out);
+            return print((&layouts, &self.unread), None, session, out);
         }
         total.store(layouts.iter().map(|layout| layout.vertices).sum(), Ordering::Relaxed);
         let folder = repository.as_ref().map(NewRepository::store);
@@ -106,7 +109,7 @@ impl Create {
         if let Some(repository) = repository {
             repository.publish(session).await?;
         }
-        print(&layouts, Some((&report, &self.store)), session, out)
+        print((&layouts, &self.unread), Some((&report, &self.store)), session, out)
     }
 
     fn context(&self) -> String {
@@ -116,7 +119,7 @@ impl Create {
 }
 
 fn print(
-    layouts: &Layouts,
+    (layouts, unread): (&Layouts, &[String]),
     made: Option<(&Report, &str)>,
     session: &Session,
     out: &mut dyn Write,
@@ -125,7 +128,8 @@ fn print(
         // One kind is one layout; several are a list.
         let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
         let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
-        table::json(&json!({"layout": layout, "made": made.map(made_json)}), out)?;
+        let value = json!({"layout": layout, "made": made.map(made_json), "losses": unread});
+        table::json(&value, out)?;
     } else if let Some((report, store)) = made {
         writeln!(out, "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);

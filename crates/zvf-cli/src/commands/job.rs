@@ -41,13 +41,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Writes all `sources`, one kind each, to the output.
+    /// Writes all `sources`, one kind each, to the output; `unread` is what of the input they lack.
     pub(crate) async fn write(
         &self,
         session: &Session,
         format: Format,
         sources: Vec<Source>,
-        mut notes: Vec<String>,
+        unread: Vec<String>,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let mut losses: Vec<Loss> = Vec::new();
@@ -55,14 +55,15 @@ impl Job {
             losses.extend(write::find_losses(&source.header, format).map_err(zvf::Error::from)?);
         }
         losses.dedup();
-        let kinds_lost = notes.iter().filter(|note| note.contains("holds one kind"));
-        let lost: Vec<String> =
-            kinds_lost.cloned().chain(losses.iter().map(ToString::to_string)).collect();
-        self.check_strict(format, &lost)?;
+        let losses = texts(&losses);
+        let kinds_lost = unread.iter().filter(|note| note.contains("holds one kind"));
+        let refused: Vec<String> = kinds_lost.chain(&losses).cloned().collect();
+        self.check_strict(format, &refused)?;
+        let lost = [unread, losses].concat();
         if self.dry_run {
             return print_losses(session, format, &lost, out);
         }
-        session.print_notices(&mut *out, losses.iter().map(ToString::to_string))?;
+        session.print_notices(&mut *out, lost.iter().cloned())?;
         let extra = self.extra.clone();
         let usual = WriteOptions::default();
         let options = WriteOptions {
@@ -72,7 +73,7 @@ impl Job {
             ..usual
         };
         let path = Path::new(&self.output);
-        let (report, found) = if self.output == "-" {
+        let (report, notes) = if self.output == "-" {
             let mut stream = match format.capabilities().streams_out {
                 true => Out::Stream(&mut *out),
                 false => Out::Held(Cursor::new(Vec::new()), &mut *out),
@@ -107,7 +108,6 @@ impl Job {
             file.finish()?;
             written
         };
-        notes.extend(found);
         self.print(session, format, &report, (&lost, notes), out)
     }
 
@@ -187,6 +187,7 @@ impl Job {
                     "objects": report.objects,
                     "elements": report.elements,
                     "losses": lost.iter().chain(&late).collect::<Vec<_>>(),
+                    "notes": notes,
                 });
                 table::json(&value, out)?;
             } else {

@@ -187,3 +187,61 @@ fn where_nothing_can_be_written_is_told() {
     let error = zvf(&["query", store.arg(), "-o", folder.path().to_str().unwrap()]).refused(2);
     assert!(error.ends_with(" is a folder; name a file"), "{error}");
 }
+
+/// What a conversion that writes nothing lists, and what the one that writes says in JSON.
+#[cfg(feature = "write")]
+fn listed(from: &str, to: &str) -> Vec<String> {
+    let dry = zvf(&["convert", "--dry-run", from, to]).clean();
+    let dry: Vec<String> = dry.lines().map(str::to_owned).collect();
+    for args in [&["--dry-run"][..], &[]] {
+        let said = zvf(&[&["convert", "--quiet", "--json", from, to], args].concat()).json();
+        let losses = said["losses"].as_array().unwrap().iter();
+        let losses: Vec<&str> = losses.map(|loss| loss.as_str().unwrap()).collect();
+        assert_eq!(losses, dry, "{to} {args:?}");
+    }
+    dry
+}
+
+#[test]
+#[cfg(feature = "write")]
+fn a_dry_run_lists_every_attribute_that_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("a.csv"), "x,y,z,intensity,mass,word\n1,2,3,4,5.5,a\n").unwrap();
+    let color = "XYZ has a place for color, three values of 8 bits";
+    let expected = ["intensity", "mass", "word"]
+        .map(|name| format!("vertex attribute {name:?} is dropped: {color}"));
+    assert_eq!(listed(&at("a.csv"), &at("a.xyz")), expected);
+    assert_eq!(fs::read_to_string(at("a.xyz")).unwrap(), "1 2 3\n");
+    let pts = listed(&at("a.csv"), &at("a.pts"));
+    assert_eq!(pts.len(), 2, "intensity has a place: {pts:?}");
+    assert_eq!(fs::read_to_string(at("a.pts")).unwrap(), "1\n1 2 3 4\n");
+    let refused = zvf(&["convert", "--strict", &at("a.csv"), &at("b.xyz")]).refused(2);
+    assert!(refused.contains("\"mass\" is dropped") && !folder.path().join("b.xyz").exists());
+}
+
+#[test]
+#[cfg(feature = "write")]
+fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("a.csv"), "x,y,speed,track\n0,0,1,7\n1,0,2,7\n1,1,3,7\n").unwrap();
+    let lines = ["--kind", "polyline", "--object", "track"];
+    zvf(&[&["create", "--quiet", &at("a.csv"), &at("a.zarrvectors")], &lines[..]].concat());
+    let lost = listed(&at("a.zarrvectors"), &at("a.fgb"));
+    let expected = "vertex attribute \"speed\" is dropped: a feature has one value";
+    assert!(lost.iter().any(|loss| loss == expected), "{lost:?}");
+}
+
+#[test]
+#[cfg(feature = "write")]
+fn what_draco_streams_lost_is_said_in_json() {
+    let store = store("ms3_draco");
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let note = "vertices are Draco streams with an order of their own";
+    let lost = listed(store.arg(), &at("a.ply"));
+    assert!(lost.iter().any(|loss| loss.starts_with(note)), "{lost:?}");
+    let said = zvf(&["convert", "-q", "--json", store.arg(), &at("a.zarrvectors")]).json();
+    assert!(said["losses"][0].as_str().unwrap().starts_with(note), "{said}");
+}

@@ -3,6 +3,8 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind};
 
+use crate::read::Header;
+
 /// What a format can hold.
 ///
 /// ```
@@ -53,6 +55,16 @@ pub struct Capabilities {
     pub is_folder: bool,
     /// The file by which such a folder is known; others are not replaced.
     pub marker: &'static str,
+    /// Why an attribute has no place, where more than its type decides that.
+    pub(crate) refusal: Refusal,
+}
+
+/// Why a format has no place for an attribute of a scope, `vertex`, `object` or `element`, of what a header promises.
+pub(crate) type Refusal = fn(&Header, &str, &Field) -> Option<&'static str>;
+
+/// The refusal of a format whose types say everything.
+fn refuse_nothing(_: &Header, _: &str, _: &Field) -> Option<&'static str> {
+    None
 }
 
 /// The types that attributes may have.
@@ -151,6 +163,7 @@ pub(crate) const NOTHING: Capabilities = Capabilities {
     ranges: false,
     is_folder: false,
     marker: "",
+    refusal: refuse_nothing,
 };
 
 /// A table of vertices: any columns, the object as one of them, elements in a file beside it.
@@ -173,5 +186,6 @@ pub(crate) const FEATURES: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     units: UnitSupport::Any,
     streams_in: false,
+    refusal: crate::write::features::refuse,
     ..NOTHING
 };

@@ -25,7 +25,12 @@ pub(super) const EDGES: Spec = Spec {
     },
     read: Some(read::graph::edges::open),
     write: Some(write::edges::open),
-    can: Capabilities { vertex_attributes: Attributes::None, ids: IdSupport::None, ..GRAPH },
+    can: Capabilities {
+        positions: Attributes::None,
+        vertex_attributes: Attributes::None,
+        ids: IdSupport::None,
+        ..GRAPH
+    },
 };
 
 const GRAPH: Capabilities = Capabilities {

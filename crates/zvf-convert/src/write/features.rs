@@ -120,26 +120,27 @@ impl<'a> FeatureWriter<'a> {
     }
 }
 
+/// Whether each object is a feature, and not each vertex.
+fn is_by_object(header: &Header) -> bool {
+    header.kind.is_chain() || (header.objects && !header.object_fields.is_empty())
+}
+
+/// Why an attribute has no place: it is not of what a feature is.
+pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static str> {
+    let own = if is_by_object(header) { "object" } else { "vertex" };
+    (scope != own && scope != "element").then_some("a feature has one value")
+}
+
 impl super::Writer for FeatureWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
         super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
-        let objects =
-            header.kind.is_chain() || (header.objects && !header.object_fields.is_empty());
+        let objects = is_by_object(header);
         let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
         let has_id = objects
             && (header.id_field.is_some() || fields.iter().any(|field| *field.name == *"id"));
         if header.objects && !has_id {
             fields.push(object_field(std::iter::empty())?);
         }
-        let dropped = if objects { header.fields.as_slice() } else { &header.object_fields };
-        let lost = dropped.iter().map(|field| {
-            let whose = if objects { "vertex" } else { "object" };
-            Loss::new(format!(
-                "{whose} attribute {:?} is dropped: a feature has one value",
-                field.name
-            ))
-        });
-        self.report.losses.extend(lost);
         self.report.losses.extend(self.sink.begin(header, &fields)?);
         self.state = if objects {
             State::Objects(Box::new(Collected::new(header, self.memory, self.format)))

@@ -51,10 +51,12 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(ConvertError::NoType { format: name, what, advice });
     }
-    let ids = can.ids;
+    let (ids, refusal) = (can.ids, can.refusal);
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
-    if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
+    if can.positions == Attributes::None {
+        losses.push(Loss(format!("positions are dropped: {name} holds none")));
+    } else if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
         losses.push(Loss(format!(
             "positions of {positions} become {}: {name} has no {positions}",
             last(can.positions)
@@ -70,7 +72,10 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             own && ids == IdSupport::Bits(64)
         };
         let fields = fields.iter().filter(|field| !is_id(field));
-        losses.extend(fields.filter_map(|field| attribute(scope, field, can, names, name)));
+        losses.extend(fields.filter_map(|field| match refusal(header, scope, field) {
+            Some(why) => Some(dropped(scope, field, why)),
+            None => attribute(scope, field, can, names, name),
+        }));
     }
     if let Some(elements) = &header.elements {
         if !can.elements {
@@ -125,6 +130,10 @@ fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
         }
 }
 
+fn dropped(scope: &str, field: &Field, why: &str) -> Loss {
+    Loss(format!("{scope} attribute {:?} is dropped: {why}", field.name))
+}
+
 fn attribute(
     scope: &str,
     field: &Field,
@@ -134,18 +143,14 @@ fn attribute(
 ) -> Option<Loss> {
     let (column, dtype) = (&field.name, field.column.dtype());
     if !names.is_empty() && !names.contains(&&**column) {
-        let places = names.join(", ");
-        let text =
-            format!("{scope} attribute {column:?} is dropped: {name} has a place for {places}");
-        return Some(Loss(text));
+        let why = format!("{name} has a place for {}", names.join(", "));
+        return Some(dropped(scope, field, &why));
     }
     if can == Attributes::None {
-        return Some(Loss(format!("{scope} attribute {column:?} is dropped: {name} holds none")));
+        return Some(dropped(scope, field, &format!("{name} holds none")));
     }
     if can.drops(field) {
-        return Some(Loss(format!(
-            "{scope} attribute {column:?} is dropped: {name} holds no text"
-        )));
+        return Some(dropped(scope, field, &format!("{name} holds no text")));
     }
     if field.categories.is_some() && can != Attributes::All {
         return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));

@@ -27,7 +27,7 @@ mod collect;
 pub(crate) mod csv;
 pub(crate) mod draco;
 pub(crate) mod edges;
-mod features;
+pub(crate) mod features;
 pub(crate) mod flatgeobuf;
 pub(crate) mod freesurfer;
 pub(crate) mod geojson;

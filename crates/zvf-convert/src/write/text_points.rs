@@ -7,7 +7,7 @@ use std::io::Write;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::{Header, Piece};
 
@@ -64,18 +64,21 @@ fn is_written(field: &Field, format: &str) -> bool {
     }
 }
 
+/// Why XYZ has no place for an attribute.
+pub(crate) fn refuse(_: &Header, scope: &str, field: &Field) -> Option<&'static str> {
+    let why = "XYZ has a place for color, three values of 8 bits";
+    (scope == "vertex" && !is_written(field, "XYZ")).then_some(why)
+}
+
+/// Why PTS has no place for an attribute.
+pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'static str> {
+    let why = "PTS has places for intensity, one number, and color, three values of 8 bits";
+    (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
+}
+
 impl Writer for Points<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, self.format)?;
-        let dropped = header.fields.iter().filter(|field| !is_written(field, self.format));
-        let format = self.format;
-        self.report.losses.extend(dropped.map(|field| {
-            Loss::new(format!(
-                "vertex attribute {:?} is dropped: {format} has intensity and color at most",
-                field.name
-            ))
-        }));
-        Ok(())
+    fn begin(&mut self, _: &Header) -> Result<(), ConvertError> {
+        begin_once(&mut self.begun, self.format)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
@@ -167,8 +170,11 @@ mod tests {
         let reader = open(Input::reader(text), Some(Format::Pts), &options).unwrap();
         let writer =
             write::open(Format::Xyz, Target::stream(&mut out), &WriteOptions::default()).unwrap();
-        let report = write::copy(reader, writer).unwrap();
-        assert!(report.losses[0].to_string().contains("\"intensity\" is dropped"));
+        let lost = write::find_losses(reader.header(), Format::Xyz).unwrap();
+        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+        let text = "vertex attribute \"intensity\" is dropped: XYZ has a place for color, three values of 8 bits";
+        assert_eq!(lost, [text]);
+        write::copy(reader, writer).unwrap();
         assert!(out.starts_with(b"0.1 2 3 1 2 255\n"), "{}", String::from_utf8_lossy(&out));
     }
 }

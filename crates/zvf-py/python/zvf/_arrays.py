@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentTypeError, shown, wrong_type, wrong_value
+from .errors import ArgumentTypeError, SpaceError, shown, wrong_type, wrong_value
 
 _KINDS = "biuf"
 
@@ -102,6 +102,17 @@ def indices(value: Any, what: str, below: int | None = None) -> np.ndarray:
     if below is not None and high >= below:
         raise wrong_value(what, f"numbers below {below}", str(high))
     return array
+
+
+_MOST_IDS = 1 << 28  # of a range that a store has in a few bytes
+
+
+def ids_between(span: Sequence[int], what: str) -> np.ndarray:
+    """The ids from the first of ``span`` to below the second."""
+    low, high = span
+    if high - low > _MOST_IDS:
+        raise SpaceError(f"{what}: expected at most {_MOST_IDS} ids, found {high - low}", class_name="LimitExceeded", op="read")
+    return np.arange(low, high, dtype=np.int64)
 
 
 def column(name: str, value: Any, rows: int | None, unit: str | None = None, description: str | None = None) -> dict[str, Any]:

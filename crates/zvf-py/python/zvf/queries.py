@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _zvf
+from ._arrays import ids_between
 from ._html import picture, table_html
 from ._jobs import awaited, reporter
 from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
@@ -69,14 +70,14 @@ class Level:
         """The members of each group, by its name."""
         found = json.loads(self.dataset._native.groups(self.number, 2**31).wait())
         return {
-            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else np.arange(*g["range"])
+            g["name"]: np.array(g["ids"], dtype=np.int64) if g["ids"] is not None else ids_between(g["range"], f"the group {g['name']!r}")
             for g in found
         }
 
     def chunks(self) -> np.ndarray:
         """The keys of the chunks, in numeric order."""
         found = self.dataset._native.chunks(self.number).wait()
-        return np.array(found, dtype=np.int64).reshape(len(found), -1)
+        return np.array(found, dtype=np.int64) if found else np.zeros((0, self.dataset.ndim), dtype=np.int64)
 
     def select(self, **words: Any) -> Query:
         """A query of this level."""
@@ -93,6 +94,10 @@ class Level:
     async def aread(self, **words: Any) -> Answer:
         """As :meth:`read`, in asyncio."""
         return await self.select(**words).aread()
+
+    async def acount(self, **words: Any) -> int:
+        """As :meth:`count`, in asyncio."""
+        return await self.select(**words).acount()
 
     def _repr_html_(self) -> str:
         query, rows = self.select(), [(k, v) for k, v in self.info().items() if not isinstance(v, (dict, list))]

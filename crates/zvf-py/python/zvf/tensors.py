@@ -15,7 +15,7 @@ from ._arrays import as_array
 from ._html import table_html
 from ._jobs import address_of, command, storage_pairs
 from ._words import options, text_of
-from .errors import ArgumentTypeError, RangeError, shown, wrong_type
+from .errors import ArgumentError, ArgumentTypeError, RangeError, shown, wrong_type
 
 
 class Tensor:
@@ -102,6 +102,8 @@ class Tensor:
         return box[tuple(local)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ArgumentError("an array of a file is read, and cannot be had without a copy")
         found = self[...]
         return found if dtype is None else found.astype(dtype)
 

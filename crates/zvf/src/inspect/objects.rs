@@ -41,7 +41,8 @@ impl ObjectView {
     ///
     /// # Errors
     ///
-    /// When the level has no object index, or it cannot be read.
+    /// When the level has no object index, or it cannot be read; [`Class::LimitExceeded`] when more than 2^24 references
+    /// would be listed.
     #[boxed]
     pub async fn of_rows(
         level: &LevelReader,
@@ -51,8 +52,9 @@ impl ObjectView {
         let Some(index) = level.objects().await? else { return Err(no_index()) };
         let (ids, manifests) = (index.ids_of(rows).await?, index.manifests(rows).await?);
         let mut views = Vec::with_capacity(rows.len());
+        let mut left = MAX_REFERENCES;
         for (id, manifest) in ids.into_iter().zip(&manifests) {
-            views.push(view(level, id, manifest, most)?);
+            views.push(view(level, id, manifest, (most, &mut left))?);
         }
         for name in level.object_attribute_names().await?.names {
             let Some(attribute) = level.object_attribute(&name).await? else { continue };
@@ -116,7 +118,7 @@ fn view(
     level: &LevelReader,
     id: ObjectId,
     manifest: &ObjectManifest,
-    most: usize,
+    (most, left): (usize, &mut u64),
 ) -> Result<ObjectView, Error> {
     let mut chunks: BTreeSet<Vec<i64>> = BTreeSet::new();
     let mut references = Vec::new();
@@ -124,6 +126,12 @@ fn view(
         let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
         let key = ChunkKey::new(&chunk)?;
         let room = most.saturating_sub(references.len());
+        let listed = block.fragments.len().min(to_u64(room));
+        *left = left.checked_sub(listed).ok_or_else(|| {
+            let (what, expected) =
+                ("fragments that are listed", Expected::AtMost(MAX_REFERENCES.into()));
+            ModelError::refused(Class::LimitExceeded, what, expected, "more").of_object(id)
+        })?;
         let fragments = block.fragments.iter().take(room);
         references.extend(fragments.map(|fragment| (key.to_string(), fragment)));
         chunks.insert(chunk);
@@ -178,6 +186,9 @@ fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let error = ModelError::refused(class, "object", expected, id.0).in_array(index);
     Ok(error.into())
 }
+
+/// References that are listed at once: a manifest of a few bytes can name any number of fragments.
+const MAX_REFERENCES: u64 = 1 << 24;
 
 /// Ids that are looked at for advice.
 const LOOKED_AT: u64 = 1 << 20;

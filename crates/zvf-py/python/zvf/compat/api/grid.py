@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..exceptions import ChunkingError
+
 _MAX_CELLS = 1 << 20
 """Cells of a box that are listed: each is an object of Python."""
 
@@ -82,6 +84,8 @@ class Grid:
             size = tuple((e / c if c > 0 else e) or 1.0 for e, c in zip(extent, counts))
         else:
             size = tuple(e or 1.0 for e in extent)
+        if not np.isfinite([*low, *high, *size]).all() or min(size, default=1.0) <= 0:
+            raise ChunkingError(f"a grid: expected finite corners and cells above 0, found {low} to {high} by {list(size)}")
         shape = tuple(math.floor(b / c) - math.floor(a / c) + 1 for a, b, c in zip(low, high, size))
         return cls(shape=shape, cell_shape=size, origin=tuple(low))
 
@@ -104,6 +108,10 @@ class Grid:
     def cells_in(self, bbox: tuple[Sequence[float], Sequence[float]]) -> CellSet:
         """The cells that a box meets, whether there is something in them or not."""
         low, high = (np.asarray(corner, dtype=np.float64) / np.asarray(self.cell_shape) for corner in bbox)
+        if not (low <= high).all():  # with NaN neither
+            return CellSet()
+        if not np.isfinite([low, high]).all():
+            raise ValueError("the box meets cells without an end: take a smaller box")
         ranges = [range(math.floor(a), math.floor(b) + 1) for a, b in zip(low, high)]
         count = math.prod(max(0, own.stop - own.start) for own in ranges)
         if count > _MAX_CELLS:
@@ -112,9 +120,7 @@ class Grid:
 
     def __iter__(self) -> Iterator[CellRef]:
         if self.shape:
-            anchor = self.anchor
-            for offsets in itertools.product(*map(range, self.shape)):
-                yield CellRef(tuple(a + o for a, o in zip(anchor, offsets)))
+            yield from (CellRef(at) for at in _walk(self.anchor, self.shape))
 
     def holds(self, ref: Any) -> bool:
         """Whether a cell is one of the grid."""
@@ -144,6 +150,15 @@ class Grid:
 
     def __repr__(self) -> str:
         return f"Grid({'x'.join(map(str, self.shape))} cells of {self.cell_shape})"
+
+
+def _walk(anchor: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The places of a grid one by one, however many there are."""
+    if not shape:
+        yield ()
+        return
+    for first in range(anchor[0], anchor[0] + shape[0]):
+        yield from ((first, *rest) for rest in _walk(anchor[1:], shape[1:]))
 
 
 __all__ = ["CellRef", "CellSet", "Grid", "GridCapacity"]

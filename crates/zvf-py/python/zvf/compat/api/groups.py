@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from zvf._arrays import ids_between
+
 from ..constants import GROUPS
+from ..exceptions import ArrayError, translating
 
 if TYPE_CHECKING:
     from .level import Level
@@ -54,7 +57,11 @@ class GroupCatalog(Mapping[str, ObjectGroup]):
         return view["ids"] if view["ids"] is not None else range(*view["range"])
 
     def _group(self, view: Mapping[str, Any]) -> ObjectGroup:
-        return ObjectGroup(self._level, view["group"], view["name"], np.array(list(self._members(view)), dtype=np.int64))
+        members = self._members(view)
+        if isinstance(members, range):
+            with translating(ArrayError):
+                members = ids_between((members.start, members.stop), f"the group {view['name']!r}")
+        return ObjectGroup(self._level, view["group"], view["name"], np.asarray(members, dtype=np.int64))
 
     def __getitem__(self, name: str) -> ObjectGroup:
         views = self._views()

@@ -180,12 +180,15 @@ class Level:
         if not self.vertex_count:
             return CellSet()
         found = self._dataset.store._shared.dataset()._native.chunks(self._index).wait()
-        ndim = self._dataset.ndim
         refs = [CellRef(tuple(int(x) for x in key)) for key in found]
         if bbox is None:
             return CellSet(refs)
-        wanted = {ref.coords for ref in self.grid.cells_in(bbox)}
-        return CellSet(ref for ref in refs if ref.coords[-ndim:] in wanted)
+        size, ndim = np.asarray(self.scale), self._dataset.ndim
+        box = as_box(bbox)
+        if any(corner.shape != size.shape for corner in box):
+            raise ArrayError(f"bbox: expected corners of {ndim} coordinates, found the shapes {box[0].shape} and {box[1].shape}")
+        low, high = np.floor(box[0] / size), np.floor(box[1] / size)  # as they are: corners may be infinite, or NaN
+        return CellSet(ref for ref in refs if ((low <= ref.coords[-ndim:]) & (ref.coords[-ndim:] <= high)).all())
 
     def select(self, **kw: Any) -> Query:
         """A query."""
@@ -219,7 +222,7 @@ class Level:
         if selection.cells is not None:
             return {ref if isinstance(ref, CellRef) else CellRef(tuple(int(x) for x in ref)) for ref in selection.cells}
         box = _box_of(selection)
-        if box is not None and (box[0] > box[1]).any():
+        if box is not None and not (box[0] <= box[1]).all():
             return set()
         found = self.cells(box)
         if selection.objects is not None:
@@ -258,7 +261,7 @@ class Level:
             words.add("attribute_names")
         passed = sorted(words)
         note = " then filtered in memory" if selection.needs_post_filter else ""
-        return f"{_READERS[self.kind]}({', '.join(passed)}){note}"
+        return f"{_READERS.get(self.kind, 'read')}({', '.join(passed)}){note}"
 
     def _execute(self, selection: Selection) -> ReadResult:
         level = self._for(selection)
@@ -426,14 +429,12 @@ def _mode(kind: str) -> str:
 
 
 def _box_of(selection: Selection) -> Any:
-    """The box of a selection: its own, that of the ball, or what both have in common."""
+    """The box of a selection: its own, that of the ball, or what both have in common; with NaN it holds nothing."""
     box = None if selection.bbox is None else as_box(selection.bbox)
     if selection.near is not None:
         centre, radius = np.asarray(selection.near[0], dtype=np.float64), float(selection.near[1])
         ball = centre - radius, centre + radius
         box = ball if box is None else (np.maximum(box[0], ball[0]), np.minimum(box[1], ball[1]))
-    if box is not None and np.isnan(np.concatenate(box)).any():
-        raise ArrayError("bbox: expected numbers, found NaN")
     return box
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..exceptions import ArrayError, translating
+
 if TYPE_CHECKING:
     from .level import Level
     from .result import ReadResult
@@ -20,11 +22,12 @@ class ObjectCatalog:
     def __init__(self, level: Level) -> None:
         self._level = level
 
-    def _views(self, references: int = 0) -> list[dict[str, Any]]:
+    def _views(self, references: int = 0, ids: list[int] | None = None) -> list[dict[str, Any]]:
         if not self._level.vertex_count:
             return []
         native = self._level.dataset.store._shared.dataset()._native
-        return json.loads(native.objects(self._level.index, None, references).wait())
+        with translating(ArrayError):
+            return json.loads(native.objects(self._level.index, ids, references).wait())
 
     def __len__(self) -> int:
         if not self._level.vertex_count:
@@ -66,13 +69,15 @@ class ObjectCatalog:
 
     def manifests(self, ids: Sequence[int] | None = None) -> dict[int, list[tuple[tuple[int, ...], int]]]:
         """The fragments of each object: chunk and number; unknown ids are left out."""
-        wanted = None if ids is None else {int(i) for i in ids}
-        if wanted is not None and not wanted:
-            return {}
+        there = None
+        if ids is not None:
+            wanted = {int(i) for i in ids}
+            there = [i for i in self.ids(present=False).tolist() if i in wanted]
+            if not there:
+                return {}
         return {
             view["id"]: [(tuple(int(c) for c in str(chunk).split(".")), int(number)) for chunk, number in view["references"]]
-            for view in self._views(references=2**31)
-            if wanted is None or view["id"] in wanted
+            for view in self._views(references=2**31, ids=there)
         }
 
     def __contains__(self, object_id: object) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import zvf
+from zvf._arrays import ids_between
 from zvf._jobs import command
 
 from ..exceptions import ArrayError, translating
@@ -45,10 +46,11 @@ def fragment_rows(level: Group, chunk: Sequence[int]) -> list[npt.NDArray[Any]]:
     text = ".".join(str(int(c)) for c in chunk)
     with translating(ArrayError):
         said, _ = command("cell", level._shared.address, text, "--level", level.level, "--limit", 1, storage=level._shared.storage)
-    return [
-        np.arange(*fragment["range"]) if fragment["range"] is not None else np.asarray(fragment["listed"], dtype=np.int64)
-        for fragment in said["fragments"]
-    ]
+    with translating(ArrayError):
+        return [
+            ids_between(fragment["range"], "rows of a fragment") if fragment["range"] is not None else np.asarray(fragment["listed"], dtype=np.int64)
+            for fragment in said["fragments"]
+        ]
 
 
 def by_fragment(level: Group, chunk: Sequence[int], name: str | None) -> list[npt.NDArray[Any]]:

@@ -144,7 +144,7 @@ class Group:
             return json.loads((self.path / "zarr.json").read_text())
         except FileNotFoundError as error:
             raise MissingStoreError(f"nothing at {self.path}: no zarr.json") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(f"{self.path}/zarr.json is no JSON: {error}") from error
 
     def _write_document(self, document: dict[str, Any]) -> None:
