@@ -63,11 +63,9 @@ fn tasks_and_the_last_step_may_be_killed() {
     let count = plan(&address, &work, "3");
     assert!(count > 1, "{count}");
     run_roughly(&work, count, || assert_eq!(tree(store.path()), before));
-    for _ in 0..3 {
-        let mut killed = start(&["task", "finish", &work]);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-    }
+    let mut killed = start(&["task", "finish", &work]);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
     done(&["task", "finish", &work, "--remove"]);
     assert_eq!(tree(store.path()), tree(whole.path()));
     let left = names(store.path().parent().unwrap().to_str().unwrap());
@@ -112,7 +110,7 @@ fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
     let said = String::from_utf8(wrong.stderr).unwrap();
     assert!(said.contains(&nothing), "{said}");
     assert_eq!(run(&["task", "run", &nothing, "--all"]).status.code(), Some(4));
-    for word in ["--dry-run", "--accept-foreign", "--memory=1"] {
+    for word in ["--dry-run", "--accept-foreign"] {
         let refused = run(&["task", "plan", "vacuum", &address, "--work-dir", &nothing, word]);
         assert_eq!(refused.status.code(), Some(2), "{word}");
     }
