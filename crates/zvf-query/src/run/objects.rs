@@ -480,8 +480,11 @@ fn part_objects(
         }
         close(&mut parted);
         let own = parted.pieces.list.len() - first;
-        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(own))
-            .map_err(|_| too_many_pieces(most))?;
+        let fits =
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(own));
+        if fits.is_err() {
+            return Err(too_many_pieces(most));
+        }
     }
     Ok(parted)
 }
