@@ -162,5 +162,8 @@ async fn what_cannot_be_arranged_is_told() {
     let plan = Rearrangement { shards: Arrange::Shards(vec![2; 5]), codecs: None };
     let error = plan.apply(&new.open().await, build("b").await.unwrap(), |_| ()).await.unwrap_err();
     assert_eq!(error.class(), Class::InvalidArgument);
-    assert_eq!(error.to_string(), "InvalidArgument, axes of a shard: expected 3, found 5");
+    assert_eq!(
+        error.to_string(),
+        "InvalidArgument in 0/vertex_fragments, axes of a shard: expected 3, found 5"
+    );
 }

@@ -94,7 +94,7 @@ fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
     plan(&address, &work, "2");
     done(&["task", "run", &work, "--all"]);
     assert_eq!(tree(store.path()), edited);
-    done(&["edit", "rm", &address, "--objects", "5"]);
+    done(&["edit", "rm", &address, "--objects", "2"]);
     let edited = tree(store.path());
     let late = run(&["task", "finish", &work, "--remove"]);
     assert_eq!(late.status.code(), Some(6), "the last step of what was");
