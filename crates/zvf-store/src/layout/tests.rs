@@ -1,5 +1,6 @@
 //! Stores whose objects change, or are cut, behind the back of a handle: never a value that nobody wrote.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use object_store::memory::InMemory;
@@ -72,7 +73,7 @@ async fn a_span_that_is_shorter_than_a_frame_has_no_size() {
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let key = ChunkKey::new(&[0]).unwrap();
     let size = cells.sizes(&[key]).await.remove(0).unwrap_err();
-    let part = cells.read_parts(&[(key, vec![0..1])]).await.remove(0).unwrap_err();
+    let part = cells.read_parts(&[(key, one(0..1))]).await.remove(0).unwrap_err();
     assert_eq!(size.class(), Class::OutOfBounds);
     assert_eq!((size.class(), size.span()), (part.class(), part.span()));
 }
@@ -83,9 +84,14 @@ async fn parts_of_a_shard_that_went_are_faults() {
     let store = store(&memory, |_| ()).await;
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let key = ChunkKey::new(&[0]).unwrap();
-    let part = cells.read_parts(&[(key, vec![1..3])]).await.remove(0).unwrap().unwrap();
+    let part = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap().unwrap();
     assert_eq!(part, [b"ay".as_slice()]);
     memory.delete(&Path::from("a/0/vertices/c/0")).await.unwrap();
-    let error = cells.read_parts(&[(key, vec![1..3])]).await.remove(0).unwrap_err();
+    let error = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap_err();
     assert_eq!((error.class(), error.key()), (Class::NotFound, Some("0/vertices/c/0")));
+}
+
+/// One range of bytes to be read.
+fn one(range: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(range).collect()
 }
