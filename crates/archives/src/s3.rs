@@ -268,7 +268,7 @@ impl Request {
     }
 }
 
-/// What it is told.
+/// The answer to a request.
 #[derive(Debug)]
 struct Reply {
     head: String,

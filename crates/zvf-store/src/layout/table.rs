@@ -91,8 +91,13 @@ impl KeyTable {
     /// The place of `key`, when it is there.
     #[must_use]
     pub fn find(&self, key: &ChunkKey) -> Option<usize> {
-        let at = self.first_not_below(key.components());
-        (self.row(at)? == key.components()).then_some(at)
+        self.search(key.components())
+    }
+
+    /// The place of the key with these components, when it is there.
+    fn search(&self, components: &[i64]) -> Option<usize> {
+        let at = self.first_not_below(components);
+        (self.row(at)? == components).then_some(at)
     }
 
     /// What looks up about so many keys.
@@ -188,8 +193,7 @@ impl KeyFinder<'_> {
     #[must_use]
     pub fn find(&self, components: &[i64]) -> Option<usize> {
         let Some(grid) = &self.grid else {
-            let at = self.table.first_not_below(components);
-            return (self.table.row(at)? == components).then_some(at);
+            return self.table.search(components);
         };
         if components.len() != grid.low.len() {
             return None;
