@@ -157,20 +157,8 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     rows
 }
 
-/// The rows of a chunk in the order given, as they are put aside.
-#[derive(Debug)]
-pub(crate) struct GivenRows {
-    /// Positions, then each field.
-    pub(crate) columns: Vec<Vec<u8>>,
-    /// The group of each row.
-    pub(crate) groups: Vec<u64>,
-    /// The running number of each row.
-    pub(crate) numbers: Vec<u64>,
-}
-
-/// Puts the rows of a chunk together without sorting them.
-pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
-    let rows = || pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| (piece, *row)));
+/// The columns of a chunk in the order given, as they are put aside: positions, then each field.
+pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     let mut columns = vec![column(pieces.iter().map(|p| (&p.run.positions, p.rows)))];
     let fields = pieces.first().map_or(0, |piece| piece.run.fields.len());
     columns.extend(
@@ -178,11 +166,17 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> GivenRows {
             column(pieces.iter().filter_map(move |p| Some((p.run.fields.get(c)?, p.rows))))
         }),
     );
-    GivenRows {
-        columns,
-        groups: rows().map(|(piece, row)| piece.group(row)).collect(),
-        numbers: rows().map(|(piece, row)| piece.run.numbers.get(row)).collect(),
-    }
+    columns
+}
+
+/// The group of each row of a chunk, in the order given.
+pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
+    pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.group(*row)))
+}
+
+/// The running number of each row of a chunk, in the order given.
+pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
+    pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.run.numbers.get(*row)))
 }
 
 /// The groups of all rows in order, and whether the rows are in that order already.

@@ -59,26 +59,35 @@ impl RecordTable {
 
     /// The vertices in a block of whole records.
     pub(super) fn piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
-        let records = records.chunks_exact(self.stride);
+        let Self { stride, roles, vertices, format } = self;
         let gather = |place: &Placed| {
             let mut values = Values::new(place.field.dtype, 1);
-            records.clone().for_each(|record| values.push_bytes(place.slot.slice(record)));
+            values.push_records(records, *stride, place.slot);
             values.take()
         };
-        let objects = self.roles.object.as_ref().map(gather).transpose()?;
-        let parts = self.roles.part.as_ref().map(gather).transpose()?;
-        let kind = self.vertices.kind();
-        for (row, record) in records.enumerate() {
-            for place in &self.roles.positions {
-                self.vertices.positions.push_bytes(place.slot.slice(record));
+        let objects = roles.object.as_ref().map(gather).transpose()?;
+        let parts = roles.part.as_ref().map(gather).transpose()?;
+        match adjoining(&roles.positions) {
+            Some(slot) => vertices.positions.push_records(records, *stride, slot),
+            None => {
+                for record in records.chunks_exact(*stride) {
+                    for place in &roles.positions {
+                        vertices.positions.push_bytes(place.slot.slice(record));
+                    }
+                }
             }
-            for (place, field) in self.roles.fields.iter().zip(&mut self.vertices.fields) {
-                field.values.push_bytes(place.slot.slice(record));
+        }
+        for (place, field) in roles.fields.iter().zip(&mut vertices.fields) {
+            field.values.push_records(records, *stride, place.slot);
+        }
+        let (kind, rows) = (vertices.kind(), records.chunks_exact(*stride).len());
+        let Some(objects) = objects.filter(|_| rows > 0) else {
+            if rows > 0 {
+                vertices.end_rows(rows, None, 0);
             }
-            let object = objects
-                .as_ref()
-                .map(|objects| owner(objects, row, kind, self.format))
-                .transpose()?;
+            return vertices.take();
+        };
+        for row in 0..rows {
             let part = parts.as_ref().and_then(|parts| match parts.value(row, 0) {
                 Value::Int(part) => Some(part),
                 Value::Null
@@ -87,10 +96,19 @@ impl RecordTable {
                 | Value::Float(_)
                 | Value::Text(_) => None,
             });
-            self.vertices.end_row(object.flatten(), part.unwrap_or(0));
+            vertices.end_row(owner(&objects, row, kind, format)?, part.unwrap_or(0));
         }
-        self.vertices.take()
+        vertices.take()
     }
+}
+
+/// The one slot that several are, where each begins where the one before it ends.
+fn adjoining(places: &[Placed]) -> Option<Slot> {
+    let first = places.first()?.slot;
+    places.iter().skip(1).try_fold(first, |all, place| {
+        let size = all.size.saturating_add(place.slot.size); // too large: longer than any record
+        (place.slot.offset == all.offset.saturating_add(all.size)).then_some(Slot { size, ..all })
+    })
 }
 
 /// The kind of a table without edges or faces.

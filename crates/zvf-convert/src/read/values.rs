@@ -4,6 +4,7 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Column, Field};
 
+use super::record::Slot;
 use crate::ConvertError;
 
 /// Values of one type, taken away batch by batch.
@@ -37,6 +38,24 @@ impl Values {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Adds the bytes at `slot` of each whole record of `stride` bytes, in the byte order of the type.
+    pub(super) fn push_records(&mut self, records: &[u8], stride: usize, slot: Slot) {
+        // Known lengths are copied without a call for each record.
+        match slot.size {
+            size if size == stride => self.push_bytes(whole(records, stride)),
+            1 => push_fixed::<1>(&mut self.bytes, records, stride, slot.offset),
+            2 => push_fixed::<2>(&mut self.bytes, records, stride, slot.offset),
+            4 => push_fixed::<4>(&mut self.bytes, records, stride, slot.offset),
+            8 => push_fixed::<8>(&mut self.bytes, records, stride, slot.offset),
+            12 => push_fixed::<12>(&mut self.bytes, records, stride, slot.offset),
+            16 => push_fixed::<16>(&mut self.bytes, records, stride, slot.offset),
+            24 => push_fixed::<24>(&mut self.bytes, records, stride, slot.offset),
+            _ => {
+                records.chunks_exact(stride).for_each(|record| self.push_bytes(slot.slice(record)))
+            }
+        }
+    }
+
     /// The same without rows.
     pub(super) const fn emptied(&self) -> Self {
         Self::new(self.dtype, self.width)
@@ -57,6 +76,25 @@ impl Values {
     /// The rows so far, as a column; none remain.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
         column(self.dtype, self.width, std::mem::take(&mut self.bytes))
+    }
+}
+
+/// The whole records at the front of `records`.
+fn whole(records: &[u8], stride: usize) -> &[u8] {
+    let rest = records.chunks_exact(stride).remainder().len();
+    records.get(..records.len() - rest).unwrap_or(records)
+}
+
+/// Adds the `N` bytes at `offset` of each whole record, which are within it.
+fn push_fixed<const N: usize>(to: &mut Vec<u8>, records: &[u8], stride: usize, offset: usize) {
+    let records = records.chunks_exact(stride);
+    let start = to.len();
+    to.resize(start + records.len() * N, 0);
+    let (rooms, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
+    for (room, record) in rooms.iter_mut().zip(records) {
+        if let Some(value) = record.get(offset..).and_then(|value| value.first_chunk::<N>()) {
+            *room = *value;
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::columns::Attribute;
 use crate::extent::Extent;
 use crate::objects::{common_type, put_values};
 use crate::stages::{
-    ColumnsRecord, Slice, sum, write_elements, write_field, write_ids, write_rows,
+    ColumnsRecord, RowsAside, Slice, has_numbers, sum, write_elements, write_field, write_ids,
+    write_rows,
 };
 
 impl Ingest {
@@ -51,14 +52,9 @@ impl Ingest {
         let positions = positions.reduce(|| 0, u64::wrapping_add);
         let chains = self.chains.take();
         let mut files = Vec::new();
-        files.extend(write_rows(
-            stem,
-            &runs,
-            &by_chunk,
-            &table,
-            |chunk| chains.owners(chunk),
-            &stop,
-        )?);
+        let numbered = has_numbers(self.schema.kind, self.tells_places);
+        let aside = RowsAside { runs: &runs, by_chunk: &by_chunk, table: &table, numbered };
+        files.extend(write_rows(stem, &aside, |chunk| chains.owners(chunk), &stop)?);
         drop(runs);
         let end =
             |entry: &crate::objects::Entry| (entry.object, table.components(entry.chunk).to_vec());

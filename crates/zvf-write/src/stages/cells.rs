@@ -34,7 +34,7 @@ pub(crate) struct CellsRecord {
     pub(crate) fragments: u64,
     /// Bytes of cells, before they are coded.
     pub(crate) bytes: u64,
-    /// The sum of the checksums of all positions.
+    /// The sum of the hashes of all positions.
     pub(crate) sum: u64,
     pub(crate) parts: Vec<Part>,
     pub(crate) files: Vec<Written>,

@@ -22,7 +22,7 @@ use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use super::file::open;
-use super::slice::{ColumnsRecord, Slice};
+use super::slice::{ColumnsRecord, Slice, has_numbers};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -286,7 +286,8 @@ impl Known {
         };
         let rows = usize_from_u32(span.rows);
         let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
-        let words = if grouped { 16 } else { 8 };
+        let numbered = has_numbers(self.schema.kind, self.tells_places);
+        let words = 8 * (usize::from(grouped) + usize::from(numbered));
         let owners = usize_from_u32(span.owners).saturating_mul(8);
         let row = columns.stride() + words;
         let mut bytes = vec![0; row.saturating_mul(rows) + owners];
@@ -311,7 +312,7 @@ impl Known {
             bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect()
         };
         let groups = if grouped { numbers(&take(8)) } else { Vec::new() };
-        let listed = numbers(&take(8));
+        let listed = if numbered { numbers(&take(8)) } else { Vec::new() };
         let owners = numbers(&bytes).into_iter().map(u64::cast_signed).collect();
         let run = RoutedBatch {
             positions,

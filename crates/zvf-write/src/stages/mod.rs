@@ -41,8 +41,8 @@ pub(crate) use file::{Output, Written, temporary_path};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::{Known, row_bytes};
 pub(crate) use links::LinksRecord;
-pub(crate) use slice::{ColumnsRecord, Slice};
-pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
+pub(crate) use slice::{ColumnsRecord, RowsAside, Slice};
+pub(crate) use slice::{has_numbers, sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
 pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u32, number_u64};
@@ -213,7 +213,7 @@ impl Stages {
         same("chunks", to_u64(known.table.len()), chunks.sum::<u64>())?;
         let went = known.slices.iter().map(|slice| slice.sum).fold(0, u64::wrapping_add);
         let came = self.cells.iter().map(|(record, _)| record.sum).fold(0, u64::wrapping_add);
-        same("the checksum of all positions", went, came)?;
+        same("the sum of the hashes of all positions", went, came)?;
         if known.schema.kind.has_links() {
             let elements = known.slices.iter().map(|slice| slice.elements);
             let joined = self.joins.iter().map(|(record, _)| record.elements);

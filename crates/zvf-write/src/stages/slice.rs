@@ -9,17 +9,18 @@
 //! NAME.field-N    an attribute of objects: sorted records of id | number | value
 //! ```
 //!
-//! `groups` are there where fragments are not what bins are; `owners` are the objects of the runs of
-//! chains. Groups of chains, and codes of texts, are those of this slice alone.
+//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them
+//! ([`has_numbers`]); `owners` are the objects of the runs of chains. Groups of chains, and codes of texts, are those of
+//! this slice alone.
 //!
 //! Not here: how the slices of a chunk are put together (`known`).
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
-use zvf_model::Field;
+use zvf_model::{Field, Kind};
 
 use super::file::{Output, Written};
 use super::sorted::{ExternalSorter, ascending, ascending_u64};
@@ -28,7 +29,7 @@ use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
-use crate::run::{RoutedBatch, gather_as_given};
+use crate::run::{RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::stop::StopFlag;
 
 /// What is known of a slice.
@@ -40,7 +41,7 @@ pub(crate) struct Slice {
     pub(crate) left_out: u64,
     /// The corners of the box around the others.
     pub(crate) corners: Option<[Vec<f64>; 2]>,
-    /// The sum of the checksums of their positions.
+    /// The sum of the hashes of their positions.
     pub(crate) sum: u64,
     /// The columns, where there was a batch.
     pub(crate) columns: Option<ColumnsRecord>,
@@ -95,45 +96,62 @@ pub(crate) fn file(stem: &Path, suffix: &str) -> PathBuf {
     stem.with_file_name(name)
 }
 
-/// Writes the rows of `runs`, chunk by chunk in numeric order.
+/// Rows that are put aside together.
+#[derive(Debug)]
+pub(crate) struct RowsAside<'a> {
+    pub(crate) runs: &'a [RoutedBatch],
+    /// For each chunk of `table`, which segments of which runs it is.
+    pub(crate) by_chunk: &'a [Vec<(u32, u32)>],
+    pub(crate) table: &'a ChunkTable,
+    /// Whether their running numbers are put aside too.
+    pub(crate) numbered: bool,
+}
+
+/// Whether a later step asks for the running numbers of rows: elements and the runs of chains name vertices by them,
+/// and so does whoever wants to know where vertices went.
+pub(crate) const fn has_numbers(kind: Kind, tells_places: bool) -> bool {
+    kind.has_links() || kind.is_chain() || tells_places
+}
+
+/// Writes rows, chunk by chunk in numeric order.
 pub(crate) fn write_rows<'a>(
     stem: &Path,
-    runs: &[RoutedBatch],
-    by_chunk: &[Vec<(u32, u32)>],
-    table: &ChunkTable,
+    aside: &RowsAside<'_>,
     owners: impl Fn(u32) -> &'a [i64],
     stop: &StopFlag,
 ) -> Result<[Written; 2], WriteError> {
-    let grouped = runs.iter().any(|run| !run.groups.is_empty());
+    let grouped = aside.runs.iter().any(|run| !run.groups.is_empty());
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
-    for chunk in table.order(&[], None).chunks {
-        let places =
-            by_chunk.get(zvf_format::num::usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
+    for chunk in aside.table.order(&[], None).chunks {
+        let places = aside.by_chunk.get(usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
         if places.is_empty() {
             continue;
         }
-        let gathered = gather_as_given(&pieces(runs, places));
-        for n in table.components(chunk) {
+        let pieces = pieces(aside.runs, places);
+        let count: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
+        for n in aside.table.components(chunk) {
             chunks.write(&n.to_le_bytes())?;
         }
         let owners = owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
-        for (what, n) in
-            [("rows of a chunk", gathered.numbers.len()), ("runs of a chunk", owners.len())]
-        {
+        for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
             let (most, found) = (u64::from(u32::MAX), to_u64(n));
             let n =
                 u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, most, found })?;
             chunks.write(&n.to_le_bytes())?;
         }
-        for column in &gathered.columns {
-            rows.write(column)?;
+        for column in gather_as_given(&pieces) {
+            rows.write(&column)?;
         }
-        let groups = if grouped { gathered.groups.as_slice() } else { &[] };
-        let words = groups.iter().chain(&gathered.numbers).map(|n| n.to_le_bytes());
-        let words: Vec<u8> =
-            words.chain(owners.iter().map(|n| n.to_le_bytes())).flatten().collect();
+        let mut words = Vec::new();
+        if grouped {
+            words.extend(groups_as_given(&pieces).flat_map(u64::to_le_bytes));
+        }
+        if aside.numbered {
+            words.extend(numbers_as_given(&pieces).flat_map(u64::to_le_bytes));
+        }
+        words.extend(owners.iter().flat_map(|n| n.to_le_bytes()));
         rows.write(&words)?;
     }
     Ok([rows.finish()?, chunks.finish()?])
@@ -152,7 +170,7 @@ pub(crate) fn write_elements(
             out.write(&vertex.to_le_bytes())?;
         }
         for column in &columns {
-            out.write(column.row(zvf_format::num::usize_from_u32(number)))?;
+            out.write(column.row(usize_from_u32(number)))?;
         }
     }
     out.finish()
@@ -179,8 +197,8 @@ pub(crate) fn write_field(
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
 ) -> Result<(FieldRecord, Written), WriteError> {
-    let stride = zvf_format::num::saturating_usize(dtype.size)
-        .saturating_mul(zvf_format::num::usize_from_u32(width));
+    let stride =
+        zvf_format::num::saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
     let path = file(stem, &format!("field-{number}"));
     let mut sorter = ExternalSorter::new(path, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
@@ -204,10 +222,62 @@ pub(crate) fn write_field(
     Ok((record, sorter.finish()?))
 }
 
-/// The sum of the checksums of rows of this many bytes, which is the same in any order.
+/// The sum of the hashes of rows of this many bytes, which is the same in any order.
 pub(crate) fn sum(rows: &[u8], stride: usize) -> u64 {
-    let rows = rows.chunks_exact(stride.max(1)).map(|row| u64::from(crc32c::crc32c(row)));
-    rows.fold(to_u64(0), u64::wrapping_add)
+    // Known lengths are read without a loop.
+    match stride {
+        8 => sum_of::<8>(rows),
+        12 => sum_of::<12>(rows),
+        16 => sum_of::<16>(rows),
+        24 => sum_of::<24>(rows),
+        _ => rows.chunks_exact(stride.max(1)).map(hash).fold(0, u64::wrapping_add),
+    }
+}
+
+fn sum_of<const N: usize>(rows: &[u8]) -> u64 {
+    rows.as_chunks::<N>().0.iter().map(|row| hash(row)).fold(0, u64::wrapping_add)
+}
+
+/// A hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
+#[inline]
+fn hash(row: &[u8]) -> u64 {
+    let mix = |state: u64, word: u64| {
+        let mixed = (state ^ word).wrapping_mul(MULTIPLIER);
+        mixed ^ (mixed >> 32)
+    };
+    let (words, rest) = row.as_chunks::<8>();
+    let state = words.iter().map(|word| u64::from_le_bytes(*word)).fold(SEED, mix);
+    let (words, rest) = rest.as_chunks::<4>();
+    let state = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).fold(state, mix);
+    let state = rest.iter().map(|byte| u64::from(*byte)).fold(state, mix);
+    // The upper bits of the last word have come into the lower ones only once.
+    mix(state, 0)
 }
 
 const FIELD_MEMORY: u64 = 16 << 20;
+/// An odd number whose bits are those of the golden ratio.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Any number that is not 0: the hash of zeros is none either.
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_hashes_is_that_of_the_rows_in_any_order() {
+        for stride in [1, 3, 4, 8, 12, 16, 20, 24, 31] {
+            let rows: Vec<u8> = (0..stride * 5).map(|n| (n * n * 31 % 251) as u8).collect();
+            let turned: Vec<u8> = rows.chunks(stride).rev().flatten().copied().collect();
+            let expected = rows.chunks(stride).map(hash).fold(0, u64::wrapping_add);
+            assert_eq!((sum(&rows, stride), sum(&turned, stride)), (expected, expected));
+            for bit in 0..rows.len() * 8 {
+                let mut other = rows.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(sum(&other, stride), expected, "bit {bit} of rows of {stride}");
+            }
+        }
+        assert_ne!(sum(&[0; 12], 12), 0);
+        assert_ne!(sum(&[0; 12], 12), sum(&[0; 24], 12));
+    }
+}

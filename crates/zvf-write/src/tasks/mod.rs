@@ -28,7 +28,7 @@
 //! no record, and is done again, with the same bytes under the same names. Asked to do again what is done,
 //! it compares the files with the record and does nothing.
 //!
-//! **Nothing is lost.** The last step adds up what all records say: vertices, the checksums of their
+//! **Nothing is lost.** The last step adds up what all records say: vertices, the hashes of their
 //! positions, elements, links. What came out must be what went in; a task without a record is named. Every
 //! object that holds a cell must be there; where one is not, its task is no longer done. Only then is the store
 //! given its name. It refuses to run beside a task, and a task beside it.

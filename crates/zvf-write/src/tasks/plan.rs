@@ -201,5 +201,5 @@ impl TaskPlan {
     }
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 pub(super) const PLAN: &str = "plan.json";

@@ -14,19 +14,19 @@
 //!
 //! Not here: what tasks do and how they keep out of each other's way ([`zvf_write::Tasks`]).
 
+mod route;
 mod source;
 
 use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
-use zvf_convert::read::{Piece, Reader};
 use zvf_format::num::to_u64;
 use zvf_store::Build;
-use zvf_write::{Notice, Report, Router, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
+use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
 
 use self::source::Source;
 use crate::Error;
-use crate::create::{Layout, Place, Progress, Recipe, Stage, go, open, pushed};
+use crate::create::{Layout, Progress, Recipe, Stage, go};
 
 /// How a store will be built.
 ///
@@ -232,13 +232,7 @@ impl Ingest {
         if self.tasks.is_whole(task)? {
             return Ok(false);
         }
-        let router = self.tasks.router(task.number)?;
-        let planned = usize::try_from(task.number).ok();
-        let planned = planned.and_then(|number| self.tasks.plan().slices.get(number));
-        let place = source::place(planned)?;
-        let mut pieces = Pieces::at(self, place.input)?;
-        pieces.advance_to(place, progress)?;
-        self.route(router, place, &mut pieces, progress)?;
+        self.route_one(task, progress)?;
         Ok(true)
     }
 
@@ -280,115 +274,6 @@ impl Ingest {
         #[cfg(feature = "local")]
         Build::remove_leftovers(&self.address)?;
         Ok(report)
-    }
-
-    /// Routes all slices that are not there, and reads every file once; how many were there.
-    fn route_all(&self, progress: &mut Progress<'_>) -> Result<u64, Error> {
-        let tasks = self.tasks.all().into_iter().filter(|task| task.stage == TaskStage::Route);
-        let mut missing = Vec::new();
-        let mut done = 0_u64;
-        for (task, planned) in tasks.zip(&self.tasks.plan().slices) {
-            if self.tasks.is_whole(task)? {
-                done += 1;
-            } else {
-                missing.push((task, source::place(Some(planned))?));
-            }
-        }
-        let Some((_, first)) = missing.first() else { return Ok(done) };
-        let mut pieces = Pieces::at(self, first.input)?;
-        for (task, place) in missing {
-            pieces.advance_to(place, progress)?;
-            let router = self.tasks.router(task.number)?;
-            self.route(router, place, &mut pieces, progress)?;
-        }
-        Ok(done)
-    }
-
-    fn route(
-        &self,
-        mut router: Router,
-        place: Place,
-        pieces: &mut Pieces<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Result<(), Error> {
-        for _ in 0..place.pieces {
-            let Some(piece) = pieces.next().transpose()? else { break };
-            match self.source.shift(pieces.input).apply(piece)? {
-                Piece::Vertices(batch) => router.push(&batch)?,
-                Piece::Elements { rows, fields } => {
-                    let rows = pushed(&rows, self.source.count_before(pieces.input))?;
-                    router.push_elements(&rows, &fields)?;
-                }
-                Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
-                Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
-                Piece::Groups { .. } => {
-                    let expected = "a format without groups: use `zvf create`";
-                    return Err(Error::bad_request("the input", expected, "groups"));
-                }
-            }
-            go(progress, Stage::Read, router.vertices())?;
-        }
-        Ok(self.tasks.route(router)?)
-    }
-}
-
-/// The pieces of all files in order.
-struct Pieces<'a> {
-    ingest: &'a Ingest,
-    input: usize,
-    taken: usize, // of this file
-    reader: Option<Reader>,
-}
-
-impl<'a> Pieces<'a> {
-    fn at(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
-        let reader = Self::open(ingest, input)?;
-        Ok(Self { ingest, input, taken: 0, reader })
-    }
-
-    /// Goes on to where a slice begins. A file is opened at its beginning: the piece after the last one of
-    /// a file is the first of the next, which must not be read to get there.
-    fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
-        if self.input < place.input {
-            *self = Self::at(self.ingest, place.input)?;
-        }
-        while (self.input, self.taken) < (place.input, place.skip) {
-            if self.next().transpose()?.is_none() {
-                break;
-            }
-            go(progress, Stage::Read, 0)?;
-        }
-        Ok(())
-    }
-
-    fn open(ingest: &Ingest, input: usize) -> Result<Option<Reader>, Error> {
-        match ingest.source.file(input)? {
-            Some(path) => Ok(Some(open(path, &ingest.recipe)?)),
-            None => Ok(None),
-        }
-    }
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = Result<Piece, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.reader.as_mut()?.next() {
-                Some(piece) => {
-                    self.taken += 1;
-                    return Some(piece.map_err(Error::from));
-                }
-                None => {
-                    self.input += 1;
-                    self.taken = 0;
-                    match Self::open(self.ingest, self.input) {
-                        Ok(reader) => self.reader = reader,
-                        Err(error) => return Some(Err(error)),
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -296,3 +296,24 @@ async fn input_that_is_not_what_was_planned_is_refused() {
     );
     assert!(Layout::of_all(&[], &recipe, &mut go_on).is_err());
 }
+
+#[tokio::test]
+async fn of_several_slices_that_fail_the_first_is_told() {
+    let folder = Folder::new("faults");
+    let (file, address) = (points(&folder, "a.csv", 0..900), folder.address("a.zarrvectors"));
+    let (recipe, work) = (recipe(), folder.at("work"));
+    let layout = Layout::scan(&file, &recipe, &mut go_on).unwrap();
+    let files = std::slice::from_ref(&file);
+    let mut plan = plan(files, &address, &layout, &recipe, None).unwrap();
+    for slice in [2, 3, 7] {
+        plan.slices[slice].vertices += 1;
+    }
+    begin(&address, &work, &plan, &recipe).await.unwrap();
+    let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+    for _ in 0..10 {
+        let error = ingest.run_all(&mut go_on).await.unwrap_err().to_string();
+        assert!(error.contains("route 2: expected 101 vertices"), "{error}");
+    }
+    let done = |number| ingest.tasks().is_done(Task { stage: TaskStage::Route, number });
+    assert!(done(0) && done(1) && !done(2) && !done(3));
+}

@@ -1,0 +1,224 @@
+//! Slices of the input on their way into files: one thread reads, others route what it has read.
+//!
+//! ```text
+//! read (the caller's thread)     slice 0   slice 1   slice 2   ...
+//! route                                    slice 0 ........    slice 2 ...
+//! route                                              slice 1 ........
+//! ```
+//!
+//! A slice takes at most a quarter of the memory, and at most three are under way: one that is read and one for each
+//! thread that routes. They are handed over whole, so that a slice is the same work, with the same result, whether it is
+//! one of many or a task of its own.
+//!
+//! Not here: where an input is cut (`create::slices`), and what routing is ([`zvf_write::Router`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use zvf_convert::read::{Piece, Reader};
+use zvf_format::num::to_u64;
+use zvf_write::{Router, Stage as TaskStage, Task};
+
+use super::{Ingest, source};
+use crate::Error;
+use crate::create::{Place, Progress, Stage, go, open, pushed};
+
+/// A slice that was read.
+struct ReadSlice {
+    task: Task,
+    router: Router,
+    pieces: Vec<(usize, Piece)>, // each with the number of its file
+}
+
+impl Ingest {
+    /// Routes one slice.
+    pub(super) fn route_one(&self, task: Task, progress: &mut Progress<'_>) -> Result<(), Error> {
+        let planned = usize::try_from(task.number).ok();
+        let planned = planned.and_then(|number| self.tasks.plan().slices.get(number));
+        let place = source::place(planned)?;
+        let mut pieces = Pieces::at(self, place.input)?;
+        let slice = self.read_slice(task, place, &mut pieces, progress)?;
+        self.route_slice(slice)
+    }
+
+    /// Routes all slices that are not there, and reads every file once; how many were there.
+    pub(super) fn route_all(&self, progress: &mut Progress<'_>) -> Result<u64, Error> {
+        let tasks = self.tasks.all().into_iter().filter(|task| task.stage == TaskStage::Route);
+        let mut missing = Vec::new();
+        let mut done = 0_u64;
+        for (task, planned) in tasks.zip(&self.tasks.plan().slices) {
+            if self.tasks.is_whole(task)? {
+                done += 1;
+            } else {
+                missing.push((task, source::place(Some(planned))?));
+            }
+        }
+        let has_failed = AtomicBool::new(false);
+        // A slice is handed over when somebody is free to route it.
+        let (sender, receiver) = sync_channel(0);
+        let receiver = Mutex::new(receiver);
+        thread::scope(|scope| {
+            let route = || self.route_slices(&receiver, &has_failed);
+            let routers: Vec<_> = (0..ROUTERS).map(|_| scope.spawn(route)).collect();
+            let read = self.read_slices(missing, &sender, &has_failed, progress);
+            drop(sender);
+            let faults = routers.into_iter().filter_map(|router| match router.join() {
+                Ok(fault) => fault,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            // All slices before one that failed were routed: the fault is the first of the input, always the same.
+            match faults.min_by_key(|(task, _)| *task) {
+                Some((_, fault)) => Err(fault),
+                None => read,
+            }
+        })?;
+        Ok(done)
+    }
+
+    /// Reads slices and hands them over, until one has failed.
+    fn read_slices(
+        &self,
+        missing: Vec<(Task, Place)>,
+        to: &SyncSender<ReadSlice>,
+        has_failed: &AtomicBool,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let Some((_, first)) = missing.first() else { return Ok(()) };
+        let mut pieces = Pieces::at(self, first.input)?;
+        for (task, place) in missing {
+            let slice = self.read_slice(task, place, &mut pieces, progress)?;
+            if has_failed.load(Ordering::Relaxed) || to.send(slice).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_slice(
+        &self,
+        task: Task,
+        place: Place,
+        pieces: &mut Pieces<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<ReadSlice, Error> {
+        pieces.advance_to(place, progress)?;
+        let router = self.tasks.router(task.number)?;
+        let mut vertices = router.vertices();
+        let mut read = Vec::with_capacity(place.pieces);
+        for _ in 0..place.pieces {
+            let Some(piece) = pieces.next().transpose()? else { break };
+            if let Piece::Vertices(batch) = &piece {
+                vertices += to_u64(batch.len());
+            }
+            read.push((pieces.input, piece));
+            go(progress, Stage::Read, vertices)?;
+        }
+        Ok(ReadSlice { task, router, pieces: read })
+    }
+
+    /// Routes slices until no more come; the first that failed. After that others are taken and left.
+    fn route_slices(
+        &self,
+        from: &Mutex<Receiver<ReadSlice>>,
+        has_failed: &AtomicBool,
+    ) -> Option<(Task, Error)> {
+        let mut fault = None;
+        loop {
+            let slice = from.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(slice) = slice else { return fault };
+            if fault.is_some() {
+                continue;
+            }
+            let task = slice.task;
+            if let Err(error) = self.route_slice(slice) {
+                has_failed.store(true, Ordering::Relaxed);
+                fault = Some((task, error));
+            }
+        }
+    }
+
+    fn route_slice(&self, slice: ReadSlice) -> Result<(), Error> {
+        let ReadSlice { mut router, pieces, .. } = slice;
+        for (input, piece) in pieces {
+            match self.source.shift(input).apply(piece)? {
+                Piece::Vertices(batch) => router.push(&batch)?,
+                Piece::Elements { rows, fields } => {
+                    let rows = pushed(&rows, self.source.count_before(input))?;
+                    router.push_elements(&rows, &fields)?;
+                }
+                Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
+                Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
+                Piece::Groups { .. } => {
+                    let expected = "a format without groups: use `zvf create`";
+                    return Err(Error::bad_request("the input", expected, "groups"));
+                }
+            }
+        }
+        Ok(self.tasks.route(router)?)
+    }
+}
+
+/// The pieces of all files in order.
+struct Pieces<'a> {
+    ingest: &'a Ingest,
+    input: usize,
+    taken: usize, // of this file
+    reader: Option<Reader>,
+}
+
+impl<'a> Pieces<'a> {
+    fn at(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
+        let reader = Self::open(ingest, input)?;
+        Ok(Self { ingest, input, taken: 0, reader })
+    }
+
+    /// Goes on to where a slice begins. A file is opened at its beginning: the piece after the last one of
+    /// a file is the first of the next, which must not be read to get there.
+    fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
+        if self.input < place.input {
+            *self = Self::at(self.ingest, place.input)?;
+        }
+        while (self.input, self.taken) < (place.input, place.skip) {
+            if self.next().transpose()?.is_none() {
+                break;
+            }
+            go(progress, Stage::Read, 0)?;
+        }
+        Ok(())
+    }
+
+    fn open(ingest: &Ingest, input: usize) -> Result<Option<Reader>, Error> {
+        match ingest.source.file(input)? {
+            Some(path) => Ok(Some(open(path, &ingest.recipe)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.reader.as_mut()?.next() {
+                Some(piece) => {
+                    self.taken += 1;
+                    return Some(piece.map_err(Error::from));
+                }
+                None => {
+                    self.input += 1;
+                    self.taken = 0;
+                    match Self::open(self.ingest, self.input) {
+                        Ok(reader) => self.reader = reader,
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Threads that route: a slice for each, and the one that is read, fit in the memory.
+const ROUTERS: usize = 2;
