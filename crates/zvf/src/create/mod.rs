@@ -207,7 +207,7 @@ pub async fn create_all(
     };
     // Also puts in order what was killed between two names.
     let published = match &folder {
-        Some(folder) if folder.exists() => published(address, folder, recipe).await?,
+        Some(folder) if has_leftovers(folder)? => published(address, folder, recipe).await?,
         _ => false,
     };
     // Groups and records of formats are of the whole store: one process writes it.
@@ -277,6 +277,11 @@ async fn at_once(
     go(progress, Stage::Write, writer.vertices())?;
     beside.give(&mut writer);
     Ok(writer.finish().await?)
+}
+
+/// Whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
+fn has_leftovers(folder: &Path) -> Result<bool, Error> {
+    Ok(!matches!(TaskPlan::read(folder), Ok(None)) || TaskPlan::is_half_removed(folder)?)
 }
 
 /// Whether the store that was built in `folder` has got its name.

@@ -97,6 +97,9 @@ async fn what_was_stopped_goes_on_and_what_changed_begins_anew() {
     let taken = create(&file, &address, &layout, &recipe, &mut go_on).await.unwrap_err();
     assert_eq!(taken.class(), zvf_format::Class::AlreadyExists);
     assert_eq!(folder.names(), ["a.csv", "a.zarrvectors"]);
+    let other = folder.address("b.zarrvectors");
+    let report = create(&file, &other, &layout, &recipe, &mut go_on).await.unwrap();
+    assert_eq!(report.notices, [], "there was no earlier run");
 }
 
 #[tokio::test]
