@@ -105,8 +105,9 @@ pub(crate) fn run(
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in known.windows(share, memory) {
         let chunks = known.order.chunks.get(window).unwrap_or(&[]);
+        let read = known.window(chunks)?;
         let done = frame.par_write_chunks(chunks, &arrays.all(), |chunk| {
-            let loaded = known.load(chunk)?;
+            let loaded = known.load(&read, chunk)?;
             let pieces: Vec<_> = loaded.runs.iter().map(|run| run.piece(0)).collect();
             let mut rows = gather(&pieces, numbered || grouping == Grouping::Runs);
             let numbers = std::mem::take(&mut rows.numbers);

@@ -10,19 +10,17 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::file::open;
 use super::slice::{ColumnsRecord, Slice, has_numbers};
+use super::source::{Kept, Source, Span, each_span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -55,20 +53,10 @@ pub(crate) struct Known {
     sources: Vec<Source>,
 }
 
-/// Where one slice's rows are.
+/// The rows of some chunks, read from all slices.
 #[derive(Debug)]
-struct Source {
-    file: Mutex<File>,
-    spans: FxHashMap<u32, Span>,
-    codes: Vec<Option<Vec<u32>>>, // of each column of texts, those that they have in all slices
-    goes_on: Option<u32>,         // the chunk whose last run its first vertices go on with
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u64,
-    rows: u32,
-    owners: u32,
+pub(crate) struct Window {
+    by_chunk: FxHashMap<u32, Vec<(usize, Kept)>>, // with the numbers of the slices, ascending
 }
 
 /// The rows of one chunk.
@@ -91,8 +79,9 @@ impl Known {
         if options.compat {
             schema.shard = None;
         }
-        let keys = keys(&schema, &slices)?;
-        let mut table = ChunkTable::new(schema.key_rank());
+        let rank = schema.key_rank();
+        let keys = keys(rank, &slices)?;
+        let mut table = ChunkTable::new(rank);
         for key in &keys {
             table.number(key)?;
         }
@@ -107,7 +96,6 @@ impl Known {
         let mut sources: Vec<Source> = Vec::with_capacity(slices.len());
         let mut last = None;
         for (slice, codes) in slices.iter().zip(codes) {
-            let file = Mutex::new(open(&slice.file("rows"))?);
             let goes_on = match &slice.ends {
                 Some([first, _]) if last == Some(first) => {
                     Some(table.find(&first.1)).filter(|number| *number != u32::MAX)
@@ -115,16 +103,18 @@ impl Known {
                 _ => None,
             };
             last = slice.ends.as_ref().map(|[_, end]| end).or(last);
-            let mut spans = FxHashMap::default();
-            each_span(&schema, slice, |key, span| {
+            let mut source = Source::new(slice, codes, goes_on);
+            let mut at = 0_usize;
+            each_span(rank, slice, |key, span| {
                 let number = table.find(key);
                 if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
                     *rows += u64::from(span.rows);
                 }
-                spans.insert(number, span);
+                source.mark(at, number);
+                at += 1;
                 Ok(())
             })?;
-            sources.push(Source { file, spans, codes, goes_on });
+            sources.push(source);
         }
         let options = options.clone();
         let count = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
@@ -260,43 +250,68 @@ impl Known {
         windows
     }
 
-    /// The rows of a chunk, in the order given, with groups that count over all slices.
-    pub(crate) fn load(&self, chunk: u32) -> Result<Loaded, WriteError> {
+    /// Reads the rows of these chunks from all slices, on all cores.
+    pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window, WriteError> {
+        let mut wanted = chunks.to_vec();
+        wanted.sort_unstable();
+        let mut window = Window { by_chunk: FxHashMap::default() };
+        let Some(columns) = &self.columns else { return Ok(window) };
+        let size = |span| self.kept_bytes(columns, span);
+        let read = self.sources.par_iter().map(|source| source.read(&self.table, &wanted, size));
+        let read: Vec<Vec<Kept>> = read.collect::<Result<_, _>>()?;
+        for (source, kept) in read.into_iter().enumerate() {
+            for kept in kept {
+                window.by_chunk.entry(kept.chunk).or_default().push((source, kept));
+            }
+        }
+        Ok(window)
+    }
+
+    /// The rows of a chunk of a window, in the order given, with groups that count over all slices.
+    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<Loaded, WriteError> {
         let mut loaded = Loaded::default();
-        let runs = self.columns.as_ref().is_some_and(|c| c.grouping == Grouping::Runs);
-        for source in &self.sources {
-            let Some(span) = source.spans.get(&chunk) else { continue };
+        let Some(columns) = &self.columns else { return Ok(loaded) };
+        for (number, kept) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
+            let Some(source) = self.sources.get(*number) else { continue };
             let mut base = to_u64(loaded.owners.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
-            let (mut run, owners) = self.read(source, *span)?;
-            if runs {
+            let (mut run, owners) = self.take_apart(columns, source, kept)?;
+            if columns.grouping == Grouping::Runs {
                 run.groups.iter_mut().for_each(|group| *group += base);
                 loaded.owners.extend(owners.into_iter().skip(usize::from(same)));
             }
-            run.segments = vec![Segment { chunk, start: 0, count: span.rows }];
+            run.segments = vec![Segment { chunk, start: 0, count: kept.span.rows }];
             loaded.runs.push(run);
         }
         Ok(loaded)
     }
 
-    fn read(&self, source: &Source, span: Span) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
-        let Some(columns) = &self.columns else {
-            return Err(self.damaged("rows", "columns", "none"));
-        };
-        let rows = usize_from_u32(span.rows);
+    /// Whether groups of rows were put aside, and whether their running numbers.
+    fn beside(&self, columns: &Columns) -> (bool, bool) {
         let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
-        let numbered = has_numbers(self.schema.kind, self.tells_places);
-        let words = 8 * (usize::from(grouped) + usize::from(numbered));
-        let owners = usize_from_u32(span.owners).saturating_mul(8);
-        let row = columns.stride() + words;
-        let mut bytes = vec![0; row.saturating_mul(rows) + owners];
-        {
-            let mut file = source.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(span.start)).map_err(WriteError::Scratch)?;
-            file.read_exact(&mut bytes).map_err(WriteError::Scratch)?;
-        }
-        let mut bytes = Bytes::from(bytes);
+        (grouped, has_numbers(self.schema.kind, self.tells_places))
+    }
+
+    /// Bytes of the rows of a chunk of a slice.
+    fn kept_bytes(&self, columns: &Columns, span: Span) -> usize {
+        let (grouped, numbered) = self.beside(columns);
+        let row = columns.stride() + 8 * (usize::from(grouped) + usize::from(numbered));
+        // More than any memory is not there to be read.
+        let rows = row.saturating_mul(usize_from_u32(span.rows));
+        rows.saturating_add(usize_from_u32(span.owners).saturating_mul(8))
+    }
+
+    fn take_apart(
+        &self,
+        columns: &Columns,
+        source: &Source,
+        kept: &Kept,
+    ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
+        let Kept { span, bytes, .. } = kept;
+        let (grouped, numbered) = self.beside(columns);
+        let rows = usize_from_u32(span.rows);
+        let mut bytes = bytes.clone();
         let mut take = |stride: usize| bytes.split_to((stride * rows).min(bytes.len()));
         let positions = columns.positions_column(take(columns.positions_stride()))?;
         let mut fields = Vec::new();
@@ -350,10 +365,10 @@ pub(crate) fn row_bytes(
 }
 
 /// The keys of all chunks, in numeric order.
-fn keys(schema: &Schema, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
+fn keys(rank: usize, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
     let mut keys = BTreeSet::new();
     for slice in slices {
-        each_span(schema, slice, |key, _| {
+        each_span(rank, slice, |key, _| {
             if !keys.contains(key) {
                 keys.insert(key.to_vec());
             }
@@ -361,32 +376,6 @@ fn keys(schema: &Schema, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteEr
         })?;
     }
     Ok(keys)
-}
-
-/// Reads which chunks a slice has.
-fn each_span(
-    schema: &Schema,
-    slice: &Slice,
-    mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
-) -> Result<(), WriteError> {
-    let rank = schema.key_rank();
-    let width = rank * 8 + 16;
-    let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
-    let (mut record, mut key) = (vec![0; width], Vec::with_capacity(rank));
-    loop {
-        match file.read_exact(&mut record) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(WriteError::Scratch(error)),
-        }
-        let (words, _) = record.as_chunks::<8>();
-        key.clear();
-        key.extend(words.iter().take(rank).map(|word| i64::from_le_bytes(*word)));
-        let mut rest = words.iter().skip(rank).map(|word| u64::from_le_bytes(*word));
-        let (start, counts) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0)); // both are there
-        let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
-        each(&key, Span { start, rows: low(counts), owners: low(counts >> 32) })?;
-    }
 }
 
 /// The columns that all slices have, and for each slice what its codes of texts are in all.

@@ -28,6 +28,7 @@ mod known;
 mod links;
 mod slice;
 mod sorted;
+mod source;
 
 use std::path::{Path, PathBuf};
 

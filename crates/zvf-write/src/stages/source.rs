@@ -1,0 +1,233 @@
+//! The rows of one slice: of which chunks it has any, and where they lie in its file.
+//!
+//! A large input has hundreds of slices, each with rows of most chunks: all of their lists together may be larger than
+//! the memory. Of each list (`NAME.chunks`, ascending) every 64th chunk is held; the entries between are read when
+//! they are asked for. Rows are read for many chunks at once, those that lie side by side in one piece.
+//!
+//! Not here: what the bytes of rows are (`known`).
+
+use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use zvf_format::num::to_u64;
+
+use super::file::open;
+use super::slice::Slice;
+use crate::WriteError;
+use crate::chunks::ChunkTable;
+
+/// A slice as far as it is held.
+#[derive(Debug)]
+pub(super) struct Source {
+    rows: PathBuf,
+    chunks: PathBuf,
+    marks: Vec<u32>, // the chunk of every `MARKED`th entry of the list
+    pub(super) codes: Vec<Option<Vec<u32>>>, // of each column of texts, those that they have in all slices
+    pub(super) goes_on: Option<u32>, // the chunk whose last run its first vertices go on with
+}
+
+/// Where the rows of a chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) rows: u32,
+    pub(super) owners: u32,
+}
+
+/// The rows of a chunk, as they were put aside.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) chunk: u32,
+    pub(super) span: Span,
+    pub(super) bytes: Bytes,
+}
+
+impl Source {
+    /// A slice of which no entry is known yet.
+    pub(super) fn new(slice: &Slice, codes: Vec<Option<Vec<u32>>>, goes_on: Option<u32>) -> Self {
+        let (rows, chunks) = (slice.file("rows"), slice.file("chunks"));
+        Self { rows, chunks, marks: Vec::new(), codes, goes_on }
+    }
+
+    /// Remembers entry `at` of the list, which is of `chunk`. Every entry is told, in order.
+    pub(super) fn mark(&mut self, at: usize, chunk: u32) {
+        if at.is_multiple_of(MARKED) {
+            self.marks.push(chunk);
+        }
+    }
+
+    /// The rows of these chunks, ascending; `size` says how many bytes there are of each.
+    pub(super) fn read(
+        &self,
+        table: &ChunkTable,
+        wanted: &[u32],
+        size: impl Fn(Span) -> usize,
+    ) -> Result<Vec<Kept>, WriteError> {
+        let spans = self.spans(table, wanted)?;
+        let mut kept = Vec::with_capacity(spans.len());
+        if spans.is_empty() {
+            return Ok(kept);
+        }
+        let mut file = open(&self.rows)?;
+        let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
+            a.start.checked_add(to_u64(size(*a))) == Some(b.start)
+        };
+        for run in spans.chunk_by(adjoin) {
+            let total: usize = run.iter().map(|(_, span)| size(*span)).sum();
+            let start = run.first().map_or(0, |(_, span)| span.start); // runs are not empty
+            file.seek(SeekFrom::Start(start)).map_err(WriteError::Scratch)?;
+            let mut bytes = vec![0; total];
+            file.read_exact(&mut bytes).map_err(WriteError::Scratch)?;
+            let mut bytes = Bytes::from(bytes);
+            for (chunk, span) in run {
+                kept.push(Kept { chunk: *chunk, span: *span, bytes: bytes.split_to(size(*span)) });
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Where the rows of these chunks are, ascending, as far as there are any.
+    fn spans(
+        &self,
+        table: &ChunkTable,
+        mut wanted: &[u32],
+    ) -> Result<Vec<(u32, Span)>, WriteError> {
+        let mut found = Vec::new();
+        let Some(lowest) = self.marks.first() else { return Ok(found) };
+        let width = width(table.rank());
+        let mut file = open(&self.chunks)?;
+        let mut block = Vec::new();
+        wanted = after(wanted, *lowest);
+        while let Some(first) = wanted.first() {
+            // The first mark is not above it.
+            let next = self.marks.partition_point(|mark| mark <= first);
+            let start = to_u64(next.saturating_sub(1)) * to_u64(MARKED * width);
+            file.seek(SeekFrom::Start(start)).map_err(WriteError::Scratch)?;
+            block.clear();
+            let mut entries = (&mut file).take(to_u64(MARKED * width));
+            entries.read_to_end(&mut block).map_err(WriteError::Scratch)?;
+            let later = self.marks.get(next).map_or(&[][..], |mark| after(wanted, *mark));
+            let here = wanted.get(..wanted.len() - later.len()).unwrap_or(wanted);
+            let mut entries = block.chunks_exact(width).peekable();
+            for chunk in here {
+                let key = table.components(*chunk);
+                let order = |entry: &[u8]| words(entry, key.len()).cmp(key.iter().copied());
+                while entries.next_if(|entry| order(entry).is_lt()).is_some() {}
+                if let Some(entry) = entries.next_if(|entry| order(entry).is_eq()) {
+                    found.push((*chunk, span(entry, key.len())));
+                }
+            }
+            wanted = later;
+        }
+        Ok(found)
+    }
+}
+
+/// Reads the list of chunks of a slice: calls `each` with the key and the place of each, ascending.
+pub(super) fn each_span(
+    rank: usize,
+    slice: &Slice,
+    mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
+    let (mut entry, mut key) = (vec![0; width(rank)], Vec::with_capacity(rank));
+    loop {
+        match file.read_exact(&mut entry) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(WriteError::Scratch(error)),
+        }
+        key.clear();
+        key.extend(words(&entry, rank));
+        each(&key, span(&entry, rank))?;
+    }
+}
+
+/// Those of `chunks`, ascending, that are not below `lowest`.
+fn after(chunks: &[u32], lowest: u32) -> &[u32] {
+    chunks.get(chunks.partition_point(|chunk| *chunk < lowest)..).unwrap_or(&[])
+}
+
+/// Bytes of an entry.
+const fn width(rank: usize) -> usize {
+    rank * 8 + 16
+}
+
+/// The first words of an entry: its key.
+fn words(entry: &[u8], rank: usize) -> impl Iterator<Item = i64> {
+    entry.as_chunks::<8>().0.iter().take(rank).map(|word| i64::from_le_bytes(*word))
+}
+
+/// The place that an entry says.
+fn span(entry: &[u8], rank: usize) -> Span {
+    let rest = entry.get(rank * 8..).unwrap_or(&[]);
+    let word = |at: usize| rest.get(at..).and_then(|rest| rest.first_chunk::<8>());
+    let [start, counts] = [0, 8].map(|at| word(at).map_or(0, |word| u64::from_le_bytes(*word))); // both are there
+    let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
+    Span { start, rows: low(counts), owners: low(counts >> 32) }
+}
+
+/// One entry of so many is held.
+const MARKED: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slice with these chunks of one axis, whose rows are two bytes each.
+    fn slice(folder: &std::path::Path, chunks: &[(i64, u32)]) -> Slice {
+        let slice = Slice { stem: folder.join("slice"), ..Slice::default() };
+        let (mut list, mut rows) = (Vec::new(), Vec::new());
+        for (key, count) in chunks {
+            list.extend(key.to_le_bytes());
+            list.extend(to_u64(rows.len()).to_le_bytes());
+            list.extend([count.to_le_bytes(), 7_u32.to_le_bytes()].concat());
+            rows.extend((0..*count).flat_map(|n| [*key as u8, n as u8]));
+        }
+        std::fs::write(slice.file("chunks"), list).unwrap();
+        std::fs::write(slice.file("rows"), rows).unwrap();
+        slice
+    }
+
+    #[test]
+    fn rows_of_any_chunks_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        // The slice has every third chunk of those that there are.
+        let chunks: Vec<(i64, u32)> = (0..200).map(|n| (n * 3 - 90, n as u32 % 4 + 1)).collect();
+        let slice = slice(folder.path(), &chunks);
+        let mut table = ChunkTable::new(1);
+        for key in -95..515 {
+            table.number(&[key]).unwrap();
+        }
+        let mut source = Source::new(&slice, Vec::new(), None);
+        let mut at = 0;
+        each_span(1, &slice, |key, span| {
+            assert_eq!((key[0], span.rows, span.owners), (chunks[at].0, chunks[at].1, 7));
+            source.mark(at, table.find(key));
+            at += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((at, source.marks.len()), (200, 4));
+        let size = |span: Span| span.rows as usize * 2;
+        for step in [1, 2, 7, 64, 300] {
+            for first in [0, 5, 100, 609] {
+                let wanted: Vec<u32> = (first..610).step_by(step).collect();
+                let keys = wanted.iter().map(|chunk| table.components(*chunk)[0]);
+                let expected: Vec<(i64, u32)> =
+                    keys.filter_map(|key| chunks.iter().find(|c| c.0 == key).copied()).collect();
+                let kept = source.read(&table, &wanted, size).unwrap();
+                let found: Vec<(i64, u32)> =
+                    kept.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
+                assert_eq!(found, expected, "from {first} by {step}");
+                for Kept { chunk, bytes, .. } in &kept {
+                    let key = table.components(*chunk)[0] as u8;
+                    assert!(bytes.chunks(2).zip(0..).all(|(row, n)| row == [key, n]));
+                }
+            }
+        }
+        let empty = Source::new(&slice, Vec::new(), None);
+        assert!(empty.read(&table, &[1, 2], size).unwrap().is_empty());
+    }
+}
