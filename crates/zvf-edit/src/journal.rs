@@ -92,7 +92,8 @@ impl Journal {
 
     fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
         let (place, epoch) = (place.clone(), OnceLock::new());
-        Self { place, store, side, accepts_foreign: false, epoch, pinned }
+        let accepts_foreign = place.accepts_foreign;
+        Self { place, store, side, accepts_foreign, epoch, pinned }
     }
 
     /// The journal of the store in the folder `store`.

@@ -27,6 +27,7 @@ pub struct Place {
     name: String,
     kind: Kind,
     pub(crate) is_single_writer: bool,
+    pub(crate) accepts_foreign: bool,
     pub(crate) trusts_conditions: bool,
 }
 
@@ -38,6 +39,11 @@ enum Kind {
 }
 
 impl Place {
+    const fn new(name: String, kind: Kind) -> Self {
+        let (is_single_writer, accepts_foreign, trusts_conditions) = (false, false, false);
+        Self { name, kind, is_single_writer, accepts_foreign, trusts_conditions }
+    }
+
     /// The place that `address` names, a path or a URL. Nothing is looked at yet. Stores behind a URL are edited
     /// inside of a tokio runtime with several threads.
     ///
@@ -48,7 +54,7 @@ impl Place {
         if let Some(versions) = Store::versions(address, options)? {
             let kind = Kind::Versions(versions, Box::new(options.clone()));
             let name = address.to_owned();
-            return Ok(Self { name, kind, is_single_writer: false, trusts_conditions: false });
+            return Ok(Self::new(name, kind));
         }
         match Store::backend(address, options)? {
             Some(Backend { store, prefix }) => Ok(Self {
@@ -68,7 +74,7 @@ impl Place {
     ) -> Self {
         let name = prefix.to_string();
         let kind = Kind::Backend(store, prefix, Box::new(options.clone()));
-        Self { name, kind, is_single_writer: false, trusts_conditions: false }
+        Self::new(name, kind)
     }
 
     /// The same folder, changed through `disk`.
@@ -84,6 +90,12 @@ impl Place {
     #[must_use]
     pub fn with_single_writer(self) -> Self {
         Self { is_single_writer: true, ..self }
+    }
+
+    /// The same place, where commits go on from what something else wrote that does not know the journal.
+    #[must_use]
+    pub fn with_foreign_accepted(self) -> Self {
+        Self { accepts_foreign: true, ..self }
     }
 
     /// The same place without the question whether the backend heeds conditions: what a test shows to lose commits.
@@ -154,12 +166,7 @@ impl From<&Path> for Place {
     fn from(path: &Path) -> Self {
         let path = path.components().as_path().to_owned();
         let name = path.to_string_lossy().into_owned();
-        Self {
-            name,
-            kind: Kind::Folder(path, Disk::default()),
-            is_single_writer: false,
-            trusts_conditions: false,
-        }
+        Self::new(name, Kind::Folder(path, Disk::default()))
     }
 }
 

@@ -341,7 +341,7 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     if journal.pinned.is_some() {
         journal.begin_writing()?; // a tag is refused before any work
     }
-    journal.accepts_foreign = options.accept_foreign;
+    journal.accepts_foreign |= options.accept_foreign;
     Ok(Arc::new(journal))
 }
 

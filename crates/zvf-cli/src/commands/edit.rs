@@ -73,14 +73,15 @@ pub(crate) struct Writing {
     single_writer: bool,
     /// Go on from what something else wrote that does not know the journal.
     #[arg(long, global = true)]
-    pub(crate) accept_foreign: bool,
+    accept_foreign: bool,
 }
 
 impl Writing {
     /// The place of a store that is written.
     pub(crate) fn place(self, address: &str, session: &Session) -> anyhow::Result<Place> {
         let place = session.place(address)?;
-        Ok(if self.single_writer { place.with_single_writer() } else { place })
+        let place = if self.single_writer { place.with_single_writer() } else { place };
+        Ok(if self.accept_foreign { place.with_foreign_accepted() } else { place })
     }
 }
 
@@ -184,7 +185,6 @@ impl Edit {
             refuse_bounds: self.bounds == Bounds::Refuse,
             dry_run: self.dry_run,
             refresh: self.refresh.into(),
-            accept_foreign: self.writing.accept_foreign,
             ..CommitOptions::default()
         }
     }

@@ -138,7 +138,6 @@ impl Undo {
         let options = CommitOptions {
             message: self.message,
             dry_run: self.dry_run,
-            accept_foreign: self.writing.accept_foreign,
             ..CommitOptions::default()
         };
         let done = zvf::edit::undo(self.writing.place(&self.store, session)?, what, &options);

@@ -220,6 +220,17 @@ impl Tasks {
         &self.plan
     }
 
+    /// The address of the store that the work is about.
+    ///
+    /// # Errors
+    ///
+    /// When the plan names none, as that of a conversion of files.
+    pub fn store(&self) -> Result<&str, Error> {
+        self.plan.store.as_deref().ok_or_else(|| {
+            Error::bad_request("the plan", "one of work on a store", "one that names no store")
+        })
+    }
+
     /// Which tasks are done, as far as records say.
     ///
     /// # Errors

@@ -237,11 +237,10 @@ impl Tasks {
     }
 
     fn pyramid_job(&self) -> Result<(&PyramidJob, &str), Error> {
-        let address = self.plan.store.as_deref().unwrap_or_default();
         let Job::Pyramid(job) = &self.plan.job else {
             return Err(self.other_kind("one of zvf task plan pyramid"));
         };
-        Ok((job, address))
+        Ok((job, self.store()?))
     }
 }
 

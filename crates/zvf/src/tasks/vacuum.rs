@@ -178,11 +178,10 @@ impl Tasks {
     }
 
     fn vacuum_job(&self) -> Result<(&VacuumJob, &str), Error> {
-        let address = self.plan.store.as_deref().unwrap_or_default();
         let Job::Vacuum(job) = &self.plan.job else {
             return Err(self.other_kind("one of zvf task plan vacuum"));
         };
-        Ok((job, address))
+        Ok((job, self.store()?))
     }
 }
 

@@ -76,9 +76,9 @@ impl Finish {
         (tasks, job): (&Tasks, &ValidateJob),
         out: &mut dyn Write,
     ) -> anyhow::Result<(Outcome, bool)> {
-        let store = tasks.plan().store.clone().unwrap_or_default();
+        let store = tasks.store()?;
         let open = session.options(Timeouts::Batch);
-        let opened = session.unchecked_store(&store).await.map_err(Error::from);
+        let opened = session.unchecked_store(store).await.map_err(Error::from);
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let (observer, progress) = observe(session);
         let report = tasks.finish_validate((&opened, &open), &observer).await;
@@ -87,7 +87,7 @@ impl Finish {
         session.print_store_notices(out, &opened)?;
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
         let complete = report.complete;
-        let shown = Shown { store: &store, journal: job.journal, sarif: self.sarif.as_deref() };
+        let shown = Shown { store, journal: job.journal, sarif: self.sarif.as_deref() };
         Ok((shown.print(session, Ok(report), out)?, complete))
     }
 
@@ -137,9 +137,9 @@ impl Finish {
         let report = tasks.finish_vacuum(&open, session.interrupt().gate()).await;
         drop(progress);
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
-        let store = tasks.plan().store.clone().unwrap_or_default();
+        let store = tasks.store()?;
         match report {
-            Some(report) => return edit::finish(Ok(report), &store, session, out),
+            Some(report) => return edit::finish(Ok(report), store, session, out),
             None if session.json() => {
                 table::json(&json!({"store": store, "commits": null}), out)?;
             }

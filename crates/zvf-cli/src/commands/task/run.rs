@@ -90,9 +90,9 @@ async fn run_validate(
     tasks: &Tasks,
     numbers: Vec<usize>,
 ) -> anyhow::Result<Vec<(usize, bool)>> {
-    let store = tasks.plan().store.clone().unwrap_or_default();
+    let store = tasks.store()?;
     let open = session.options(Timeouts::Batch);
-    let opened = session.unchecked_store(&store).await.map_err(Error::from);
+    let opened = session.unchecked_store(store).await.map_err(Error::from);
     let opened = opened.with_context(|| format!("cannot open {store}"))?;
     let mut ran = Vec::new();
     for number in numbers {

@@ -127,3 +127,28 @@ fn a_store_without_chunks_has_no_tasks() {
     assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 0\n");
     assert_eq!(tree(store.path()), before);
 }
+
+#[test]
+fn what_something_else_wrote_is_accepted_where_that_is_said() {
+    for words in [&["vacuum"][..], &["undo"], &["edit", "rm", "--objects", "1"]] {
+        let (store, address, _) = place();
+        done(&["edit", "rm", &address, "--objects", "2"]);
+        let commit = done(&["show", &address, "1", "--json"]);
+        let commit: serde_json::Value = serde_json::from_str(&commit).unwrap();
+        let keys = commit["keys"].as_array().unwrap().iter();
+        let mut documents =
+            keys.filter_map(|key| key["key"].as_str()).filter(|key| key.ends_with("zarr.json"));
+        let document = store.path().join(documents.next().unwrap());
+        let text = std::fs::read_to_string(&document).unwrap();
+        std::fs::write(&document, text + "\n").unwrap();
+        let before = tree(store.path());
+        let words = [words, &[&address]].concat();
+        let refused = run(&words);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(6), "{words:?}: {said}");
+        assert!(said.contains("--accept-foreign"), "{words:?}: {said}");
+        assert_eq!(tree(store.path()), before, "{words:?}");
+        done(&[&words[..], &["--accept-foreign"]].concat());
+        assert_ne!(tree(store.path()), before, "{words:?}");
+    }
+}
