@@ -162,6 +162,15 @@ impl Tasks {
         Ok(Self { place, folder, plan, journal, schema, options, known })
     }
 
+    /// The same for one process that does all tasks, one after the other: what they leave for each other is not synced.
+    /// Every task that had been done is then to be asked whether it [is whole](Self::is_whole), as [`run`](Self::run)
+    /// does, so that a loss of power costs time and nothing else. The store is synced as ever.
+    #[must_use]
+    pub fn without_sync_between(mut self) -> Self {
+        self.journal = self.journal.without_sync();
+        self
+    }
+
     /// The plan.
     #[must_use]
     pub const fn plan(&self) -> &TaskPlan {

@@ -237,6 +237,7 @@ pub async fn create_all(
     let _lock = if stale { Some(self::lock(folder)?) } else { lock };
     crate::ingest::begin(address, folder, &plan, recipe).await?;
     let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
+    let ingest = ingest.without_sync_between();
     let mut report = ingest.run_all(progress).await?;
     report.notices.extend(stale.then_some(Notice::Cleaned));
     Ok(report)

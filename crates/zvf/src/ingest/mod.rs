@@ -212,6 +212,11 @@ impl Ingest {
         })
     }
 
+    /// The same for one process that does all tasks ([`run_all`](Self::run_all)).
+    pub(crate) fn without_sync_between(self) -> Self {
+        Self { tasks: self.tasks.without_sync_between(), ..self }
+    }
+
     /// The tasks.
     #[must_use]
     pub const fn tasks(&self) -> &Tasks {
