@@ -14,7 +14,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use zvf_convert::read::{Piece, Reader};
@@ -58,10 +58,14 @@ impl Ingest {
         let has_failed = AtomicBool::new(false);
         // A slice is handed over when somebody is free to route it.
         let (sender, receiver) = sync_channel(0);
-        let receiver = Mutex::new(receiver);
+        let receiver = Arc::new(Mutex::new(receiver));
         thread::scope(|scope| {
-            let route = || self.route_slices(&receiver, &has_failed);
-            let routers: Vec<_> = (0..ROUTERS).map(|_| scope.spawn(route)).collect();
+            let routers = (0..ROUTERS).map(|_| {
+                let (receiver, has_failed) = (Arc::clone(&receiver), &has_failed);
+                scope.spawn(move || self.route_slices(&receiver, has_failed))
+            });
+            let routers: Vec<_> = routers.collect();
+            drop(receiver); // nothing waits for routers that are gone
             let read = self.read_slices(missing, &sender, &has_failed, progress);
             drop(sender);
             let faults = routers.into_iter().filter_map(|router| match router.join() {
