@@ -194,23 +194,40 @@ impl Run {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let (building, stop) = self.place.building(session)?;
         let all = building.tasks().all();
-        let numbers = self.chosen.numbers(all.len());
-        let bar = session.progress("running");
-        let mut ran = Vec::new();
-        for number in numbers {
+        let mut chosen = Vec::new();
+        for number in self.chosen.numbers(all.len()) {
             let Some(task) = all.get(number).copied() else {
                 let found = format!("task {number} of {}: there is no such task", all.len());
                 return Err(Usage::new(found).into());
             };
+            chosen.push((number, task));
+        }
+        let bar = session.progress("running");
+        let mut ran = Vec::new();
+        // Those that read input are done together, so that it is read once.
+        let is_route = |(_, task): &(usize, Task)| task.stage == TaskStage::Route;
+        for tasks in chosen.chunk_by(|a, b| is_route(a) && is_route(b)) {
+            let Some(first @ (number, task)) = tasks.first() else { continue };
             let progress = &mut |_: Stage, vertices: u64| {
                 let vertices = table::count(vertices);
                 bar.set(format!("[{number}/{}] {task}: {vertices} vertices", all.len()));
                 flow(session, &stop)
             };
             bar.set(format!("[{number}/{}] {task}", all.len()));
-            let done = building.run(task, progress).await;
-            let fresh = done.with_context(|| format!("task {number}, {task}"))?;
-            ran.push((number, task, fresh));
+            let done = match is_route(first) {
+                true => {
+                    let routes: Vec<Task> = tasks.iter().map(|(_, task)| *task).collect();
+                    building.route(&routes, progress).await
+                }
+                false => building.run(*task, progress).await.map(|fresh| vec![fresh]),
+            };
+            let done = done.with_context(|| match tasks.last() {
+                Some((last, _)) if last > number => format!("tasks {number} to {last}"),
+                _ => format!("task {number}, {task}"),
+            })?;
+            ran.extend(
+                tasks.iter().zip(done).map(|((number, task), fresh)| (*number, *task, fresh)),
+            );
         }
         drop(bar);
         if session.json() {

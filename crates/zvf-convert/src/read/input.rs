@@ -162,9 +162,19 @@ impl Bytes {
     /// Bytes of the npy file at `path`, from so many bytes after its start.
     pub(crate) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
+        let about = file.metadata().map_err(ConvertError::Read)?;
+        let len = about.is_file().then_some(about.len());
         file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
         let bytes = Self::new(Box::new(file), Some(path.to_owned()));
-        Ok(Self { at, format: Format::Npy, ..bytes })
+        Ok(Self { at, len, format: Format::Npy, ..bytes })
+    }
+
+    /// Passes over the next `n` bytes, of a file without reading them.
+    pub(crate) fn seek_past(&mut self, n: u64) -> Result<(), ConvertError> {
+        let (Some(path), Some(_)) = (&self.path, self.len) else { return self.pass(n) };
+        self.stream = Self::from(path, self.at.saturating_add(n))?.stream; // too far: past the end of any file
+        self.advance(n);
+        Ok(())
     }
 
     /// Passes over the next `n` bytes.

@@ -161,6 +161,7 @@ pub struct Reader {
     pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,
     ended: bool,
     notes: Notes,
+    seeks: bool, // the pieces pass over some of them without reading those
 }
 
 /// What a reader finds out on its way and is no error: a count that is wrong, values that were narrowed.
@@ -178,7 +179,13 @@ impl Reader {
         header: Header,
         pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
     ) -> Self {
-        Self { header, pieces: Box::new(pieces), ended: false, notes: Notes::default() }
+        let (pieces, notes) = (Box::new(pieces), Notes::default());
+        Self { header, pieces, ended: false, notes, seeks: false }
+    }
+
+    /// The same, whose pieces have an `nth` that reads only the one that it gives.
+    pub(crate) fn seeking(self) -> Self {
+        Self { seeks: true, ..self }
     }
 
     /// The pieces that `step` gives, until it gives none.
@@ -241,6 +248,31 @@ impl Reader {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on by `pieces` pieces without reading all of them, where the format tells the place of each; `false` where they
+    /// have to be read, and nothing was done.
+    ///
+    /// ```
+    /// use zvf_convert::read::{self, Format, Input, ReadOptions};
+    ///
+    /// let mut file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
+    /// assert!(!file.seek_past(1)?, "lines are as long as they are");
+    /// assert_eq!(file.count(), 1);
+    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read there.
+    pub fn seek_past(&mut self, pieces: usize) -> Result<bool, ConvertError> {
+        let Some(last) = pieces.checked_sub(1) else { return Ok(true) };
+        if !self.seeks || self.ended {
+            return Ok(self.ended);
+        }
+        let piece = self.pieces.nth(last);
+        self.ended = !matches!(piece, Some(Ok(_)));
+        piece.transpose().map(|_| true)
     }
 
     /// What the file holds.

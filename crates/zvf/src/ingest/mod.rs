@@ -9,8 +9,8 @@
 //! The plan says where the files are, how long they were and when they were changed, and every setting that
 //! the store depends on; a task needs nothing else. Files that changed are refused.
 //!
-//! A slice in the middle of a file is reached by reading what is before it. Where many processes route
-//! one input, it is better several files than one.
+//! A slice in the middle of a file is reached by reading what is before it, unless the format tells where it is (npy).
+//! Where many processes route one input of another format, it is better several files than one.
 //!
 //! Not here: what tasks do and how they keep out of each other's way ([`zvf_write::Tasks`]).
 
@@ -234,11 +234,25 @@ impl Ingest {
             go(progress, Stage::Write, 0)?;
             return Ok(self.tasks.run(task).await?);
         }
-        if self.tasks.is_whole(task)? {
-            return Ok(false);
+        Ok(self.route_missing(&[task], progress)?.contains(&true))
+    }
+
+    /// Does several tasks that read input: their slices are read in one go, and routed by several threads. For each,
+    /// whether it was done now; `false` when it was done and is whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), of the first of the input that fails; also when one of the tasks reads no input.
+    #[boxed]
+    pub async fn route(
+        &self,
+        tasks: &[Task],
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<bool>, Error> {
+        if let Some(task) = tasks.iter().find(|task| task.stage != TaskStage::Route) {
+            return Err(Error::bad_request("a task", "one that reads input", &task.to_string()));
         }
-        self.route_one(task, progress)?;
-        Ok(true)
+        self.route_missing(tasks, progress)
     }
 
     /// Does all that is not done, in this process, and gives the store its name.
@@ -249,12 +263,13 @@ impl Ingest {
     #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
-        let mut done = 0_u64;
-        done += self.route_all(progress)?;
-        let others = tasks.iter().filter(|task| task.stage != TaskStage::Route);
+        let (routes, others): (Vec<Task>, Vec<Task>) =
+            tasks.iter().partition(|task| task.stage == TaskStage::Route);
+        let routed = self.route_missing(&routes, progress)?;
+        let mut done = to_u64(routed.iter().filter(|now| !**now).count());
         for (written, task) in (0_u64..).zip(others) {
             go(progress, Stage::Write, written)?;
-            if !self.tasks.run(*task).await? {
+            if !self.tasks.run(task).await? {
                 done += 1;
             }
         }

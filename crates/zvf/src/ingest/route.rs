@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use zvf_convert::read::{Piece, Reader};
-use zvf_format::num::to_u64;
-use zvf_write::{Router, Stage as TaskStage, Task};
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
@@ -33,28 +33,31 @@ struct ReadSlice {
 }
 
 impl Ingest {
-    /// Routes one slice.
-    pub(super) fn route_one(&self, task: Task, progress: &mut Progress<'_>) -> Result<(), Error> {
-        let planned = usize::try_from(task.number).ok();
-        let planned = planned.and_then(|number| self.tasks.plan().slices.get(number));
-        let place = source::place(planned)?;
-        let mut pieces = Pieces::at(self, place.input)?;
-        let slice = self.read_slice(task, place, &mut pieces, progress)?;
-        self.route_slice(slice)
+    /// Routes the slices of these tasks that are not there, and reads every file once; for each, whether it was done now.
+    pub(super) fn route_missing(
+        &self,
+        tasks: &[Task],
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<bool>, Error> {
+        let (mut missing, mut done) = (Vec::new(), Vec::with_capacity(tasks.len()));
+        for task in tasks {
+            let is_whole = self.tasks.is_whole(*task)?;
+            if !is_whole {
+                let planned = self.tasks.plan().slices.get(usize_from_u32(task.number));
+                missing.push((*task, source::place(planned)?));
+            }
+            done.push(!is_whole);
+        }
+        self.route_slices(missing, progress)?;
+        Ok(done)
     }
 
-    /// Routes all slices that are not there, and reads every file once; how many were there.
-    pub(super) fn route_all(&self, progress: &mut Progress<'_>) -> Result<u64, Error> {
-        let tasks = self.tasks.all().into_iter().filter(|task| task.stage == TaskStage::Route);
-        let mut missing = Vec::new();
-        let mut done = 0_u64;
-        for (task, planned) in tasks.zip(&self.tasks.plan().slices) {
-            if self.tasks.is_whole(task)? {
-                done += 1;
-            } else {
-                missing.push((task, source::place(Some(planned))?));
-            }
-        }
+    fn route_slices(
+        &self,
+        mut missing: Vec<(Task, Place)>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        missing.sort_by_key(|(task, _)| *task); // in the order of the input
         let has_failed = AtomicBool::new(false);
         // A slice is handed over when somebody is free to route it.
         let (sender, receiver) = sync_channel(0);
@@ -62,7 +65,7 @@ impl Ingest {
         thread::scope(|scope| {
             let routers = (0..ROUTERS).map(|_| {
                 let (receiver, has_failed) = (Arc::clone(&receiver), &has_failed);
-                scope.spawn(move || self.route_slices(&receiver, has_failed))
+                scope.spawn(move || self.route_received(&receiver, has_failed))
             });
             let routers: Vec<_> = routers.collect();
             drop(receiver); // nothing waits for routers that are gone
@@ -77,8 +80,7 @@ impl Ingest {
                 Some((_, fault)) => Err(fault),
                 None => read,
             }
-        })?;
-        Ok(done)
+        })
     }
 
     /// Reads slices and hands them over, until one has failed.
@@ -123,7 +125,7 @@ impl Ingest {
     }
 
     /// Routes slices until no more come; the first that failed. After that others are taken and left.
-    fn route_slices(
+    fn route_received(
         &self,
         from: &Mutex<Receiver<ReadSlice>>,
         has_failed: &AtomicBool,
@@ -183,6 +185,13 @@ impl<'a> Pieces<'a> {
     fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
         if self.input < place.input {
             *self = Self::at(self.ingest, place.input)?;
+        }
+        let before =
+            if self.input == place.input { place.skip.saturating_sub(self.taken) } else { 0 };
+        if let Some(reader) = &mut self.reader
+            && reader.seek_past(before)?
+        {
+            self.taken += before;
         }
         while (self.input, self.taken) < (place.input, place.skip) {
             if self.next().transpose()?.is_none() {

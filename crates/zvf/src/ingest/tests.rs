@@ -320,3 +320,47 @@ async fn of_several_slices_that_fail_the_first_is_told() {
     let done = |number| ingest.tasks().is_done(Task { stage: TaskStage::Route, number });
     assert!(done(0) && done(1) && !done(2) && !done(3));
 }
+
+/// Positions of two axes of a byte each, as NumPy writes them.
+fn positions(folder: &Folder, name: &str, rows: usize) -> PathBuf {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, 2), }}\n");
+    let length = u16::try_from(header.len()).unwrap().to_le_bytes();
+    let rows: Vec<u8> = (0..rows).flat_map(|n| [(n * 7 % 90) as u8, (n / 20) as u8]).collect();
+    let file = [b"\x93NUMPY\x01\0", &length[..], header.as_bytes(), &rows].concat();
+    fs::write(folder.at(name), file).unwrap();
+    folder.at(name)
+}
+
+#[tokio::test]
+async fn slices_in_the_middle_of_a_file_are_routed_alone_or_together() {
+    let folder = Folder::new("middle");
+    let (file, whole) = (positions(&folder, "a.npy", 950), folder.address("whole"));
+    let recipe = recipe();
+    let at_once = Recipe { write: WriteOptions::default(), ..recipe.clone() };
+    let layout = Layout::scan(&file, &at_once, &mut go_on).unwrap();
+    assert_eq!(layout.slices.len(), 1);
+    create(&file, &whole, &layout, &at_once, &mut go_on).await.unwrap();
+    let cells = |store: &str| files_below(&Path::new(store).join("0/vertices/c"));
+    let wanted = cells(&whole);
+    for (name, together) in [("alone", 1), ("together", 4)] {
+        let (address, work) = (folder.address(name), folder.at("work"));
+        let files = std::slice::from_ref(&file);
+        Planned::make(files, &address, &work, &recipe, Some(2), &mut go_on).await.unwrap();
+        let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+        let (mut routes, others): (Vec<Task>, Vec<Task>) =
+            ingest.tasks().all().into_iter().partition(|task| task.stage == TaskStage::Route);
+        assert_eq!(routes.len(), 10);
+        assert!(ingest.route(&others, &mut go_on).await.is_err(), "these read no input");
+        routes.reverse();
+        for tasks in routes.chunks(together) {
+            assert_eq!(ingest.route(tasks, &mut go_on).await.unwrap(), vec![true; tasks.len()]);
+        }
+        assert_eq!(ingest.route(&routes, &mut go_on).await.unwrap(), [false; 10]);
+        for task in others {
+            ingest.run(task, &mut go_on).await.unwrap();
+        }
+        assert_eq!(ingest.finish().await.unwrap().unwrap().vertices, 950);
+        let found = cells(&address);
+        assert_eq!(found, wanted, "{name}");
+    }
+}

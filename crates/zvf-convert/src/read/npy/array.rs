@@ -112,6 +112,28 @@ impl Array {
     }
 }
 
+impl Array {
+    /// Passes over `blocks` blocks of `rows` rows, or what is left of them.
+    pub(in crate::read) fn seek_past(
+        &mut self,
+        blocks: usize,
+        rows: usize,
+    ) -> Result<(), ConvertError> {
+        // Too many: more than any array has.
+        let rows = to_u64(blocks).saturating_mul(to_u64(rows.max(1))).min(self.left);
+        match &mut self.source {
+            Source::Rows(bytes) => bytes.seek_past(rows * to_u64(self.stride))?,
+            Source::Columns(columns, size) => {
+                for bytes in columns {
+                    bytes.seek_past(rows * to_u64(*size))?;
+                }
+            }
+        }
+        self.left -= rows;
+        Ok(())
+    }
+}
+
 impl Source {
     fn columns(
         bytes: &Bytes,

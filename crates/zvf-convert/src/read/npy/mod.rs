@@ -30,24 +30,32 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let kind = point_kind(options, "npy")?;
     let (mut table, axes) = RecordTable::new(array.fields(), kind, options, "npy")?;
     let header = Header { vertices: Some(array.rows()), ..table.vertices.header(axes)? };
-    Ok(Reader::new(header, Records { array, table, batch_rows: options.batch_rows.max(1) }))
+    let rows = block(array.stride(), options.batch_rows.max(1));
+    Ok(Reader::new(header, Records { array, table, rows }).seeking())
 }
 
 /// Records in the course of being read.
 struct Records {
     array: Array,
     table: RecordTable,
-    batch_rows: usize,
+    rows: usize, // of a piece
 }
 
 impl Iterator for Records {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let rows = block(self.array.stride(), self.batch_rows);
-        match self.array.next(rows) {
+        match self.array.next(self.rows) {
             Ok(Some(records)) => Some(self.table.piece(&records)),
             Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Only the piece that is given is read.
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        match self.array.seek_past(n, self.rows) {
+            Ok(()) => self.next(),
             Err(error) => Some(Err(error)),
         }
     }

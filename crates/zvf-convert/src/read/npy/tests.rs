@@ -7,7 +7,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use crate::NpyWriter;
 use crate::read::tests::{dump, told_file};
-use crate::read::{ColumnRoles, Format, ReadOptions};
+use crate::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions, Reader};
 
 /// A file with that header and these bytes.
 pub(in crate::read) fn npy(header: &str, bytes: &[u8]) -> Vec<u8> {
@@ -43,6 +43,50 @@ fn arrays_of_positions() {
         "Unsupported in npy, fortran_order: expected False in a stream, found True; give the file \
          itself, or write it with np.ascontiguousarray()"
     );
+}
+
+#[test]
+fn pieces_are_passed_over_without_reading_them() {
+    let rows: Vec<u8> = (0..14).collect();
+    let options = ReadOptions { batch_rows: 2, ..ReadOptions::default() };
+    let folder = tempfile::tempdir().unwrap();
+    for fortran in ["False", "True"] {
+        let path = folder.path().join(fortran);
+        std::fs::write(&path, array("'|u1'", fortran, "(7, 2)", &rows)).unwrap();
+        let file = || read::open(Input::path(&path), Some(Format::Npy), &options).unwrap();
+        let stream = || {
+            let input = Input::reader(std::fs::File::open(&path).unwrap());
+            read::open(input, Some(Format::Npy), &options)
+        };
+        let rest = |reader: Reader| -> Vec<Vec<u8>> {
+            let batch = |piece| match piece {
+                Ok(Piece::Vertices(batch)) => batch.positions().bytes().to_vec(),
+                other => panic!("{other:?}"),
+            };
+            reader.map(batch).collect()
+        };
+        let all = rest(file());
+        assert_eq!(all.len(), 4);
+        for passed in 0..6 {
+            let left = all.get(passed..).unwrap_or_default();
+            let mut reader = file();
+            assert!(reader.seek_past(passed).unwrap());
+            assert_eq!(rest(reader), left, "{passed} of {fortran}");
+            if let Ok(mut reader) = stream() {
+                assert!(reader.seek_past(passed).unwrap());
+                assert_eq!(rest(reader), left, "{passed} of a stream");
+            }
+        }
+    }
+    // A file that ended meanwhile is found out where it is read.
+    let path = folder.path().join("cut");
+    let whole = array("'|u1'", "False", "(7, 2)", &rows);
+    std::fs::write(&path, &whole).unwrap();
+    let mut reader = read::open(Input::path(&path), Some(Format::Npy), &options).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 7]).unwrap();
+    let error = reader.seek_past(3).unwrap_err().to_string();
+    assert!(error.starts_with("Truncated in npy"), "{error}");
+    assert!(reader.next().is_none());
 }
 
 #[test]
