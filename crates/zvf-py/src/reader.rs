@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::error::Fault;
 use crate::query::Query;
-use crate::runtime::{Job, Outcome, lock, start};
+use crate::runtime::{Job, Outcome, lock, prepare, start};
 
 /// How to open a store.
 pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
@@ -93,15 +93,15 @@ impl Reader {
 
     fn run(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
-        start(move |control| Ok(object(Answer::from(control.wait(reader.run(&query))?))))
+        prepare(async move { Ok(object(Answer::from(reader.run(&query).await?))) })
     }
 
     /// Vertices, parts, elements, and whether that is all.
     fn count(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
-        start(move |control| {
-            let counts = control.wait(reader.count(&query))?;
-            Ok(Box::new(move |py: Python<'_>| {
+        prepare(async move {
+            let counts = reader.count(&query).await?;
+            let made: Outcome = Box::new(move |py: Python<'_>| {
                 let found = PyDict::new(py);
                 found.set_item("level", counts.level.0)?;
                 found.set_item("kind", counts.kind.to_string())?;
@@ -111,7 +111,8 @@ impl Reader {
                 found.set_item("complete", counts.complete)?;
                 found.set_item("truncated", counts.truncated)?;
                 Ok(found.into_any().unbind())
-            }))
+            });
+            Ok(made)
         })
     }
 

@@ -8,12 +8,24 @@
 //!             <---------------------------------  outcome, hook
 //! ```
 //!
+//! A read that is answered out of what the library holds takes less time than a thread takes to wake up. So the thread
+//! that waits for a read begins it, without the GIL, and hands over what is not answered at the first poll:
+//!
+//! ```text
+//! Python thread                                   worker thread
+//! prepare(future) -> Job
+//! job.wait(): polls the future once               no GIL
+//!             the rest, if any  --------------->  as above
+//! ```
+//!
 //! A process has one runtime, made when it is first needed and known by the process id: in a forked child the
 //! threads of the parent are gone, so a child makes its own, and its own pool for CPU work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
@@ -94,42 +106,27 @@ struct Slot {
 pub(crate) struct Job {
     control: Arc<Control>,
     slot: Arc<(Mutex<Slot>, Condvar)>,
-    pid: u32,
+    process: Arc<Process>,
+    read: Mutex<Option<Read>>, // that nobody began
 }
+
+/// A future whose output is what a job gives back.
+type Read = Pin<Box<dyn Future<Output = Result<Outcome, Fault>> + Send>>;
 
 /// Starts `work` on a worker thread.
 pub(crate) fn start(
     work: impl FnOnce(&Arc<Control>) -> Result<Outcome, Fault> + Send + 'static,
 ) -> PyResult<Job> {
-    let control = Arc::new(Control::default());
-    let slot = Arc::new((Mutex::new(Slot::default()), Condvar::new()));
-    let process = Process::current()?;
-    let (own_control, own_slot, own_process) =
-        (Arc::clone(&control), Arc::clone(&slot), Arc::clone(&process));
-    process.runtime.spawn_blocking(move || {
-        let run = || match &own_process.pool {
-            Some(pool) => {
-                let handle = Handle::current();
-                pool.install(|| {
-                    let _inside = handle.enter();
-                    work(&own_control)
-                })
-            }
-            None => work(&own_control),
-        };
-        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Fault::Panic));
-        let hook = {
-            let mut slot = lock(&own_slot.0);
-            slot.result = Some(result);
-            slot.is_done = true;
-            slot.hook.take()
-        };
-        own_slot.1.notify_all();
-        if let Some(hook) = hook {
-            call_hook(hook);
-        }
-    });
-    Ok(Job { control, slot, pid: std::process::id() })
+    let job = Job::new(None)?;
+    job.start(work);
+    Ok(job)
+}
+
+/// Prepares a read, which whoever waits for it begins.
+pub(crate) fn prepare(
+    read: impl Future<Output = Result<Outcome, Fault>> + Send + 'static,
+) -> PyResult<Job> {
+    Job::new(Some(Box::pin(read)))
 }
 
 #[pymethods]
@@ -137,12 +134,21 @@ impl Job {
     /// Waits for the end and returns the outcome; `progress(done, total)` is called meanwhile.
     #[pyo3(signature = (progress=None))]
     fn wait(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        if self.pid != std::process::id() {
+        if self.process.pid != std::process::id() {
             return Err(PyRuntimeError::new_err(
                 "the work was started by the parent process: start it again after the fork",
             ));
         }
-        while !py.detach(|| self.is_done_within(STEP)) {
+        let read = lock(&self.read).take();
+        let mut is_done = py.detach(|| {
+            match (read, &progress) {
+                (Some(read), None) => self.begin(read),
+                (Some(read), Some(_)) => self.hand_over(read),
+                (None, _) => {}
+            }
+            self.is_done_within(STEP)
+        });
+        while !is_done {
             let heard = py.check_signals().and_then(|()| self.report(py, progress.as_ref()));
             if let Err(error) = heard {
                 self.control.stop();
@@ -151,6 +157,7 @@ impl Job {
                 py.detach(|| self.is_done_within(GRACE));
                 return Err(error);
             }
+            is_done = py.detach(|| self.is_done_within(STEP));
         }
         if progress.is_some() {
             self.report(py, progress.as_ref())?;
@@ -171,6 +178,7 @@ impl Job {
 
     /// Whether the work has ended.
     fn is_done(&self) -> bool {
+        self.start_read();
         lock(&self.slot.0).is_done
     }
 
@@ -181,6 +189,7 @@ impl Job {
 
     /// Calls `hook()` when the work has ended, from another thread; at once when it has.
     fn on_done(&self, hook: Py<PyAny>) {
+        self.start_read();
         let mut slot = lock(&self.slot.0);
         if slot.is_done {
             drop(slot);
@@ -192,6 +201,64 @@ impl Job {
 }
 
 impl Job {
+    fn new(read: Option<Read>) -> PyResult<Self> {
+        Ok(Self {
+            control: Arc::default(),
+            slot: Arc::default(),
+            process: Process::current()?,
+            read: Mutex::new(read),
+        })
+    }
+
+    /// Runs `work` on a worker thread.
+    fn start(&self, work: impl FnOnce(&Arc<Control>) -> Result<Outcome, Fault> + Send + 'static) {
+        let (control, slot) = (Arc::clone(&self.control), Arc::clone(&self.slot));
+        let process = Arc::clone(&self.process);
+        self.process.runtime.spawn_blocking(move || {
+            let run = || match &process.pool {
+                Some(pool) => {
+                    let handle = Handle::current();
+                    pool.install(|| {
+                        let _inside = handle.enter();
+                        work(&control)
+                    })
+                }
+                None => work(&control),
+            };
+            let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Fault::Panic));
+            finish(&slot, result);
+        });
+    }
+
+    /// Has a worker do a read that nobody began.
+    fn start_read(&self) {
+        let read = lock(&self.read).take();
+        if let Some(read) = read {
+            self.hand_over(read);
+        }
+    }
+
+    fn hand_over(&self, read: Read) {
+        self.start(move |control| control.wait(read));
+    }
+
+    /// Polls a read once on this thread, which may be all that it takes; a worker does the rest.
+    fn begin(&self, mut read: Read) {
+        if self.process.pool.is_some() || self.control.check().is_err() {
+            return self.hand_over(read);
+        }
+        let inside = self.process.runtime.enter();
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        let poll = || read.as_mut().poll(&mut context);
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        drop(inside);
+        match polled {
+            Ok(Poll::Ready(result)) => finish(&self.slot, result),
+            Ok(Poll::Pending) => self.hand_over(read),
+            Err(_panic) => finish(&self.slot, Err(Fault::Panic)),
+        }
+    }
+
     /// Lets it go on alone; [`settle`] waits for it.
     pub(crate) fn leave(&self) {
         lock(&STOPPED).push(Arc::clone(&self.slot));
@@ -207,6 +274,20 @@ impl Job {
         let total = self.control.total.load(Ordering::Relaxed);
         progress.call1(py, (done, (total > 0).then_some(total)))?;
         Ok(())
+    }
+}
+
+/// Keeps the outcome for whoever waits, and tells them.
+fn finish((slot, done): &(Mutex<Slot>, Condvar), result: Result<Outcome, Fault>) {
+    let hook = {
+        let mut slot = lock(slot);
+        slot.result = Some(result);
+        slot.is_done = true;
+        slot.hook.take()
+    };
+    done.notify_all();
+    if let Some(hook) = hook {
+        call_hook(hook);
     }
 }
 

@@ -261,6 +261,80 @@ def test_threads_ask_at_once(cloud):
     assert found == [50] * 8
 
 
+def test_a_read_is_begun_by_whoever_looks_at_it(cloud):
+    few, all_of_it = cloud.select(box=([0] * 3, [30.0] * 3)), cloud.select()
+    expected = len(few.read())
+    for query, rows in ((few, expected), (all_of_it, 5000)):
+        for _ in range(2):  # the second time out of what is held
+            job = cloud._native.run(query._query())
+            while not job.is_done():
+                time.sleep(0.001)
+            assert len(job.result()) == rows
+            job = cloud._native.run(query._query())
+            assert len(job.wait()) == rows
+            with pytest.raises(RuntimeError, match="taken already"):
+                job.wait()
+            ended = threading.Event()
+            job = cloud._native.run(query._query())
+            job.on_done(ended.set)
+            assert ended.wait(60) and len(job.result()) == rows
+    told = []
+    assert len(few.read(progress=lambda done, total: told.append(done))) == expected and told
+    job = cloud._native.run(few._query())
+    job.cancel()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_a_handle_goes_on_in_a_forked_child(cloud):
+    program = (
+        "import os, sys, zvf\n"
+        f"cloud = zvf.open({cloud.address!r})\n"
+        "few = cloud.select(box=([0] * 3, [30.0] * 3))\n"
+        "expected = few.read().positions.tolist()\n"
+        "job = cloud._native.run(few._query())\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    assert few.read().positions.tolist() == expected\n"
+        "    assert len(cloud.read(where='mass < 7')) == 7 and cloud.count() == 5000\n"
+        "    try:\n"
+        "        job.wait()\n"
+        "    except RuntimeError as error:\n"
+        "        os._exit(0 if 'after the fork' in str(error) else 3)\n"
+        "    os._exit(2)\n"
+        "assert len(job.wait()) == len(expected)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "0\n", ran.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("side", [3.0, 90.0], ids=["small", "large"])
+def test_ctrl_c_ends_reads_of_what_is_held(tmp_path, side):
+    program = (
+        "import numpy as np, signal, time, zvf\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"ds = zvf.points({str(tmp_path / 'a')!r}, np.random.default_rng(1).random((1_000_000, 3), dtype='f4') * 100, chunk=25.0)\n"
+        f"box = ([0.0] * 3, [{side}] * 3)\n"
+        "ds.read(box=box)\n"
+        "print('go', flush=True)\n"
+        "try:\n"
+        "    while True:\n"
+        "        ds.read(box=box)\n"
+        "except KeyboardInterrupt:\n"
+        "    print(time.monotonic(), flush=True)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "go\n"
+    time.sleep(0.3)
+    sent = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    out, said = child.communicate(timeout=60)
+    assert float(out) - sent < 1.0, said  # 0.2 s, on a machine that does nothing else
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_leaves_no_store(tmp_path):
     program = (

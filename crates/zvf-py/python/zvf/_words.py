@@ -70,10 +70,12 @@ def plain(dataset: Dataset, name: str, value: Any) -> Any:
 
 def corner(name: str, value: Any) -> list[float]:
     """Coordinates of one point."""
+    if type(value) in (list, tuple) and all(type(x) is float or (type(x) is int and abs(x) < 2**63) for x in value):
+        return [float(x) for x in value]  # an array of numpy takes longer than the rest of a small question
     array = as_array(value, name)
     if array.dtype.kind not in "biuf" or array.ndim != 1:
         raise wrong_type(name, "a list of coordinates", shown(value))
-    return [float(x) for x in array]
+    return [float(x) for x in array.tolist()]
 
 
 def items_of(name: str, value: Any, count: int, expected: str) -> Any:

@@ -81,6 +81,7 @@ async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.warm.level.level(), context.kind);
     let (mut seen, mut elements) = (SeenVertices::default(), 0);
     for wave in waves(context, Purpose::Stream).await? {
+        context.yield_before(&wave).await?;
         for part in context.refined(wave, Purpose::Stream).await? {
             let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
             let keyed = context.elements_keyed(&work, true).await?;
@@ -131,6 +132,7 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
     let mut left = most;
     let waves = waves(context, Purpose::Stream).await?;
     for wave in &waves {
+        context.yield_before(wave).await?;
         let (rows, parts) = match wave {
             WorkUnit::Chunks(places) if context.counts_by_indexes() => {
                 (context.rows_named(places).await?, 0)

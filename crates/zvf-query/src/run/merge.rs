@@ -19,6 +19,7 @@ pub(super) async fn collect_elements(
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     for wave in waves {
+        context.yield_before(&wave).await?;
         for part in context.refined(wave, Purpose::Collect).await? {
             let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
             let keyed = context.elements_keyed(&work, true).await?;

@@ -24,6 +24,7 @@ mod statistics;
 mod stream;
 mod vertices;
 mod waves;
+mod yielding;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -71,6 +72,8 @@ pub(crate) struct Context {
     /// that meet both; `None` where neither says anything.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
     found: Found,
+    /// About how many bytes were gone through since the question yielded last.
+    since_yield: AtomicU64,
 }
 
 /// What comes to light on the way.
@@ -200,6 +203,7 @@ impl Context {
             chunks,
             reach,
             found,
+            since_yield: AtomicU64::default(),
         })
     }
 
@@ -408,6 +412,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
         waves
     };
     for wave in &waves {
+        context.yield_before(wave).await?;
         // One more than the limit tells whether something was cut off.
         let left = most - rows;
         let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none

@@ -20,13 +20,16 @@ pub(crate) async fn waves(
     context: &Context,
     purpose: Purpose,
 ) -> Result<Vec<WorkUnit>, QueryError> {
+    context.yield_before_many(context.query.objects.as_ref().map_or(0, Vec::len)).await;
     if context.goes_by_objects() {
         return context.object_waves(purpose).await;
     }
     if context.kind.has_links() {
         return context.element_waves(purpose).await;
     }
-    let candidates = context.places_asked(context.candidates()).await?;
+    let candidates = context.candidates();
+    context.yield_before_many(candidates.len()).await;
+    let candidates = context.places_asked(candidates).await?;
     if purpose == Purpose::Collect && candidates.len() > MAX_CELLS {
         let found = to_u64(candidates.len());
         return Err(QueryError::limit("cells of an answer", to_u64(MAX_CELLS), found));
@@ -56,7 +59,9 @@ impl Context {
     }
 
     async fn element_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
-        let chunks = self.places_asked(self.candidates()).await?;
+        let chunks = self.candidates();
+        self.yield_before_many(chunks.len()).await;
+        let chunks = self.places_asked(chunks).await?;
         let cells = match self.family().await? {
             Some(family) => self.link_cells(&family, &chunks).await?,
             None => Vec::new(),
@@ -130,6 +135,8 @@ impl Context {
             return Err(self.no_original_order().into());
         }
         let named = self.named().await?.map(|named| named.rows.clone());
+        let looked_at = named.as_ref().map_or(saturating_usize(index.slots()), Vec::len);
+        self.yield_before_many(looked_at).await;
         let rows = match (named, &self.reach) {
             (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => rows,
             (Some(rows), None) => rows,

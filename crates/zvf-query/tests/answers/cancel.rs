@@ -11,7 +11,7 @@ use object_store::path::Path;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zvf_model::{Bounds, Kind};
-use zvf_query::{Mode, Query, Reader};
+use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::made::{Data, Files, store};
@@ -138,6 +138,44 @@ async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
         future.as_mut().poll(context).map(Some)
     })
     .await
+}
+
+#[test]
+fn a_long_query_of_held_cells_is_pending_once_and_a_short_one_never() {
+    let within = |high: f64| {
+        let bounds = Bounds::new(&[-0.5, -1.0], &[high, 1.0]).unwrap();
+        Query::within(bounds).columns(Columns::None)
+    };
+    for kind in [Kind::PointCloud, Kind::Polyline] {
+        let n = 1 << 20; // of 8 bytes each
+        let mut data = Data::new(kind, 8192.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
+        if kind.is_chain() {
+            data =
+                data.objects((0..n / 4096).map(|i| (4096 * i..4096 * (i + 1)).collect()).collect());
+        }
+        let made = data.made();
+        let few = if kind.is_chain() { 4096 } else { 100 }; // one object
+        for (query, polls, rows) in [(within(1e7), 2, n), (within(99.5), 1, few)] {
+            let counted = made.wait(made.reader.count(&query)).unwrap(); // opens and holds what it takes
+            assert_eq!(
+                (counted.vertices, made.run(&query).unwrap().batch.len()),
+                (rows as u64, rows)
+            );
+            let reader = &made.reader;
+            for polls in [polls - 1, polls] {
+                let answer = futures_executor::block_on(polled(reader.run(&query), polls));
+                let counts = futures_executor::block_on(polled(reader.count(&query), polls));
+                let expected = (polls > 0 && (polls > 1 || rows == few)).then_some(rows);
+                assert_eq!(
+                    answer.map(|answer| answer.unwrap().batch.len()),
+                    expected,
+                    "{kind} {polls}"
+                );
+                let counts = counts.map(|counts| counts.unwrap().vertices as usize);
+                assert_eq!(counts, expected, "{kind} {polls}");
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,98 @@
+//! Yielding before work that takes long, so that a question can be moved to another thread.
+//!
+//! A question whose cells are all held is never pending by itself: its first poll would do all of it, however long that
+//! takes. Whoever polls it on a thread that must stay responsive, such as that of an interpreter, wants short answers from
+//! the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use zvf_format::num::to_u64;
+
+use super::{Context, WorkUnit};
+use crate::error::QueryError;
+
+impl Context {
+    /// Yields before a wave, where it and what was done since the last time are not small.
+    pub(super) async fn yield_before(&self, wave: &WorkUnit) -> Result<(), QueryError> {
+        let bytes = self.bytes_of(wave).await?.clamp(BYTES_OF_ANY_WAVE, MAX_BYTES_OF_A_POLL + 1);
+        let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > MAX_BYTES_OF_A_POLL {
+            self.since_yield.store(0, Ordering::Relaxed);
+            yield_once().await;
+        }
+        Ok(())
+    }
+
+    /// Yields before so many chunks or objects are looked at, where they are many.
+    pub(super) async fn yield_before_many(&self, items: usize) {
+        if items > MAX_ITEMS_OF_A_POLL {
+            yield_once().await;
+        }
+    }
+
+    /// About how many bytes a wave goes through, by averages of the level.
+    async fn bytes_of(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
+        let vertices = u64::try_from(self.warm.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
+        // Judged, not allocated.
+        let share = |items: usize, all: u64| {
+            let each = vertices.checked_div(all).unwrap_or(vertices).max(1);
+            to_u64(items).saturating_mul(each)
+        };
+        let chunks = to_u64(self.chunks.len());
+        Ok(match wave {
+            WorkUnit::Chunks(places) => {
+                share(places.len(), chunks).saturating_mul(self.row_bytes())
+            }
+            WorkUnit::Objects(rows) => {
+                let objects = self.index().await?.slots();
+                share(rows.len(), objects).saturating_mul(self.row_bytes())
+            }
+            WorkUnit::Elements(work) => {
+                share(work.chunks.len(), chunks).saturating_mul(self.element_row_bytes())
+            }
+            WorkUnit::Several(works) => {
+                let all = works.iter().map(|work| work.chunks.len()).sum();
+                share(all, chunks).saturating_mul(self.element_row_bytes())
+            }
+        })
+    }
+}
+
+/// Is pending once.
+async fn yield_once() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Bytes that one poll goes through: they take a few milliseconds.
+const MAX_BYTES_OF_A_POLL: u64 = 4 << 20;
+/// What a wave counts for at least, so that many empty ones are not small.
+const BYTES_OF_ANY_WAVE: u64 = 64 << 10;
+/// Chunks or objects that one poll looks at.
+const MAX_ITEMS_OF_A_POLL: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn is_pending_once_and_wakes_whoever_polls() {
+        let mut yielding = std::pin::pin!(yield_once());
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert_eq!(yielding.as_mut().poll(&mut context), Poll::Pending);
+        assert_eq!(yielding.as_mut().poll(&mut context), Poll::Ready(()));
+        futures_executor::block_on(yield_once()); // ends only if it is woken
+    }
+}
