@@ -201,7 +201,11 @@ impl Layout {
             TableName::Objects if kind.is_some_and(Kind::is_chain) => {
                 geometry::line_field(level.axes())?
             }
-            _ => {
+            TableName::Objects
+            | TableName::Groups
+            | TableName::Members
+            | TableName::Links
+            | TableName::Levels => {
                 let expected = "the vertices of a level, or objects that are lines";
                 return Err(bad_request("a column of geometry", expected, table.word()));
             }

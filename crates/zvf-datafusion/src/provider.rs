@@ -253,7 +253,11 @@ impl ZvfTable {
                 let tasks = row_tasks(index.map_or(0, |index| index.slots()), most);
                 Ok(Planned { tasks, chunks: None })
             }
-            _ => Ok(Planned { tasks: vec![Task::All], chunks: None }),
+            TableName::Objects
+            | TableName::Groups
+            | TableName::Members
+            | TableName::Links
+            | TableName::Levels => Ok(Planned { tasks: vec![Task::All], chunks: None }),
         }
     }
 
@@ -270,7 +274,7 @@ impl ZvfTable {
         let tasks = match named {
             Some(named) => {
                 keys.retain(|key| named.contains(key));
-                keys.iter().map(|key| alone(key)).collect::<Result<Vec<_>>>()?
+                keys.iter().map(alone).collect::<Result<Vec<_>>>()?
             }
             None => {
                 // A task is worth starting from some tens of thousands of rows on.

@@ -92,7 +92,7 @@ impl Counts {
         let objects = level.objects().await.map_err(external)?.map(|index| index.slots());
         let groups = match table {
             TableName::Groups | TableName::Members => level.groups().await.map_err(external)?,
-            _ => None,
+            TableName::Vertices | TableName::Objects | TableName::Links | TableName::Levels => None,
         };
         let groups = groups.map(|groups| groups.len());
         let meta = level.node().meta();
