@@ -10,6 +10,11 @@
 //! ```
 //!
 //! A program of its own, and no part of `zvf`: the engine would be three quarters of it.
+#![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "errors and statements of the engine have dozens of variants and get more"
+)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
