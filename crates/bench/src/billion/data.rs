@@ -55,7 +55,12 @@ pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<(
         }
         for (x, step) in at.iter_mut().zip(&mut heading) {
             *step += (random.unit() - 0.5) * 0.2;
-            *x = (*x + *step * 0.5).clamp(0.0, SIDE as f32);
+            *x += *step * 0.5;
+            // Walks turn round at the walls: those that went on along them would end in the corners.
+            if !(0.0..=SIDE as f32).contains(x) {
+                *x = x.clamp(0.0, SIDE as f32);
+                *step = -*step;
+            }
             file.write_all(&x.to_le_bytes())?;
         }
         file.write_all(&(random.unit() * 100.0).to_le_bytes())?;
