@@ -275,7 +275,7 @@ pub(crate) fn back_to(
         add(&record.body);
     }
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
-    if !journal.accepts_foreign
+    if !journal.place.accepts_foreign
         && let Some(key) = journal.find_foreign(target, &keys)?
     {
         return Err(foreign(&key));

@@ -50,8 +50,6 @@ pub(crate) struct Journal {
     pub(crate) place: Place,
     pub(crate) store: Medium,
     pub(crate) side: Medium,
-    /// Whether what something else wrote is taken for what the last commit wrote.
-    pub(crate) accepts_foreign: bool,
     /// The right to write alone, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
     /// The version that is read, where the store lies in a repository of them; that has the history then.
@@ -92,8 +90,7 @@ impl Journal {
 
     fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
         let (place, epoch) = (place.clone(), OnceLock::new());
-        let accepts_foreign = place.accepts_foreign;
-        Self { place, store, side, accepts_foreign, epoch, pinned }
+        Self { place, store, side, epoch, pinned }
     }
 
     /// The journal of the store in the folder `store`.
@@ -308,7 +305,7 @@ impl Journal {
             }
             // What is not there at all can be put without overwriting anything.
             if !is_before
-                && !self.accepts_foreign
+                && !self.place.accepts_foreign
                 && let Some(now) = now
                 && !self.is_of_journal(entry.key, now, head)?
             {

@@ -337,11 +337,14 @@ fn write(
 
 /// The journal of a store that is there, for committing.
 pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc<Journal>> {
-    let mut journal = open_existing(place)?;
+    let mut place = place.clone();
+    if options.accept_foreign {
+        place = place.with_foreign_accepted();
+    }
+    let journal = open_existing(&place)?;
     if journal.pinned.is_some() {
         journal.begin_writing()?; // a tag is refused before any work
     }
-    journal.accepts_foreign |= options.accept_foreign;
     Ok(Arc::new(journal))
 }
 

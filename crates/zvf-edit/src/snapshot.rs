@@ -121,7 +121,7 @@ impl Snapshot {
             (Some(span), Some(bytes)) => span.is_of(bytes),
             _ => false,
         };
-        if same || self.journal.accepts_foreign {
+        if same || self.journal.place.accepts_foreign {
             return Ok(bytes);
         }
         let Some(span) = span else {
@@ -143,7 +143,7 @@ impl Snapshot {
         changes: &mut Changes,
         before: &mut HashMap<String, Option<Bytes>>,
     ) -> Result<()> {
-        if !self.journal.accepts_foreign {
+        if !self.journal.place.accepts_foreign {
             return Ok(());
         }
         for (key, (txid, span)) in &self.known {

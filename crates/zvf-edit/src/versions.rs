@@ -249,11 +249,7 @@ impl Journal {
     /// The journal as it is now: a repository of versions is looked at again.
     pub(crate) fn renewed(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => {
-                let mut own = Self::of_version(&self.place, pinned.renewed()?)?;
-                own.accepts_foreign = self.accepts_foreign;
-                Ok(Arc::new(own))
-            }
+            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.renewed()?)?)),
             None => Ok(Arc::clone(self)),
         }
     }

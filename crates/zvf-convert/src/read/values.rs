@@ -42,7 +42,7 @@ impl Values {
     pub(super) fn push_records(&mut self, records: &[u8], stride: usize, slot: Slot) {
         // Known lengths are copied without a call for each record.
         match slot.size {
-            size if size == stride => self.push_bytes(whole(records, stride)),
+            size if size == stride => self.push_bytes(trim_partial_record(records, stride)),
             1 => push_fixed::<1>(&mut self.bytes, records, stride, slot.offset),
             2 => push_fixed::<2>(&mut self.bytes, records, stride, slot.offset),
             4 => push_fixed::<4>(&mut self.bytes, records, stride, slot.offset),
@@ -79,8 +79,8 @@ impl Values {
     }
 }
 
-/// The whole records at the front of `records`.
-fn whole(records: &[u8], stride: usize) -> &[u8] {
+/// `records` without the part of a record that may follow the last whole one.
+fn trim_partial_record(records: &[u8], stride: usize) -> &[u8] {
     let rest = records.chunks_exact(stride).remainder().len();
     records.get(..records.len() - rest).unwrap_or(records)
 }

@@ -50,7 +50,7 @@ impl Source {
         Self { rows, chunks, marks: Vec::new(), codes, goes_on }
     }
 
-    /// Remembers entry `at` of the list, which is of `chunk`. Every entry is told, in order.
+    /// Remembers entry `at` of the list, which is of `chunk`. It is called for each entry, in order.
     pub(super) fn mark(&mut self, at: usize, chunk: u32) {
         if at.is_multiple_of(MARKED) {
             self.marks.push(chunk);

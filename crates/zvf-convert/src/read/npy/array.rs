@@ -110,9 +110,7 @@ impl Array {
         self.left -= to_u64(rows);
         Ok(Some(block))
     }
-}
 
-impl Array {
     /// Passes over `blocks` blocks of `rows` rows, or what is left of them.
     pub(in crate::read) fn seek_past(
         &mut self,
