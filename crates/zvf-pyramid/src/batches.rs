@@ -204,7 +204,7 @@ fn named<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
 }
 
 /// Whether two batches have the same attributes, which mean the same.
-fn has_same_columns(a: &Batch, b: &Batch) -> bool {
+pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     let same = |a: &Field, b: &Field| {
         a.column.dtype() == b.column.dtype()
             && a.column.width() == b.column.width()

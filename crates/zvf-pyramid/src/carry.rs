@@ -81,6 +81,11 @@ impl Objects {
         &self.kept
     }
 
+    /// The place among them of the object of a row, where it is kept.
+    pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
+        self.ids.get(row).and_then(|id| self.kept.binary_search(id).ok()).map(to_u64)
+    }
+
     /// Has those that are kept numbered from `first` on, in the order of their ids.
     pub(crate) const fn renumber(&mut self, first: i64) {
         self.first = Some(first);

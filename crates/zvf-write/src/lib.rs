@@ -16,6 +16,7 @@
 struct Guide;
 
 mod at;
+mod blocks;
 mod buffer;
 mod cells;
 mod chunks;
@@ -44,12 +45,13 @@ mod tasks;
 mod types;
 mod writer;
 
+pub use blocks::{Block, BlockSorter, Blocks};
 pub use draco::DracoPositions;
 pub use error::WriteError;
 pub use group_table::GroupTable;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};
-pub use pairs::{PairSorter, Pairs, SpillFolder};
+pub use pairs::{PairReader, PairSorter, Pairs, SpillFolder};
 pub use parametric::ShapeTable;
 pub use report::{Notice, Report};
 pub use schema::Schema;

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use zvf_format::num::to_u64;
 
 use crate::WriteError;
+use crate::blocks::BlockSorter;
 use crate::scratch::Scratch;
 use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
 use crate::stop::StopFlag;
@@ -86,6 +87,22 @@ impl SpillFolder {
     pub fn sorter(&self) -> PairSorter {
         PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
     }
+
+    /// A new list of blocks of bytes.
+    #[must_use]
+    pub fn block_sorter(&self) -> BlockSorter {
+        BlockSorter::new(self.clone())
+    }
+
+    /// About how many bytes a list holds.
+    pub(crate) const fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Where the next file of a list goes.
+    pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf, WriteError> {
+        self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl PairSorter {
@@ -103,8 +120,7 @@ impl PairSorter {
         if to_u64(self.held.len()) * PAIR <= self.folder.memory {
             return Ok(());
         }
-        let number = self.folder.next.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.scratch.stem("pairs", number)?;
+        let path = self.folder.next_path("pairs")?;
         let mut sorter =
             ExternalSorter::new(path.clone(), 16, self.folder.memory, &StopFlag::default());
         for (a, b) in std::mem::take(&mut self.held) {
@@ -227,16 +243,34 @@ impl Pairs {
         Ok(())
     }
 
-    fn read(&self) -> Result<Reading<'_>, WriteError> {
+    /// Reads them one after the other.
+    ///
+    /// ```
+    /// use zvf_write::{SpillFolder, WriteError};
+    ///
+    /// let mut sorter = SpillFolder::new(None, 1 << 20).sorter();
+    /// sorter.push(7, 1)?;
+    /// let pairs = sorter.finish()?;
+    /// let mut reader = pairs.read()?;
+    /// assert_eq!(reader.head(), Some((7, 1)));
+    /// reader.advance()?;
+    /// assert_eq!(reader.head(), None);
+    /// # Ok::<(), WriteError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    pub fn read(&self) -> Result<PairReader<'_>, WriteError> {
         let from = match &self.kept {
             Kept::Held(held) => Left::Held(held.iter()),
             Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
                 Left::File(KWayMerge::open(std::slice::from_ref(path), 16, &StopFlag::default())?)
             }
         };
-        let mut reading = Reading { from, head: None, begun: false };
-        reading.advance()?;
-        Ok(reading)
+        let mut reader = PairReader { from, head: None, begun: false };
+        reader.advance()?;
+        Ok(reader)
     }
 }
 
@@ -247,19 +281,32 @@ impl Drop for PairFile {
 }
 
 /// Pairs one after the other.
-struct Reading<'a> {
+#[derive(Debug)]
+pub struct PairReader<'a> {
     from: Left<'a>,
     head: Option<(u64, u64)>,
     begun: bool,
 }
 
+#[derive(Debug)]
 enum Left<'a> {
     Held(std::slice::Iter<'a, (u64, u64)>),
     File(KWayMerge),
 }
 
-impl Reading<'_> {
-    fn advance(&mut self) -> Result<(), WriteError> {
+impl PairReader<'_> {
+    /// The smallest pair that is left.
+    #[must_use]
+    pub const fn head(&self) -> Option<(u64, u64)> {
+        self.head
+    }
+
+    /// Goes on to the next pair.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    pub fn advance(&mut self) -> Result<(), WriteError> {
         self.head = match &mut self.from {
             Left::Held(pairs) => pairs.next().copied(),
             Left::File(merge) => {

@@ -1,6 +1,7 @@
 //! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
 
 use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64};
+use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
 use super::Making;
@@ -8,6 +9,7 @@ use crate::batches::without_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
+use crate::offload::offload;
 use crate::shape::Coarsened;
 use crate::shape::chain::{self, Thin};
 use crate::shape::farthest::Farthest;
@@ -17,7 +19,7 @@ impl Making<'_> {
     /// Chains, some objects at a time.
     pub(super) async fn chains(
         &self,
-        reader: &Reader,
+        (reader, below): (&Reader, &LevelReader),
         objects: Option<&Objects>,
         taking: &mut Taking,
     ) -> Result<Farthest, PyramidError> {
@@ -27,8 +29,22 @@ impl Making<'_> {
             return Ok(reader.run(&all).await.map(|_| Farthest::default())?);
         };
         let kept = objects.kept_ids();
+        let at_once = self.chains_at_once(kept.len());
         let mut found = Farthest::default();
-        for ids in kept.chunks(self.chains_at_once(kept.len())) {
+        if kept.len() > at_once.saturating_mul(REGROUPED_BATCHES)
+            && kept.len() > objects.rows() / REGROUPED_SHARE
+            && let Some(mut chains) = self.regroup(reader, below, objects).await?
+        {
+            while let Some((batch, places)) = chains.next(kept, at_once)? {
+                let (thin, rules) = (self.thin(), self.rules.clone());
+                // On another thread: polling must not take long.
+                let made = offload(move |_| chain::thinned(&batch, thin, &rules)).await?;
+                taking.take(&made, &places)?;
+                found = found.max(made.error, made.at);
+            }
+            return Ok(found);
+        }
+        for ids in kept.chunks(at_once) {
             let (made, places) = self.thinned_chains(reader, ids).await?;
             taking.take(&made, &places)?;
             found = found.max(made.error, made.at);
@@ -42,17 +58,21 @@ impl Making<'_> {
         reader: &Reader,
         ids: &[i64],
     ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
-        let thin = match self.step.method {
+        let ids = ids.iter().copied().map(zvf_model::ObjectId);
+        let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
+        let (batch, places) = without_places(batch)?;
+        Ok((chain::thinned(&batch, self.thin(), &self.rules)?, places))
+    }
+
+    /// How the vertices of chains are dropped.
+    fn thin(&self) -> Thin {
+        match self.step.method {
             Method::Simplify => Thin::Within(self.step.size.unwrap_or(0.0)),
             Method::Decimate => {
                 Thin::Every(round_half_up_u64(1.0 / self.step.keep.unwrap_or(1.0)).max(1))
             }
             Method::Cluster | Method::Subset | Method::Collapse | Method::Keep => Thin::Not,
-        };
-        let ids = ids.iter().copied().map(zvf_model::ObjectId);
-        let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
-        let (batch, places) = without_places(batch)?;
-        Ok((chain::thinned(&batch, thin, &self.rules)?, places))
+        }
     }
 
     /// How many chains are made together, of so many.
@@ -93,3 +113,6 @@ impl Making<'_> {
 
 /// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
 const CHAINS: usize = 4;
+/// With more chains than so many batches hold, every chunk is read once; and where so small a part of them is kept, it is not.
+const REGROUPED_BATCHES: usize = 8;
+const REGROUPED_SHARE: usize = 8;

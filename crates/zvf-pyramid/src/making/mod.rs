@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! points      what lies in cells that are complete goes on            points
-//! chains      some objects at a time                                  chains
+//! chains      some objects at a time                                  chains, regroup
 //! objects     graphs, skeletons and meshes whose objects are apart    objects
 //! pieces      others, by blocks of chunks                             pieces
 //! ```
@@ -13,6 +13,7 @@ mod objects;
 mod pieces;
 mod points;
 mod recipe;
+mod regroup;
 mod shaping;
 
 use serde_json::Value as Json;
@@ -294,7 +295,7 @@ impl Making<'_> {
             let farthest = if kind == Kind::PointCloud {
                 self.points(reader, below, objects, taking).await?
             } else {
-                self.chains(reader, objects, taking).await?
+                self.chains((reader, below), objects, taking).await?
             };
             return Ok(Made { farthest, elements: 0, by_objects: false, not_apart: None });
         }

@@ -4,11 +4,13 @@
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
 //! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
+use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
-use zvf_model::LevelId;
+use zvf_model::{AttributeReader, Followed, LevelId, ObjectRuns};
+use zvf_store::Partial;
 
 use super::elements::Work;
 use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, SizedWave, WorkUnit};
@@ -240,29 +242,19 @@ impl Context {
         }
     }
 
-    /// Objects in parts by the rows of the chunks they touch: these may have to be read whole.
+    /// Objects in parts by what is read of the chunks they touch.
     async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<SizedWave>, QueryError> {
         let followed = self.follow(&self.index().await?, rows).await?;
-        let mut extents = Vec::with_capacity(followed.chunks.len());
-        for chunk in &followed.chunks {
-            extents.push(chunk.view()?.extent().saturating_mul(self.row_bytes()));
-        }
+        let mut reads = Reads::new(&followed, self.row_bytes(), self.reads_ranges())?;
         let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
-        let mut touched = HashSet::new();
         for object in &followed.objects {
-            let own = object.runs.iter().map(|run| run.chunk);
-            let fresh: HashSet<usize> = own.filter(|chunk| !touched.contains(chunk)).collect();
-            let more = fresh.iter().filter_map(|chunk| extents.get(*chunk));
-            let more = more.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+            let more = reads.add(object);
             if bytes.saturating_add(more) > most && !now.is_empty() {
                 parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
-                touched.clear();
-                let again = object.runs.iter().map(|run| run.chunk).collect::<HashSet<_>>();
-                bytes = total(again.iter().filter_map(|chunk| extents.get(*chunk)).copied());
-                touched.extend(again);
+                reads.of_chunks.clear();
+                bytes = reads.add(object);
             } else {
                 bytes = bytes.saturating_add(more);
-                touched.extend(fresh);
             }
             now.push(object.row);
         }
@@ -270,6 +262,14 @@ impl Context {
             parts.push(SizedWave { wave: WorkUnit::Objects(now), bytes });
         }
         Ok(parts)
+    }
+
+    /// Whether of all columns of the answer ranges of rows can be read.
+    fn reads_ranges(&self) -> bool {
+        let mut attributes = self.chosen.vertex.iter().map(AttributeReader::partial);
+        self.warm.level.partial() == Partial::Ranges
+            && attributes.all(|partial| partial == Partial::Ranges)
+            && self.conditions.columns.is_empty()
     }
 
     /// Bytes that a vertex and the elements at it take on their way into an answer.
@@ -282,6 +282,49 @@ impl Context {
         let found = self.warm.level.fragments(&self.keys(places)).await;
         let rows = found.into_iter().map(|found| Ok(found?.view()?.extent()));
         rows.map(|rows: Result<u64, zvf_model::ModelError>| rows.unwrap_or(0)).collect()
+    }
+}
+
+/// About how many bytes are read of chunks for some objects: of each all of it, or where ranges of rows can be read as much
+/// as the fragments of the objects take. Judged, not allocated.
+struct Reads<'a> {
+    chunks: Vec<(FragmentIndex<'a>, Option<RankTable>, u64)>, // and the bytes of all rows
+    row_bytes: u64,
+    of_chunks: HashMap<usize, u64>,
+}
+
+impl<'a> Reads<'a> {
+    fn new(
+        followed: &'a Followed,
+        row_bytes: u64,
+        by_range: bool,
+    ) -> Result<Self, zvf_model::ModelError> {
+        let mut chunks = Vec::with_capacity(followed.chunks.len());
+        for chunk in &followed.chunks {
+            let view = chunk.view()?;
+            let ranks = by_range.then(|| RankTable::new(&view));
+            let whole = view.extent().saturating_mul(row_bytes);
+            chunks.push((view, ranks, whole));
+        }
+        Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
+    }
+
+    /// What one more object takes.
+    fn add(&mut self, object: &ObjectRuns) -> u64 {
+        let mut bytes = 0_u64;
+        for run in &object.runs {
+            let Some((view, ranks, whole)) = self.chunks.get(run.chunk) else { continue };
+            let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
+            let own = fragment.map_or(*whole, |fragment| {
+                let rows = fragment.map_or(0, |fragment| fragment.len());
+                rows.saturating_mul(self.row_bytes).saturating_add(BYTES_OF_A_RANGE)
+            });
+            let read = self.of_chunks.entry(run.chunk).or_default();
+            let more = own.min(whole.saturating_sub(*read));
+            *read += more;
+            bytes = bytes.saturating_add(more);
+        }
+        bytes
     }
 }
 
@@ -330,6 +373,8 @@ fn joined(works: &[Work]) -> Work {
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
 const BYTES_OF_AN_ELEMENT: u64 = 192;
+/// Bytes that reading a range of rows takes besides the rows.
+const BYTES_OF_A_RANGE: u64 = 1 << 10;
 /// Chunks of a stream whose indexes are looked at together.
 const CELLS_LOOKED_AT: usize = 256;
 /// Objects of a stream whose manifests are looked at together.

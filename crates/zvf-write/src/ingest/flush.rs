@@ -9,14 +9,14 @@ use rayon::prelude::*;
 use zvf_format::num::to_u64;
 use zvf_model::{Column, ColumnBuilder};
 
-use super::{Columns, Ingest};
+use super::{Columns, Grouping, Ingest};
 use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
 use crate::objects::{common_type, put_values};
 use crate::stages::{
-    ColumnsRecord, RowsAside, Slice, has_numbers, sum, write_elements, write_field, write_ids,
+    Beside, ColumnsRecord, RowsAside, Slice, sum, write_elements, write_field, write_ids,
     write_rows,
 };
 
@@ -52,8 +52,10 @@ impl Ingest {
         let positions = positions.reduce(|| 0, u64::wrapping_add);
         let chains = self.chains.take();
         let mut files = Vec::new();
-        let numbered = has_numbers(self.schema.kind, self.tells_places);
-        let aside = RowsAside { runs: &runs, by_chunk: &by_chunk, table: &table, numbered };
+        // Without columns no row came.
+        let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
+        let beside = Beside::new(&self.schema, grouping, self.tells_places);
+        let aside = RowsAside { runs: &runs, by_chunk: &by_chunk, table: &table, beside };
         files.extend(write_rows(stem, &aside, |chunk| chains.owners(chunk), &stop)?);
         drop(runs);
         let end =

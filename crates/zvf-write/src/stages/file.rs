@@ -48,6 +48,11 @@ impl Output {
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
 
+    /// Where it will be.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// How many bytes were written.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes

@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::slice::{ColumnsRecord, Slice, has_numbers};
+use super::slice::{Beside, ChainRun, ColumnsRecord, Slice};
 use super::source::{Kept, Source, Span, each_span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
@@ -256,7 +256,8 @@ impl Known {
         wanted.sort_unstable();
         let mut window = Window { by_chunk: FxHashMap::default() };
         let Some(columns) = &self.columns else { return Ok(window) };
-        let size = |span| self.kept_bytes(columns, span);
+        let (beside, stride) = (self.beside(columns), columns.stride());
+        let size = |span: Span| beside.bytes(stride, span.rows, span.runs);
         let read = self.sources.par_iter().map(|source| source.read(&self.table, &wanted, size));
         let read: Vec<Vec<Kept>> = read.collect::<Result<_, _>>()?;
         for (source, kept) in read.into_iter().enumerate() {
@@ -287,19 +288,9 @@ impl Known {
         Ok(loaded)
     }
 
-    /// Whether groups of rows were put aside, and whether their running numbers.
-    fn beside(&self, columns: &Columns) -> (bool, bool) {
-        let grouped = columns.grouping != Grouping::Bins || self.schema.bins.count() > 1;
-        (grouped, has_numbers(self.schema.kind, self.tells_places))
-    }
-
-    /// Bytes of the rows of a chunk of a slice.
-    fn kept_bytes(&self, columns: &Columns, span: Span) -> usize {
-        let (grouped, numbered) = self.beside(columns);
-        let row = columns.stride() + 8 * (usize::from(grouped) + usize::from(numbered));
-        // More than any memory is not there to be read.
-        let rows = row.saturating_mul(usize_from_u32(span.rows));
-        rows.saturating_add(usize_from_u32(span.owners).saturating_mul(8))
+    /// What was put aside of rows beside their columns.
+    fn beside(&self, columns: &Columns) -> Beside {
+        Beside::new(&self.schema, columns.grouping, self.tells_places)
     }
 
     fn take_apart(
@@ -309,7 +300,7 @@ impl Known {
         kept: &Kept,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let Kept { span, bytes, .. } = kept;
-        let (grouped, numbered) = self.beside(columns);
+        let beside = self.beside(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
         let mut take = |stride: usize| bytes.split_to((stride * rows).min(bytes.len()));
@@ -326,9 +317,21 @@ impl Known {
         let numbers = |bytes: &[u8]| -> Vec<u64> {
             bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect()
         };
-        let groups = if grouped { numbers(&take(8)) } else { Vec::new() };
-        let listed = if numbered { numbers(&take(8)) } else { Vec::new() };
-        let owners = numbers(&bytes).into_iter().map(u64::cast_signed).collect();
+        let mut groups = if beside.groups { numbers(&take(8)) } else { Vec::new() };
+        let mut listed = if beside.numbers { numbers(&take(8)) } else { Vec::new() };
+        let mut owners = Vec::new();
+        if beside.runs {
+            (groups, listed) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+            for (group, run) in (0_u64..).zip(ChainRun::read_all(&bytes)) {
+                let count = usize_from_u32(run.rows).min(rows - groups.len());
+                groups.extend(std::iter::repeat_n(group, count));
+                listed.extend((run.first..).take(count));
+                owners.push(run.object);
+            }
+            if groups.len() < rows {
+                return Err(self.damaged("rows", format!("runs of {rows} rows"), groups.len()));
+            }
+        }
         let run = RoutedBatch {
             positions,
             fields,

@@ -38,12 +38,12 @@ use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsRecord, PLACE, Part};
-pub(crate) use file::{Output, Written, temporary_path};
+pub(crate) use file::{Output, Written, open, temporary_path};
 pub(crate) use join::JoinRecord;
 pub(crate) use known::{Known, row_bytes};
 pub(crate) use links::LinksRecord;
-pub(crate) use slice::{ColumnsRecord, RowsAside, Slice};
-pub(crate) use slice::{has_numbers, sum, write_elements, write_field, write_ids, write_rows};
+pub(crate) use slice::{Beside, ColumnsRecord, RowsAside, Slice};
+pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
 pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u32, number_u64};

@@ -1,17 +1,17 @@
 //! Some of the input, routed and put aside: what one `route` step writes and all others read.
 //!
 //! ```text
-//! NAME.rows       chunk after chunk: positions | fields ... | groups u64 | numbers u64 | owners i64
-//! NAME.chunks     for each of them: key, i64 an axis | where it starts, u64 | rows, u32 | owners, u32
+//! NAME.rows       chunk after chunk: positions | fields ... | groups u64 | numbers u64 | runs: object i64, number u64, rows u32
+//! NAME.chunks     for each of them: key, i64 an axis | where it starts, u64 | rows, u32 | runs, u32
 //! NAME.elements   for each edge or face: vertices, u64 each | attributes
 //! NAME.ids        objects that were spoken of, sorted records of 8 bytes
 //! NAME.roots      the object of each root of a skeleton, likewise
 //! NAME.field-N    an attribute of objects: sorted records of id | number | value
 //! ```
 //!
-//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them
-//! ([`has_numbers`]); `owners` are the objects of the runs of chains. Groups of chains, and codes of texts, are those of
-//! this slice alone.
+//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them ([`Beside`]). Of
+//! chains there are neither: rows of a run follow each other, so that its object, the running number of its first row and
+//! its length say both. Codes of texts are those of this slice alone.
 //!
 //! Not here: how the slices of a chunk are put together (`known`).
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
-use zvf_model::{Field, Kind};
+use zvf_model::Field;
 
 use super::file::{Output, Written};
 use super::sorted::{ExternalSorter, ascending, ascending_u64};
@@ -29,7 +29,9 @@ use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
-use crate::run::{RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
+use crate::ingest::Grouping;
+use crate::run::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
+use crate::schema::Schema;
 use crate::stop::StopFlag;
 
 /// What is known of a slice.
@@ -68,7 +70,7 @@ pub(crate) struct ColumnsRecord {
     pub(crate) positions: String,
     pub(crate) vertex: Vec<AttributeRecord>,
     pub(crate) fragment: Vec<AttributeRecord>,
-    pub(crate) grouping: crate::ingest::Grouping,
+    pub(crate) grouping: Grouping,
 }
 
 /// An attribute of objects.
@@ -103,24 +105,71 @@ pub(crate) struct RowsAside<'a> {
     /// For each chunk of `table`, which segments of which runs it is.
     pub(crate) by_chunk: &'a [Vec<(u32, u32)>],
     pub(crate) table: &'a ChunkTable,
-    /// Whether their running numbers are put aside too.
-    pub(crate) numbered: bool,
+    pub(crate) beside: Beside,
 }
 
-/// Whether a later step asks for the running numbers of rows: elements and the runs of chains name vertices by them,
-/// and so does whoever wants to know where vertices went.
-pub(crate) const fn has_numbers(kind: Kind, tells_places: bool) -> bool {
-    kind.has_links() || kind.is_chain() || tells_places
+/// What is put aside of rows beside their columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    pub(crate) groups: bool,
+    pub(crate) numbers: bool,
+    pub(crate) runs: bool,
 }
 
-/// Writes rows, chunk by chunk in numeric order.
+impl Beside {
+    /// What later steps ask for: elements name vertices by running numbers, and so does whoever wants to know where
+    /// vertices went.
+    pub(crate) fn new(schema: &Schema, grouping: Grouping, tells_places: bool) -> Self {
+        let runs = grouping == Grouping::Runs;
+        Self {
+            groups: grouping == Grouping::Objects || (!runs && schema.bins.count() > 1),
+            numbers: !runs && (schema.kind.has_links() || tells_places),
+            runs,
+        }
+    }
+
+    /// Bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many runs.
+    pub(crate) fn bytes(self, stride: usize, rows: u32, runs: u32) -> usize {
+        let row = stride + 8 * (usize::from(self.groups) + usize::from(self.numbers));
+        // More than any memory is not there to be read.
+        let rows = row.saturating_mul(usize_from_u32(rows));
+        rows.saturating_add(usize_from_u32(runs).saturating_mul(RUN))
+    }
+}
+
+/// Vertices of a chain that follow each other in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChainRun {
+    pub(crate) object: i64,
+    /// The running number of its first vertex.
+    pub(crate) first: u64,
+    pub(crate) rows: u32,
+}
+
+impl ChainRun {
+    fn to_le_bytes(self) -> impl Iterator<Item = u8> {
+        let (object, first) = (self.object.to_le_bytes(), self.first.to_le_bytes());
+        object.into_iter().chain(first).chain(self.rows.to_le_bytes())
+    }
+
+    /// The runs that these bytes are.
+    pub(crate) fn read_all(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        bytes.as_chunks::<RUN>().0.iter().map(|run| {
+            let word = |at: usize| run.get(at..).and_then(|rest| rest.first_chunk::<8>());
+            let [object, first] = [0, 8].map(|at| word(at).map_or(0, |n| u64::from_le_bytes(*n))); // both are there
+            let rows = run.last_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n)); // as above
+            Self { object: object.cast_signed(), first, rows }
+        })
+    }
+}
+
+/// Writes rows, chunk by chunk in numeric order; `owners` are the objects of the runs of a chunk.
 pub(crate) fn write_rows<'a>(
     stem: &Path,
     aside: &RowsAside<'_>,
     owners: impl Fn(u32) -> &'a [i64],
     stop: &StopFlag,
 ) -> Result<[Written; 2], WriteError> {
-    let grouped = aside.runs.iter().any(|run| !run.groups.is_empty());
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
     for chunk in aside.table.order(&[], None).chunks {
@@ -145,16 +194,43 @@ pub(crate) fn write_rows<'a>(
             rows.write(&column)?;
         }
         let mut words = Vec::new();
-        if grouped {
+        if aside.beside.groups {
             words.extend(groups_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        if aside.numbered {
+        if aside.beside.numbers {
             words.extend(numbers_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        words.extend(owners.iter().flat_map(|n| n.to_le_bytes()));
+        if aside.beside.runs {
+            words.extend(chain_runs(&pieces, owners)?.into_iter().flat_map(ChainRun::to_le_bytes));
+        }
         rows.write(&words)?;
     }
     Ok([rows.finish()?, chunks.finish()?])
+}
+
+/// The runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
+fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, WriteError> {
+    let mut runs: Vec<ChainRun> = Vec::with_capacity(owners.len());
+    let mut last = None;
+    for (group, number) in groups_as_given(pieces).zip(numbers_as_given(pieces)) {
+        match runs.last_mut().filter(|_| last == Some(group)) {
+            Some(run) => run.rows += 1, // a chunk has fewer rows than 2^32
+            None => {
+                let owner = usize::try_from(group).ok().and_then(|group| owners.get(group));
+                let object = *owner.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
+                    let expected = "rows in the order of the runs of their chunk";
+                    WriteError::Task {
+                        task: "route".to_owned(),
+                        expected: expected.to_owned(),
+                        found: format!("run {group} after {} others", runs.len()),
+                    }
+                })?;
+                runs.push(ChainRun { object, first: number, rows: 1 });
+            }
+        }
+        last = Some(group);
+    }
+    Ok(runs)
 }
 
 /// Writes edges or faces, in the order given.
@@ -255,6 +331,8 @@ fn hash(row: &[u8]) -> u64 {
 }
 
 const FIELD_MEMORY: u64 = 16 << 20;
+/// Bytes of a run.
+const RUN: usize = 20;
 /// An odd number whose bits are those of the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Any number that is not 0: the hash of zeros is none either.
@@ -263,6 +341,15 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_read_as_they_were_written() {
+        let run = |object, first, rows| ChainRun { object, first, rows };
+        let runs = [run(-3, 1 << 40, 7), run(i64::MAX, 0, u32::MAX)];
+        let bytes: Vec<u8> = runs.iter().flat_map(|run| run.to_le_bytes()).collect();
+        assert_eq!(bytes.len(), 2 * RUN);
+        assert_eq!(ChainRun::read_all(&bytes).collect::<Vec<_>>(), runs);
+    }
 
     #[test]
     fn the_sum_of_hashes_is_that_of_the_rows_in_any_order() {

@@ -32,7 +32,7 @@ pub(super) struct Source {
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) rows: u32,
-    pub(super) owners: u32,
+    pub(super) runs: u32,
 }
 
 /// The rows of a chunk, as they were put aside.
@@ -165,7 +165,7 @@ fn span(entry: &[u8], rank: usize) -> Span {
     let word = |at: usize| rest.get(at..).and_then(|rest| rest.first_chunk::<8>());
     let [start, counts] = [0, 8].map(|at| word(at).map_or(0, |word| u64::from_le_bytes(*word))); // both are there
     let low = |n: u64| u32::try_from(n & u64::from(u32::MAX)).unwrap_or(0); // fits
-    Span { start, rows: low(counts), owners: low(counts >> 32) }
+    Span { start, rows: low(counts), runs: low(counts >> 32) }
 }
 
 /// One entry of so many is held.
@@ -203,7 +203,7 @@ mod tests {
         let mut source = Source::new(&slice, Vec::new(), None);
         let mut at = 0;
         each_span(1, &slice, |key, span| {
-            assert_eq!((key[0], span.rows, span.owners), (chunks[at].0, chunks[at].1, 7));
+            assert_eq!((key[0], span.rows, span.runs), (chunks[at].0, chunks[at].1, 7));
             source.mark(at, table.find(key));
             at += 1;
             Ok(())

@@ -201,5 +201,5 @@ impl TaskPlan {
     }
 }
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 pub(super) const PLAN: &str = "plan.json";

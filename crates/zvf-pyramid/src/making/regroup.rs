@@ -1,0 +1,284 @@
+//! Chains of a level that is much larger than memory, put together from chunks that are read once each.
+//!
+//! Asking for some chains at a time reads every chunk that one of them crosses: with more chains than fit in memory, each
+//! chunk is read about as often as chains cross it. Here each is read once, and what is read is put aside and sorted:
+//!
+//! ```text
+//! manifests    chunk, fragment -> chain, place in it       sorted by chunk and fragment
+//! chunks       rows of a fragment, of chain and place      sorted by chain and place
+//! chains       one after the other, in the order of their ids
+//! ```
+//!
+//! Whatever is not as it should be is left to the question for some chains at a time, which says what is wrong.
+
+use std::ops::Range;
+
+use futures_util::StreamExt as _;
+use zvf_format::fragment::Fragment;
+use zvf_format::num::{saturating_usize, to_u64};
+use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
+use zvf_query::{Order, Query, Reader};
+use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder, WriteError};
+
+use super::Making;
+use crate::PyramidError;
+use crate::batches::{has_same_columns, without_places};
+use crate::carry::Objects;
+
+/// Chains in the order of their ids.
+pub(super) struct Regrouped {
+    blocks: Blocks,
+    columns: Columns,
+    held: Option<(u64, Vec<u8>)>, // the first block of the next chain
+}
+
+/// What blocks hold: rows column after column, and then the places that they come from.
+struct Columns {
+    like: Batch,
+    has_places: bool,
+}
+
+/// Rows of a chunk that follow each other in a batch, and where they lie in the chunk.
+struct ChunkRows<'a> {
+    batch: &'a Batch,
+    rows: Range<usize>,
+    places: &'a [u64],
+}
+
+impl Making<'_> {
+    /// Puts the chains that are kept together; `None` where something is not as it should be.
+    pub(super) async fn regroup(
+        &self,
+        reader: &Reader,
+        below: &LevelReader,
+        objects: &Objects,
+    ) -> Result<Option<Regrouped>, PyramidError> {
+        let folder = SpillFolder::new(None, self.ladder.options().working_bytes() / 2);
+        let Some(visits) = visits(below, objects, &folder).await? else { return Ok(None) };
+        let query = self.asking(Query::all(), None).order(Order::Storage).with_places();
+        let (mut batches, mut columns) = (reader.stream(query), None);
+        let (mut visits, mut sorter) = (visits.read()?, folder.block_sorter());
+        while let Some(batch) = batches.next().await {
+            let Ok(batch) = batch else { return Ok(None) };
+            let (batch, places) = without_places(batch)?;
+            let has_places = self.folder.is_some();
+            let columns =
+                columns.get_or_insert_with(|| Columns { like: batch.clone(), has_places });
+            if !has_same_columns(&columns.like, &batch) {
+                return Ok(None);
+            }
+            let mut start = 0;
+            for places in places.chunk_by(|a, b| a >> 32 == b >> 32) {
+                let rows = start..start + places.len();
+                start = rows.end;
+                let rows = ChunkRows { batch: &batch, rows, places };
+                if !put_chunk(below, &rows, columns, &mut visits, &mut sorter).await? {
+                    return Ok(None);
+                }
+            }
+        }
+        let (Some(columns), None) = (columns, visits.head()) else { return Ok(None) };
+        Ok(Some(Regrouped { blocks: sorter.finish()?, columns, held: None }))
+    }
+}
+
+/// The fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by their
+/// place among those that are kept. `None` where a manifest names a chunk that is not there.
+async fn visits(
+    below: &LevelReader,
+    objects: &Objects,
+    folder: &SpillFolder,
+) -> Result<Option<Pairs>, PyramidError> {
+    let Some(index) = below.objects().await? else { return Ok(None) };
+    let table = below.chunks().await?;
+    let finder = table.finder(saturating_usize(index.slots()));
+    let (mut sorter, mut failed, mut all_there) = (folder.sorter(), None::<WriteError>, true);
+    let mut row = 0;
+    index
+        .scan(|manifest| {
+            let chain = objects.place_of_row(row);
+            row += 1;
+            let Some(chain) = chain else { return Ok(()) };
+            for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()?) {
+                let chunk = finder.find(chunk.components()).map(to_u64);
+                let fits = |n: &u64| u32::try_from(*n).is_ok();
+                let both = chunk.filter(fits).zip(Some(fragment).filter(fits));
+                let Some((chunk, fragment)) = both.filter(|_| fits(&place)) else {
+                    all_there = false;
+                    return Ok(());
+                };
+                let pushed = sorter.push(chunk << 32 | fragment, chain << 32 | place);
+                failed = failed.take().or(pushed.err());
+            }
+            Ok(())
+        })
+        .await?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None if all_there => Ok(Some(sorter.finish()?)),
+        None => Ok(None),
+    }
+}
+
+/// Puts aside what of a chunk belongs to chains; false where chains name what it does not have.
+async fn put_chunk(
+    below: &LevelReader,
+    rows: &ChunkRows<'_>,
+    columns: &Columns,
+    visits: &mut PairReader<'_>,
+    sorter: &mut BlockSorter,
+) -> Result<bool, PyramidError> {
+    let chunk = rows.places.first().map_or(0, |place| place >> 32);
+    let keys = below.chunks().await?;
+    let Some(key) = keys.get(saturating_usize(chunk)) else { return Ok(false) };
+    let Some(Ok(fragments)) = below.fragments(&[key]).await.pop() else { return Ok(false) };
+    let view = fragments.view()?;
+    // A chunk before this one that chains name has no rows.
+    while let Some((from, to)) = visits.head().filter(|(from, _)| from >> 32 <= chunk) {
+        let fragment = view.get(from & u64::from(u32::MAX)).filter(|_| from >> 32 == chunk);
+        let Some(fragment) = fragment else { return Ok(false) };
+        let (chain, place) = (to >> 32, to << 32);
+        if !rows.put(fragment, (chain, place), columns, sorter)? {
+            return Ok(false);
+        }
+        visits.advance()?;
+    }
+    Ok(true)
+}
+
+impl ChunkRows<'_> {
+    /// Puts aside the rows of a fragment: the first of them has the numbers `key`; false where one is not there.
+    fn put(
+        &self,
+        fragment: Fragment<'_>,
+        (chain, place): (u64, u64),
+        columns: &Columns,
+        sorter: &mut BlockSorter,
+    ) -> Result<bool, PyramidError> {
+        if let Fragment::Range { start, count } = fragment {
+            let Some(rows) = self.find(start, count) else { return Ok(count == 0) };
+            columns.put(self.batch, rows.clone(), self.places(&rows), (chain, place), sorter)?;
+            return Ok(true);
+        }
+        for (number, row) in (0..).zip(fragment.rows()) {
+            let Some(rows) = self.find(row, 1) else { return Ok(false) };
+            let key = (chain, place | number);
+            columns.put(self.batch, rows.clone(), self.places(&rows), key, sorter)?;
+        }
+        Ok(true)
+    }
+
+    /// Where so many rows of the chunk are in the batch, if all are there one after the other.
+    fn find(&self, first: u64, count: u64) -> Option<Range<usize>> {
+        let row = |place: u64| place & u64::from(u32::MAX);
+        let guess = first.checked_sub(row(*self.places.first()?))?;
+        let at = |n: u64| self.places.get(saturating_usize(n)).map(|place| row(*place));
+        // Rows that fragments name in another order, or twice, are searched for.
+        let from = match at(guess) {
+            Some(found) if found == first => saturating_usize(guess),
+            _ => self.places.iter().position(|place| row(*place) == first)?,
+        };
+        let to = from.checked_add(saturating_usize(count))?;
+        let found = self.places.get(from..to)?;
+        let follow = (first..).zip(found).all(|(row_wanted, place)| row(*place) == row_wanted);
+        (follow && count > 0).then(|| self.rows.start + from..self.rows.start + to)
+    }
+
+    fn places(&self, rows: &Range<usize>) -> &[u64] {
+        let own = rows.start - self.rows.start..rows.end - self.rows.start;
+        self.places.get(own).unwrap_or(&[])
+    }
+}
+
+impl Columns {
+    fn all<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = Option<&'a Column>> {
+        let names: Vec<_> = self.like.fields().iter().map(|field| field.name.clone()).collect();
+        let fields = names.into_iter().map(|name| batch.field(&name).map(|field| &field.column));
+        std::iter::once(Some(batch.positions())).chain(fields)
+    }
+
+    /// Bytes of a row.
+    fn stride(&self) -> usize {
+        let columns = self.all(&self.like).flatten().map(Column::stride);
+        columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
+    }
+
+    fn put(
+        &self,
+        batch: &Batch,
+        rows: Range<usize>,
+        places: &[u64],
+        key: (u64, u64),
+        sorter: &mut BlockSorter,
+    ) -> Result<(), PyramidError> {
+        let mut parts = Vec::with_capacity(self.like.fields().len() + 2);
+        for column in self.all(batch).flatten() {
+            let stride = column.stride();
+            let bytes = column.bytes().get(rows.start * stride..rows.end * stride);
+            parts.push(bytes.unwrap_or(&[]));
+        }
+        let places: Vec<u8> = match self.has_places {
+            true => places.iter().flat_map(|place| place.to_le_bytes()).collect(),
+            false => Vec::new(),
+        };
+        parts.push(&places);
+        Ok(sorter.push(key, &parts)?)
+    }
+}
+
+impl Regrouped {
+    /// The next `most` of the chains whose ids are `ids`, and the places of their vertices, where those are asked for.
+    pub(super) fn next(
+        &mut self,
+        ids: &[i64],
+        most: usize,
+    ) -> Result<Option<(Batch, Vec<u64>)>, PyramidError> {
+        let mut builders: Vec<ColumnBuilder> =
+            self.columns.all(&self.columns.like).flatten().map(ColumnBuilder::like).collect();
+        let strides: Vec<usize> =
+            self.columns.all(&self.columns.like).flatten().map(Column::stride).collect();
+        let stride = self.columns.stride();
+        let (mut places, mut offsets, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rows, mut last) = (0_usize, None);
+        loop {
+            let (chain, bytes) = match self.held.take() {
+                Some(held) => held,
+                None => match self.blocks.next()? {
+                    Some(Block { key: (chain, _), bytes }) => (chain, bytes.to_vec()),
+                    None => break,
+                },
+            };
+            if last != Some(chain) {
+                if objects.len() == most {
+                    self.held = Some((chain, bytes));
+                    break;
+                }
+                offsets.push(rows);
+                // Chains are numbered as ids are.
+                objects.extend(ids.get(saturating_usize(chain)).copied().map(ObjectId));
+                last = Some(chain);
+            }
+            let count = bytes.len().checked_div(stride).unwrap_or(0);
+            let mut rest = bytes.as_slice();
+            for (builder, stride) in builders.iter_mut().zip(&strides) {
+                let (own, after) = rest.split_at_checked(stride * count).unwrap_or((rest, &[]));
+                builder.push_bytes(own);
+                rest = after;
+            }
+            places.extend(rest.as_chunks().0.iter().map(|place| u64::from_le_bytes(*place)));
+            rows += count;
+        }
+        if objects.is_empty() {
+            return Ok(None);
+        }
+        offsets.push(rows);
+        let mut made = builders.into_iter().map(ColumnBuilder::finish);
+        let like = &self.columns.like;
+        let positions = made.next().unwrap_or_else(|| like.positions().slice(0..0)); // there is one
+        let mut batch = Batch::new(like.kind(), positions);
+        for (field, column) in like.fields().iter().zip(made) {
+            batch = batch.with_field(field.with_column(column))?;
+        }
+        Ok(Some((batch.with_parts(Parts::new(offsets, objects)?)?, places)))
+    }
+}

@@ -1,0 +1,311 @@
+//! Blocks of bytes in the order of the two numbers that each has, however many there are.
+//!
+//! ```text
+//! held      blocks as they came, and beside them where each is
+//! a run     blocks in order: two numbers | length, u64 each | bytes         once memory is full
+//! merge     the runs side by side; so many of them become one before there are more
+//! ```
+//!
+//! Not here: what the numbers and the bytes mean.
+
+use std::collections::BinaryHeap;
+use std::fs::{self, File};
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+
+use crate::WriteError;
+use crate::pairs::SpillFolder;
+use crate::stages::{Output, open};
+use crate::stop::StopFlag;
+
+/// Takes blocks in any order.
+///
+/// ```
+/// use zvf_write::{Block, SpillFolder, WriteError};
+///
+/// let mut sorter = SpillFolder::new(None, 1 << 20).block_sorter();
+/// sorter.push((7, 1), &[b"b"])?;
+/// sorter.push((7, 0), &[b"a", b"a"])?;
+/// let mut blocks = sorter.finish()?;
+/// assert_eq!(blocks.next()?, Some(Block { key: (7, 0), bytes: b"aa" }));
+/// assert_eq!(blocks.next()?, Some(Block { key: (7, 1), bytes: b"b" }));
+/// assert_eq!(blocks.next()?, None);
+/// # Ok::<(), WriteError>(())
+/// ```
+#[derive(Debug)]
+pub struct BlockSorter {
+    folder: SpillFolder,
+    bytes: Vec<u8>,
+    held: Vec<Held>,
+    runs: Runs,
+}
+
+/// A block, and the numbers that it goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// The numbers.
+    pub key: (u64, u64),
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Blocks in order.
+#[derive(Debug)]
+pub struct Blocks(Source);
+
+#[derive(Debug)]
+enum Source {
+    Memory { bytes: Vec<u8>, held: Vec<Held>, next: usize },
+    Files { merge: Merge, _runs: Runs, _folder: SpillFolder },
+}
+
+/// A block in memory: its numbers, and where its bytes are.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    key: (u64, u64),
+    start: u32,
+    length: u32,
+}
+
+/// The files of runs, which go away with this.
+#[derive(Debug, Default)]
+struct Runs(Vec<PathBuf>);
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        for run in &self.0 {
+            let _swept_with_the_folder = fs::remove_file(run);
+        }
+    }
+}
+
+impl BlockSorter {
+    pub(crate) fn new(folder: SpillFolder) -> Self {
+        Self { folder, bytes: Vec::new(), held: Vec::new(), runs: Runs::default() }
+    }
+
+    /// Adds the block that these parts are.
+    ///
+    /// # Errors
+    ///
+    /// `TooMuch` for a block of 2^31 bytes or more, and when the scratch folder fails.
+    pub fn push(&mut self, key: (u64, u64), parts: &[&[u8]]) -> Result<(), WriteError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let (most, found) = (u64::from(MAX_BLOCK), to_u64(length));
+        if found > most {
+            return Err(WriteError::TooMuch { what: "bytes of a block", most, found });
+        }
+        let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<Held>());
+        if full > self.folder.memory().min(most) && !self.held.is_empty() {
+            self.spill()?;
+        }
+        // Neither is above `MAX_BLOCK`, which fits.
+        let fits = |n: usize| u32::try_from(n).unwrap_or(MAX_BLOCK);
+        self.held.push(Held { key, start: fits(self.bytes.len()), length: fits(length) });
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        Ok(())
+    }
+
+    /// Ends the list.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    pub fn finish(mut self) -> Result<Blocks, WriteError> {
+        if self.runs.0.is_empty() {
+            self.held.par_sort_by_key(|held| held.key);
+            return Ok(Blocks(Source::Memory { bytes: self.bytes, held: self.held, next: 0 }));
+        }
+        self.spill()?;
+        let Self { folder, runs, .. } = self;
+        Ok(Blocks(Source::Files { merge: Merge::open(&runs.0)?, _runs: runs, _folder: folder }))
+    }
+
+    fn spill(&mut self) -> Result<(), WriteError> {
+        self.held.par_sort_by_key(|held| held.key);
+        let mut out = Output::create(self.folder.next_path("blocks")?, &StopFlag::default())?;
+        let path = out.path().to_owned();
+        for held in &self.held {
+            write_block(&mut out, held.block(&self.bytes))?;
+        }
+        out.finish()?;
+        self.runs.0.push(path);
+        self.held.clear();
+        self.bytes.clear();
+        if self.runs.0.len() < MAX_RUNS {
+            return Ok(());
+        }
+        let mut merge = Merge::open(&self.runs.0)?;
+        let mut out = Output::create(self.folder.next_path("blocks")?, &StopFlag::default())?;
+        let path = out.path().to_owned();
+        while let Some(block) = merge.next()? {
+            write_block(&mut out, block)?;
+        }
+        out.finish()?;
+        self.runs = Runs(vec![path]);
+        Ok(())
+    }
+}
+
+impl Held {
+    fn block(self, bytes: &[u8]) -> Block<'_> {
+        let start = usize_from_u32(self.start);
+        let bytes = bytes.get(start..start + usize_from_u32(self.length)).unwrap_or(&[]);
+        Block { key: self.key, bytes }
+    }
+}
+
+fn write_block(out: &mut Output, block: Block<'_>) -> Result<(), WriteError> {
+    for word in [block.key.0, block.key.1, to_u64(block.bytes.len())] {
+        out.write(&word.to_le_bytes())?;
+    }
+    out.write(block.bytes)
+}
+
+impl Blocks {
+    /// The next block and its numbers; those with the same numbers come as they were given.
+    ///
+    /// # Errors
+    ///
+    /// When the scratch folder fails.
+    #[expect(clippy::should_implement_trait, reason = "the block is lent until the next call")]
+    pub fn next(&mut self) -> Result<Option<Block<'_>>, WriteError> {
+        match &mut self.0 {
+            Source::Files { merge, .. } => merge.next(),
+            Source::Memory { bytes, held, next } => {
+                let found = held.get(*next).map(|held| held.block(bytes));
+                *next += 1;
+                Ok(found)
+            }
+        }
+    }
+}
+
+/// Runs side by side.
+#[derive(Debug)]
+struct Merge {
+    runs: Vec<RunReader>,
+    // The first is the smallest; runs that have the same numbers come in their order.
+    heads: BinaryHeap<std::cmp::Reverse<((u64, u64), usize)>>,
+    last: Option<usize>, // the run whose block was lent
+}
+
+#[derive(Debug)]
+struct RunReader {
+    file: BufReader<File>,
+    block: Vec<u8>,
+}
+
+impl Merge {
+    fn open(paths: &[PathBuf]) -> Result<Self, WriteError> {
+        let runs: Vec<RunReader> =
+            paths.iter().map(|path| RunReader::open(path)).collect::<Result<_, _>>()?;
+        let mut merge = Self { runs, heads: BinaryHeap::new(), last: None };
+        for number in 0..merge.runs.len() {
+            merge.advance(number)?;
+        }
+        Ok(merge)
+    }
+
+    fn advance(&mut self, number: usize) -> Result<(), WriteError> {
+        let Some(run) = self.runs.get_mut(number) else { return Ok(()) };
+        if let Some(key) = run.read()? {
+            self.heads.push(std::cmp::Reverse((key, number)));
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<Block<'_>>, WriteError> {
+        if let Some(last) = self.last.take() {
+            self.advance(last)?;
+        }
+        let Some(std::cmp::Reverse((key, number))) = self.heads.pop() else { return Ok(None) };
+        self.last = Some(number);
+        Ok(self.runs.get(number).map(|run| Block { key, bytes: &run.block }))
+    }
+}
+
+impl RunReader {
+    fn open(path: &Path) -> Result<Self, WriteError> {
+        Ok(Self { file: BufReader::with_capacity(BUFFER, open(path)?), block: Vec::new() })
+    }
+
+    /// Reads the next block; gives its numbers, when there is one.
+    fn read(&mut self) -> Result<Option<(u64, u64)>, WriteError> {
+        let mut front = [0; 24];
+        match self.file.read_exact(&mut front) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(WriteError::Scratch(error)),
+        }
+        let mut words = front.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        let [a, b, length] = [(); 3].map(|()| words.next().unwrap_or(0)); // all three are there
+        self.block.resize(saturating_usize(length), 0);
+        self.file.read_exact(&mut self.block).map_err(WriteError::Scratch)?;
+        Ok(Some((a, b)))
+    }
+}
+
+/// Bytes of a block at most, and of those that are held together.
+const MAX_BLOCK: u32 = (1 << 31) - 1;
+/// Runs that are read side by side.
+const MAX_RUNS: usize = 128;
+const BUFFER: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(mut blocks: Blocks) -> Vec<((u64, u64), Vec<u8>)> {
+        let mut found = Vec::new();
+        while let Some(Block { key, bytes }) = blocks.next().unwrap() {
+            found.push((key, bytes.to_vec()));
+        }
+        found
+    }
+
+    fn sorted(memory: u64, given: &[((u64, u64), Vec<u8>)]) -> Vec<((u64, u64), Vec<u8>)> {
+        let mut sorter = SpillFolder::new(None, memory).block_sorter();
+        for (key, block) in given {
+            let (front, back) = block.split_at(block.len() / 2);
+            sorter.push(*key, &[front, back]).unwrap();
+        }
+        all(sorter.finish().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn in_memory_and_on_disk_are_the_same(
+            given in prop::collection::vec(
+                ((0_u64..40, 0_u64..3), prop::collection::vec(any::<u8>(), 0..20)), 0..400),
+        ) {
+            let mut expected = given.clone();
+            expected.sort_by_key(|(key, _)| *key);
+            // A run for each block, so that runs are merged before the end; a few; none.
+            for memory in [1, 1 << 12, 1 << 20] {
+                prop_assert_eq!(&sorted(memory, &given), &expected);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = SpillFolder::new(Some(parent.path().to_owned()), 1);
+        let mut sorter = folder.block_sorter();
+        for n in 0..300 {
+            sorter.push((n % 7, n), &[&[1; 9]]).unwrap();
+        }
+        let blocks = sorter.finish().unwrap();
+        let scratch = fs::read_dir(parent.path()).unwrap().next().unwrap().unwrap().path();
+        // The lock, and fewer runs than blocks.
+        assert!(fs::read_dir(&scratch).unwrap().count() <= MAX_RUNS);
+        drop((blocks, folder));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}
