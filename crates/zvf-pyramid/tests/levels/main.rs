@@ -5,6 +5,7 @@ mod again;
 mod anew;
 mod blocks;
 mod cells;
+mod chains;
 #[cfg(feature = "reference")]
 mod full;
 mod going_on;
