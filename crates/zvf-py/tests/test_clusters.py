@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import tempfile
 
@@ -32,6 +33,13 @@ def test_map_over_chunks_and_ingest(tmp_path):
         os.kill(victim, signal.SIGKILL)
         found = client.gather(futures)
         made = zvf.dask.ingest(client, tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
+        checking = zvf.plan_work("validate", ds, folder=tmp_path / "checking", level=5, shares=3)
+        victim = next(iter(client.run(os.getpid).values()))
+        os.kill(victim, signal.SIGKILL)
+        report = zvf.dask.run(client, checking)
+        parts = zvf.dask.run(client, zvf.plan_work("convert", ds, tmp_path / "parts", folder=tmp_path / "converting", to="csv", shares=3))
+    assert report.ok and report.summary == zvf.validate(ds, level=5).summary
+    assert len(parts) == 3 and sum(len(open(part).readlines()) - 1 for part in parts) == 2000
     assert sum(count for count, _ in found) == 2000
     assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
     assert made.count() == 2000
@@ -55,9 +63,15 @@ def test_ray_goes_on_without_a_worker(tmp_path):
         lines = zvf.polylines(tmp_path / "lines.zarrvectors", [xyz[at : at + 100] for at in range(0, 2000, 100)])
         assert zvf.ray.map_objects(lines.select(), len, objects=6) == [600, 600, 600, 200]
         made = zvf.ray.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors", shares=3)
+        leveled = zvf.ray.run(zvf.plan_work("pyramid", ds, folder=tmp_path / "leveling", levels=2))
+        with lines.edit() as edit:
+            edit.remove(object=3)
+        cleaned = zvf.ray.run(zvf.plan_work("vacuum", lines, folder=tmp_path / "cleaning", shares=3))
     finally:
         ray.shutdown()
     assert killed.exists()
+    assert [level.level for level in leveled.levels] == [0, 1, 2] and leveled.count() == 2000
+    assert cleaned.count() == 1900 and zvf.validate(cleaned, level=5).ok
     assert sum(count for count, _ in found) == 2000
     assert sum(mass for _, mass in found) == np.arange(2000.0).sum()
     assert made.count() == 2000
@@ -86,3 +100,38 @@ def test_chunks_of_a_box_hold_each_point_once(tmp_path):
         words = query.by_chunk()
         assert len(words) > 1
         assert sum(ds.count(**w) for w in words) == query.count()
+
+
+def test_work_goes_on_where_it_was(tmp_path):
+    xyz = np.random.default_rng(8).random((400, 3)) * 100
+    ds = zvf.points(tmp_path / "a.zarrvectors", xyz, chunk=25.0)
+    plan = pickle.loads(pickle.dumps(zvf.plan_work("validate", ds, folder=tmp_path / "plan", level=4, shares=2)))
+    assert plan.kind == "validate" and plan.target == ds.address and str(len(plan)) in repr(plan)
+    first = plan.stages()[0][0]
+    assert plan.run(first) == first and plan.run(first) == first
+    with pytest.raises(zvf.Error, match="to be done|not done"):
+        plan.finish()
+    again = zvf.plan_work("validate", ds, folder=tmp_path / "plan", level=4, shares=2)
+    assert [task["task"] for task in again.plan if task["done"]] == [first]
+    report = again.run_all(2)
+    assert report.ok and again.finish().summary == report.summary
+    again.remove()
+    with pytest.raises(FileNotFoundError):
+        plan.run(first)
+
+
+def test_plans_that_cannot_be(tmp_path):
+    ds = zvf.points(tmp_path / "a.zarrvectors", np.eye(3))
+    for words, said in (
+        ({"work": "repair"}, "'validate'"),
+        ({"work": "convert"}, "a folder for the parts"),
+        ({"work": "vacuum", "out": tmp_path / "b"}, "nothing for 'vacuum'"),
+        ({"work": "validate", "level": 6}, "1 to 5"),
+        ({"work": "validate", "shares": 0}, "shares"),
+        ({"work": "validate", "depht": 3}, "depht"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            zvf.plan_work(store=ds, folder=tmp_path / "plan", **words)
+    with pytest.raises(FileNotFoundError):
+        zvf.plan_work("validate", tmp_path / "none", folder=tmp_path / "plan")
+    assert not (tmp_path / "plan").exists()

@@ -199,7 +199,7 @@ def test_the_page_has_every_call():
     listed = [call for calls_of in calls.values() for call in calls_of]
     for name in functions:
         assert call_of(f"zvf.{name}", getattr(zvf, name)) in listed, name
-    for one in (zvf.Dataset, zvf.Level, zvf.Query, zvf.Answer, zvf.Writer, zvf.Edit, zvf.Tensor, zvf.tools.Tasks):
+    for one in (zvf.Dataset, zvf.Level, zvf.Query, zvf.Answer, zvf.Writer, zvf.Edit, zvf.Tensor, zvf.tools.Tasks, zvf.tools.Work):
         for name, member in vars(one).items():
             if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
                 assert call_of(name, member) in calls[one.__name__.removesuffix("s")], f"{one.__name__}.{name}"

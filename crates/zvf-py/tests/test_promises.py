@@ -21,7 +21,7 @@ from zvf.compat.types.points import read_points, write_points
 
 CHUNK = (100.0, 100.0, 100.0)
 XYZ = np.random.default_rng(6).uniform(0, 300, (120, 3)).astype(np.float32)
-CLASSES = [thing for name in zvf.__all__ if inspect.isclass(thing := getattr(zvf, name))] + [zvf.tools.Tasks]
+CLASSES = [thing for name in zvf.__all__ if inspect.isclass(thing := getattr(zvf, name))] + [zvf.tools.Tasks, zvf.tools.Work]
 
 
 @pytest.fixture

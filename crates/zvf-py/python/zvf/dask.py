@@ -1,4 +1,4 @@
-"""Stores on a cluster of dask: ingest by tasks, and work over chunks. Needs ``pip install zvf[dask]``.
+"""Stores on a cluster of dask: ingest and other work by tasks, and work over chunks. Needs ``pip install zvf[dask]``.
 
 Workers get the address of a store and a query, never its bytes; a task that is lost with its worker runs again
 elsewhere, and doing a task twice does no harm.
@@ -17,7 +17,12 @@ from .tools import Tasks, tasks
 
 def ingest(client: Any, files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Dataset:
     """Create a store from files with the workers of a client of ``distributed``."""
-    plan = tasks(files, at, shares=shares, **words)
+    made: Dataset = run(client, tasks(files, at, shares=shares, **words))
+    return made
+
+
+def run(client: Any, plan: Tasks) -> Any:
+    """Do every task of a plan (:func:`zvf.tasks`, :func:`zvf.plan_work`) with the workers of a client, and finish it."""
     for stage in plan.stages():
         client.gather(client.map(plan.run, stage, pure=False))
     return plan.finish()
@@ -55,4 +60,4 @@ def _alone(answer: Answer) -> list[dict[str, Any]]:
     return [{"positions": answer.positions.copy(), **{name: answer[name].copy() for name in answer}}]
 
 
-__all__ = ["Tasks", "bag", "ingest", "map_chunks", "map_objects"]
+__all__ = ["Tasks", "bag", "ingest", "map_chunks", "map_objects", "run"]

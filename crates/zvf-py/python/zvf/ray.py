@@ -1,4 +1,4 @@
-"""Stores on a cluster of ray: ingest by tasks, and work over chunks. Needs ``pip install zvf[ray]``."""
+"""Stores on a cluster of ray: ingest and other work by tasks, and work over chunks. Needs ``pip install zvf[ray]``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Any
 from .answers import Answer
 from .datasets import Dataset
 from .queries import Query
-from .tools import tasks
+from .tools import Tasks, tasks
 
 
 def ingest(files: Any, at: Any, *, shares: int | None = None, **words: Any) -> Dataset:
     """Create a store from files with the workers of the cluster; tasks of a lost worker run again."""
+    made: Dataset = run(tasks(files, at, shares=shares, **words))
+    return made
+
+
+def run(plan: Tasks) -> Any:
+    """Do every task of a plan (:func:`zvf.tasks`, :func:`zvf.plan_work`) with the workers of the cluster, and finish it."""
     ray: Any = import_module("ray")
 
-    plan = tasks(files, at, shares=shares, **words)
-    run = ray.remote(max_retries=3)(lambda task: plan.run(task))
+    one = ray.remote(max_retries=3)(lambda task: plan.run(task))
     for stage in plan.stages():
-        ray.get([run.remote(task) for task in stage])
+        ray.get([one.remote(task) for task in stage])
     return plan.finish()
 
 
@@ -43,4 +48,4 @@ def _mapped(query: Query, parts: list[dict[str, Any]], function: Callable[[Answe
     return list(ray.get([call.remote(query.dataset, words) for words in parts]))
 
 
-__all__ = ["ingest", "map_chunks", "map_objects"]
+__all__ = ["ingest", "map_chunks", "map_objects", "run"]

@@ -15,7 +15,7 @@ from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
 from ._words import count_of, number_of, options, whole_of
 from .datasets import Dataset
-from .errors import BackendError, CorruptError, LossWarning, shown, wrong_type, wrong_value
+from .errors import BackendError, Error, LossWarning, shown, wrong_type, wrong_value
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,21 @@ def validate(store: Any, *, level: int = 3, storage_options: Any = None, progres
     >>> zvf.validate(ds, level=5).ok
     True
     """
-    level = whole_of("level", level)
-    if not 1 <= level <= 5:
-        raise wrong_value("level", "1 to 5", str(level))
+    level = _depth(level)
     address, storage = _address(store, storage_options)
     said, _ = command("validate", address, "--depth", level, "--limit", 0, *options(words), storage=storage, progress=progress)
+    return _report(said)
+
+
+def _depth(level: Any) -> int:
+    depth = whole_of("level", level)
+    if not 1 <= depth <= 5:
+        raise wrong_value("level", "1 to 5", str(depth))
+    return depth
+
+
+def _report(said: Any) -> Report:
+    """The report that ``zvf validate --json`` prints."""
     lines = said if isinstance(said, list) else [said]
     findings: list[Finding] = []
     summary: dict[str, Any] = {}
@@ -256,6 +266,8 @@ class Tasks:
     2
     """
 
+    _work: tuple[str, ...] = ("ingest",)  # the command that plans, runs and finishes
+
     def __init__(self, address: str, storage: list[tuple[str, str]], plan: list[dict[str, Any]]) -> None:
         self.address = address
         self.storage = storage
@@ -287,22 +299,22 @@ class Tasks:
         end = time.monotonic() + wait
         while True:
             try:
-                command("ingest", "run", self.address, "--task", number, storage=self.storage)
-            except CorruptError as error:
-                if "to be done before" not in str(error) or time.monotonic() > end:
+                command(*self._work, "run", self.address, "--task", number, storage=self.storage)
+            except Error as error:
+                if "to be done" not in str(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.05)
             else:
                 return number
 
-    def run_all(self, workers: int = 2, *, progress: Any = None) -> Dataset:
+    def run_all(self, workers: int = 2, *, progress: Any = None) -> Any:
         """Do every task in this many processes of this machine, and finish.
 
-        The processes run the command ``zvf ingest run`` and nothing of the program that calls, so that it needs no
+        The processes run the command ``zvf`` and nothing of the program that calls, so that it needs no
         ``if __name__ == "__main__"``. Ctrl-C ends them; what they have done stays done.
         """
         workers = _worker_count(workers)
-        advance, end = reporter(progress, "ingest")
+        advance, end = reporter(progress, self._work[0])
         done = 0
         try:
             for stage in self.stages():
@@ -316,12 +328,42 @@ class Tasks:
 
     def _command(self, task: int) -> list[str]:
         options = [word for key, value in self.storage for word in ("--storage-option", f"{key}={value}")]
-        return [sys.executable, "-m", "zvf", "--quiet", *options, "ingest", "run", self.address, "--task", str(task)]
+        return [sys.executable, "-m", "zvf", "--quiet", *options, *self._work, "run", self.address, "--task", str(task)]
 
-    def finish(self) -> Dataset:
+    def finish(self) -> Any:
         """Make the store visible, when every task is done."""
-        command("ingest", "finish", self.address, storage=self.storage)
+        command(*self._work, "finish", self.address, storage=self.storage)
         return Dataset(self.address, self.storage)
+
+
+class Work(Tasks):
+    """Work on a store that many processes do: plan, run, finish. It pickles; what tasks leave for each other is in a folder.
+
+    Made by :func:`plan_work`. ``address`` is the folder of the plan, ``kind`` the work, ``target`` the store or what is written.
+    """
+
+    _work = ("task",)
+
+    def __init__(self, address: str, storage: list[tuple[str, str]], plan: list[dict[str, Any]], kind: str, target: str) -> None:
+        super().__init__(address, storage, plan)
+        self.kind = kind
+        self.target = target
+
+    def __repr__(self) -> str:
+        return f"<zvf.Work {self.kind} of {self.target!r}: {len(self)} tasks>"
+
+    def finish(self) -> Any:
+        """Put together what tasks made: a `Report`, the parts of a conversion, or the store. It may be repeated."""
+        said, _ = command(*self._work, "finish", self.address, storage=self.storage)
+        if self.kind == "validate":
+            return _report(said)
+        if self.kind == "convert":
+            return [f"{said['output'].rstrip('/')}/{part}" for part in said["parts"]]
+        return Dataset(self.target, self.storage)
+
+    def remove(self) -> None:
+        """Remove the plan, and what tasks left for each other."""
+        command(*self._work, "remove", self.address, storage=self.storage)
 
 
 def _run_commands(commands: list[list[str]], workers: int) -> Iterator[None]:
@@ -339,7 +381,7 @@ def _run_commands(commands: list[list[str]], workers: int) -> Iterator[None]:
                 running.remove(process)
                 said = process.communicate()[1]
                 if process.returncode != 0:
-                    raise BackendError(f"a process of ingest ended with {process.returncode}: {said.strip()}", op="ingest")
+                    raise BackendError(f"a process of a task ended with {process.returncode}: {said.strip()}", op="run")
                 yield
             if not ended:
                 time.sleep(0.01)
@@ -357,3 +399,47 @@ def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: An
         args += ["--shares", str(count_of("shares", shares))]
     said, _ = command(*args, storage=storage)
     return Tasks(address, storage, list(said["tasks"]))
+
+
+_WORKS = ("validate", "convert", "pyramid", "vacuum")
+
+
+def plan_work(
+    work: str,
+    store: Any,
+    out: Any = None,
+    *,
+    folder: Any,
+    shares: int | None = None,
+    storage_options: Any = None,
+    **words: Any,
+) -> Work:
+    """Plan work on a store that many processes do: ``"validate"``, ``"convert"``, ``"pyramid"`` or ``"vacuum"``.
+
+    ``folder`` is where the plan is, and what tasks leave for each other: a folder that all workers see, or a URL. A conversion
+    writes a folder of parts, ``out``. Words are options of the command that is divided.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> at = tempfile.mkdtemp()
+    >>> ds = zvf.points(at + "/a.zarrvectors", np.eye(3))
+    >>> plan = zvf.plan_work("validate", ds, folder=at + "/plan", shares=2)
+    >>> for stage in plan.stages():
+    ...     for task in stage:
+    ...         _ = plan.run(task)
+    >>> plan.finish().ok
+    True
+    >>> plan.remove()
+    """
+    if work not in _WORKS:
+        raise wrong_value("work", " or ".join(f"'{name}'" for name in _WORKS), shown(work))
+    if (out is None) == (work == "convert"):
+        raise wrong_value("out", "a folder for the parts" if out is None else f"nothing for '{work}'", shown(out))
+    address, storage = _address(store, storage_options)
+    place = address_of(folder)[0]
+    if work == "validate":
+        words = {"depth": _depth(words.pop("level", 3)), "limit": 0, **words}
+    args = ["task", "plan", work, address, *([] if out is None else [address_of(out)[0]]), f"--work-dir={place}", *options(words)]
+    if shares is not None:
+        args += ["--shares", str(count_of("shares", shares))]
+    said, _ = command(*args, storage=storage)
+    return Work(place, storage, list(said["tasks"]), work, address if out is None else address_of(out)[0])
